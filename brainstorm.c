@@ -1,6 +1,6 @@
 /* brainstorm.c - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: 5ec0a8213d5224b0dae26ac6f05ee7e316a5ad83cdf87d8d77d9dfde62784884
+ * sha256 of the parts: ad1852f259904d569acce36d3ec3955e49f30f91388a3b38f2c9089d462d783b
  */
 #if !defined(_POSIX_C_SOURCE) && !defined(BS_NO_POSIX)
 #define _POSIX_C_SOURCE 200809L
@@ -21989,7 +21989,7 @@ typedef struct bs_op_rules {
     void (*prepare)(const bs_graph *graph, const bs_node *node, const bs_node_plan *plan, const void *const *weights,
                     int32_t first, int32_t count, void *prepared);
     /* Each element of its result depends on those in its place alone, has no weights, and may be made over operand 0 or
-     * 1: it can follow a kernel as a step of its tail (plan/dataflow.c). And whether its own kernel may have a tail. */
+     * 1: it can follow a kernel as a step of its tail (plan/tails.c). And whether its own kernel may have a tail. */
     bool element_wise, has_tail;
     /* Its result is operand 0 with some elements changed, and may be made in the place of that. */
     bool updates;
@@ -34130,6 +34130,7 @@ bs_weights bs_weights_from_table(const bs_tensor_table *table)
 typedef struct bs_tails {
     const bs_graph *graph;
     const int32_t *place, *source; /* [nodes]; [values] */
+    bool chains;            /* element-wise nodes alone may have a tail */
     int32_t *reads;         /* [values] how often each is read */
     int32_t *before, *after; /* [nodes] the node whose result it changes, the one that changes its result; 0: none */
 } bs_tails;
@@ -34158,15 +34159,16 @@ BS_INTERNAL int32_t bs_tails_operand(const bs_tails *tails, int32_t n);
 typedef enum bs_dataflow {
     BS_DATAFLOW_MOVES = 1, /* sinking and merging; */
     BS_DATAFLOW_STAYS = 2, /* of that nothing with weights of blocks */
-    BS_DATAFLOW_FUSES = 4, /* tails (plan/tails.h) */
+    BS_DATAFLOW_FUSES = 4, /* tails (plan/tails.h); */
+    BS_DATAFLOW_CHAINS = 8, /* but of element-wise ops alone: a device */
     BS_DATAFLOW_ALL = BS_DATAFLOW_MOVES | BS_DATAFLOW_FUSES,
-    BS_DATAFLOW_END = 8
+    BS_DATAFLOW_END = 16
 } bs_dataflow;
 
 static inline int32_t bs_dataflow_of(const bs_plan_desc *desc)
 {
     return (desc->no_dataflow ? 0 : BS_DATAFLOW_MOVES) | (desc->slot_bytes > 0 ? BS_DATAFLOW_STAYS : 0) |
-           (desc->no_fusion ? 0 : BS_DATAFLOW_FUSES);
+           (desc->no_fusion ? 0 : BS_DATAFLOW_FUSES) | (desc->tier == BS_TIER_CUDA ? BS_DATAFLOW_CHAINS : 0);
 }
 
 /* The same function, with less to compute: work whose results only one path reads is done for the rows of that path,
@@ -34194,10 +34196,10 @@ static bool is_step(const bs_node *node)
     return rules && rules->element_wise && !node->makes;
 }
 
-static bool may_have_tail(const bs_node *node)
+static bool may_have_tail(const bs_node *node, bool chains)
 {
     const bs_op_rules *rules = bs_node_op(node)->rules;
-    return rules && (rules->has_tail || rules->element_wise) && !node->makes;
+    return rules && ((rules->has_tail && !chains) || rules->element_wise) && !node->makes;
 }
 
 static bool is_alike(const bs_value_info *a, const bs_value_info *b)
@@ -34211,7 +34213,7 @@ int32_t bs_tails_most(const bs_graph *g)
     for (int32_t n = 1; n < g->n_nodes; n++) {
         bool follows = false;
         for (int32_t i = 0; i < g->nodes[n].n_in && is_step(&g->nodes[n]); i++)
-            follows = follows || may_have_tail(&g->nodes[g->values[bs_node_in(g, &g->nodes[n])[i]].node]);
+            follows = follows || may_have_tail(&g->nodes[g->values[bs_node_in(g, &g->nodes[n])[i]].node], false);
         most += follows;
     }
     return most;
@@ -34253,7 +34255,7 @@ static bool can_follow(const bs_tails *t, int32_t n, int32_t index)
     const bs_node *node = &g->nodes[n];
     const int32_t value = t->source[bs_node_in(g, node)[index]], m = g->values[value].node;
     return m != 0 && t->place[m] == t->place[n] && g->nodes[m].block == node->block && g->nodes[m].n_out == 1 &&
-           t->reads[value] == 1 && may_have_tail(&g->nodes[m]) &&
+           t->reads[value] == 1 && may_have_tail(&g->nodes[m], t->chains) &&
            is_alike(&g->values[value], &g->values[node->first_out]) && has_room(t, m, node->n_in - 1);
 }
 
@@ -34568,7 +34570,8 @@ static void find(dataflow_pass *f)
         f->depth[d] = f->depth[g->domains[d].parent] + 1;
     find_places(f);
     find_sources(f);
-    const bs_tails tails = {g, f->place, f->source, f->tails.reads, f->tails.before, f->tails.after};
+    const bs_tails tails = {g, f->place, f->source, (f->what & BS_DATAFLOW_CHAINS) != 0, f->tails.reads,
+                            f->tails.before, f->tails.after};
     f->tails = tails;
     if (f->what & BS_DATAFLOW_FUSES)
         f->n_changes += bs_tails_find(&f->tails);
@@ -35091,7 +35094,7 @@ typedef struct bs_device_join {
     int32_t maker;       /* the node after which both numbers are known */
 } bs_device_join;
 
-/* What follows a kernel: an element-wise op over its result. */
+/* One of several element-wise ops that a kernel runs, one after the other. */
 typedef struct bs_device_tail {
     int32_t kernel; /* the backend's number of the op's own kernel */
     int32_t at;     /* the operand of the op that is the result so far: 0 or 1 */
@@ -35121,7 +35124,7 @@ typedef struct bs_device_step {
         int32_t i;
         float f;
     } p[BS_DEVICE_PARAMS]; /* the kernel's own */
-    int32_t n_tail;  /* ops that follow the kernel; where the kernel is itself such an op, with it as the first one */
+    int32_t n_tail;  /* ops of a chain: the node's own, then its tail; else 0 */
     int32_t rounded; /* what each of them gives to the next is rounded to f16 */
     bs_device_tail tail[1 + BS_MAX_TAIL];
 } bs_device_step;

@@ -1,6 +1,6 @@
 /* brainstorm_cuda.cu - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: 5295bcb8c0942c199ae64fec2ce36f3b0b228ea659dc863289e337f1bdd55a82
+ * sha256 of the parts: 7e85951ccec2145f75a611fba4126c7e083f2c9fb97279a6a4714ae30a6f842d
  */
 #include "brainstorm.h"
 
@@ -1095,7 +1095,7 @@ typedef struct bs_op_rules {
     void (*prepare)(const bs_graph *graph, const bs_node *node, const bs_node_plan *plan, const void *const *weights,
                     int32_t first, int32_t count, void *prepared);
     /* Each element of its result depends on those in its place alone, has no weights, and may be made over operand 0 or
-     * 1: it can follow a kernel as a step of its tail (plan/dataflow.c). And whether its own kernel may have a tail. */
+     * 1: it can follow a kernel as a step of its tail (plan/tails.c). And whether its own kernel may have a tail. */
     bool element_wise, has_tail;
     /* Its result is operand 0 with some elements changed, and may be made in the place of that. */
     bool updates;
@@ -1801,7 +1801,7 @@ typedef struct bs_device_join {
     int32_t maker;       /* the node after which both numbers are known */
 } bs_device_join;
 
-/* What follows a kernel: an element-wise op over its result. */
+/* One of several element-wise ops that a kernel runs, one after the other. */
 typedef struct bs_device_tail {
     int32_t kernel; /* the backend's number of the op's own kernel */
     int32_t at;     /* the operand of the op that is the result so far: 0 or 1 */
@@ -1831,7 +1831,7 @@ typedef struct bs_device_step {
         int32_t i;
         float f;
     } p[BS_DEVICE_PARAMS]; /* the kernel's own */
-    int32_t n_tail;  /* ops that follow the kernel; where the kernel is itself such an op, with it as the first one */
+    int32_t n_tail;  /* ops of a chain: the node's own, then its tail; else 0 */
     int32_t rounded; /* what each of them gives to the next is rounded to f16 */
     bs_device_tail tail[1 + BS_MAX_TAIL];
 } bs_device_step;
@@ -2541,8 +2541,8 @@ __device__ __forceinline__ void bs_cu_zero_margin_of(const bs_cu_tile &t, const 
     X(route_score) X(route_price)                                                                             \
     /* op_elementwise.cuh */                                                                                  \
     X(activation) X(prelu) X(clip) X(affine) X(batch_norm)                                                    \
-    /* op_unary.cuh, op_binary.cuh, tail.cuh */                                                               \
-    X(unary) X(binary) X(compare) X(where) X(chain) X(tail)                                                   \
+    /* op_unary.cuh, op_binary.cuh, op_chain.cuh */                                                           \
+    X(unary) X(binary) X(compare) X(where) X(chain)                                                           \
     /* op_binary.cuh, op_convert.cuh */                                                                       \
     X(add) X(sub) X(mul) X(convert) X(sr_store)                                                               \
     /* op_shape.cuh */                                                                                        \
@@ -3007,859 +3007,6 @@ template <int BYTES, int ROWS> __device__ __forceinline__ void bs_cu_gemm_finish
 /* ==== end src/cuda/gemm.cuh =================================================================== */
 /* #include "cuda/kernels.cuh" */
 /* #include "cuda/program.cuh" */
-/* ==== begin src/cuda/tail.cuh ================================================================= */
-/* tail.cuh - what follows a kernel: element-wise ops over the elements that a block has just stored, or, as a kernel of
- * its own, over those of operand 0.
- *
- * Each op does what its own kernel does, and what it gives to the next one is rounded as if it had been stored: the
- * bytes are those of one kernel after the other. Relies on beside.cuh, ops/act.h and ops/maths.h. Must never be called
- * before all of those elements are there. */
-#ifndef BS_CUDA_TAIL
-#define BS_CUDA_TAIL
-
-/* ==== begin src/cuda/beside.cuh =============================================================== */
-/* beside.cuh - operands of several shapes beside a result, as broadcast.h lays them: the host's word for it, and the
- * view that a kernel opens by that word.
- * The word follows from the graph, not from this run's extents: a clipped cell may be 1 high too. Relies on walk.cuh
- * and ops/broadcast.h. Must never touch data. */
-#ifndef BS_CUDA_BESIDE
-#define BS_CUDA_BESIDE
-
-/* ==== begin src/cuda/walk.cuh ================================================================= */
-/* walk.cuh - one loop nest for every op that computes element by element over strided operands (copies: move_nest.cuh),
- * and how rows and elements are dealt out to the threads of a block.
- *
- * Axes are merged where all operands allow it, so that an image with margins is lines of pixels and channels, and a
- * dense tensor one line. Four elements of a line are taken at a time where they are adjacent; a thread gets from its
- * elements to the next ones by carrying digits, without a division.
- * Relies on program.cuh and describe.cuh. Must never know what an element means. */
-#ifndef BS_CUDA_WALK
-#define BS_CUDA_WALK
-
-/* #include "cuda/describe.cuh" */
-/* #include "cuda/program.cuh" */
-
-#define BS_CU_EACH 4096 /* elements of a work item, at most */
-
-/* Work items of an op that fills out[0] element by element: parts of images and large rows, batches of small rows. */
-static inline void bs_cu_cut(const bs_cu_node *n, bs_device_step *s)
-{
-    const int64_t elements = bs_cu_elements(&n->out[0]), each = bs_cu_item(n, elements, BS_CU_EACH);
-    if (n->out[0].rank == 3 || elements > each)
-        s->parts = bs_cu_work_items(elements, each);
-    else
-        s->batch = (int32_t)(each / (elements < 64 ? 64 : elements));
-}
-
-/* --------------------------------------------------------------------------------------- dealing out work */
-
-/* Rows `row`, row + rows, ... below `end` are this worker's, and of their elements index, index + workers, ... A worker
- * is a thread, or a warp. */
-struct bs_cu_deal {
-    int32_t row, rows, end, index, workers;
-};
-
-/* A row with an image, or one that is cut into parts, goes to the whole block; others to at most as many workers as
- * they have `units`, and to fewer where all rows together keep all of them busy: finding a row takes long. */
-__device__ inline bs_cu_deal bs_cu_deal_out(const bs_cu_work &w, bool whole, int32_t units, int32_t worker,
-                                            int32_t workers)
-{
-    bs_cu_deal d = {w.row, 1, w.end, w.part * workers + worker, w.parts * workers};
-    if (whole || w.parts > 1 || w.end - w.row == 1)
-        return d;
-    int32_t shift = 0;
-    while (1 << shift < units && 2 << shift <= workers && (w.end - w.row) << shift < workers)
-        shift++;
-    d.rows = workers >> shift;
-    d.row = worker >> shift < d.rows ? w.row + (worker >> shift) : d.end;
-    d.index = worker & ((1 << shift) - 1);
-    d.workers = 1 << shift;
-    return d;
-}
-
-/* For an op that fills out[0]; `unit`: log2 of the bytes that a worker writes at a time, four elements. */
-__device__ __forceinline__ bs_cu_deal bs_cu_deal_rows(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w,
-                                                      int32_t unit = 4)
-{
-    const bs_device_operand *out = bs_cu_out(t, s, 0);
-    return bs_cu_deal_out(w, out->rank == 3, (int32_t)(out->row_bytes >> unit), bs_cu_thread(), bs_cu_threads());
-}
-
-/* Every row to the whole block. */
-__device__ __forceinline__ bs_cu_deal bs_cu_deal_whole(const bs_cu_work &w)
-{
-    return bs_cu_deal_out(w, true, 0, bs_cu_thread(), bs_cu_threads());
-}
-
-/* Calls each(y, x, row) with the result and operand 0 of this worker's rows; margins are zeroed before. */
-template <typename E>
-__device__ __forceinline__ void bs_cu_each_row(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w,
-                                               const bs_cu_deal &d, const E &each)
-{
-    for (int32_t r = d.row; r < d.end; r += d.rows) {
-        const bs_cu_view y = bs_cu_open_out(t, s, 0, r);
-        bs_cu_view x = bs_cu_open_in(t, s, 0, r);
-        bs_cu_zero_margin(w, y);
-        each(y, x, r);
-    }
-}
-
-/* --------------------------------------------------------------------------------------------------- walk */
-
-/* Four axes, the last one moves fastest; begin: the first element. Operand 0 is the output. */
-template <int N> struct bs_cu_walk {
-    int32_t count[4];
-    int32_t step[N][4]; /* elements */
-    uint8_t *begin[N];
-    int32_t bytes[N]; /* of an element */
-};
-
-/* Where axis k of the walk is in a view: an image goes y, x, c where channels lie side by side, else c, y, x. */
-template <int M>
-__device__ __forceinline__ int32_t bs_cu_on_axis(const int32_t (&v)[M], int32_t rank, bool last, int32_t k,
-                                                 int32_t none)
-{
-    if (rank == 3)
-        return k == 0 ? none : k == 1 ? (last ? v[1] : v[0]) : k == 2 ? (last ? v[2] : v[1]) : last ? v[0] : v[2];
-    if (rank == 4)
-        return v[k];
-    return k < 4 - rank ? none : k == 3 && rank == 2 ? v[1] : v[0];
-}
-
-/* Merges axis 2 into axis 3 where both are one line in every operand; the axes before move up. */
-template <int N> __device__ __forceinline__ void bs_cu_walk_fold(bs_cu_walk<N> *k)
-{
-    bool follows = true;
-    for (int32_t i = 0; i < N; i++)
-        follows = follows && (int64_t)k->step[i][2] == (int64_t)k->step[i][3] * k->count[3];
-    if (k->count[3] != 1 && k->count[2] != 1 && !follows)
-        return;
-    for (int32_t i = 0; i < N; i++) {
-        k->step[i][3] = k->count[3] == 1 ? k->step[i][2] : k->step[i][3];
-        k->step[i][2] = k->step[i][1];
-        k->step[i][1] = k->step[i][0];
-        k->step[i][0] = 0;
-    }
-    k->count[3] *= k->count[2];
-    k->count[2] = k->count[1];
-    k->count[1] = k->count[0];
-    k->count[0] = 1;
-}
-
-/* A walk over the rectangle of view 0, or over all of it if it is no image. The other views have its rank, and strides
- * 0 where they are broadcast. */
-template <int N> __device__ __forceinline__ bs_cu_walk<N> bs_cu_walk_over(const bs_cu_view (&v)[N])
-{
-    const bs_cu_view &o = v[0];
-    const bool last = o.dim[0] == 1 || o.stride[0] < o.stride[2];
-    const int32_t extent[BS_MAX_RANK] = {o.dim[0], o.rank == 3 ? o.y1 - o.y0 : o.dim[1],
-                                         o.rank == 3 ? o.x1 - o.x0 : o.dim[2], o.dim[3]};
-    bs_cu_walk<N> k;
-#pragma unroll
-    for (int32_t a = 0; a < 4; a++)
-        k.count[a] = bs_cu_on_axis(extent, o.rank, last, a, 1);
-#pragma unroll
-    for (int32_t i = 0; i < N; i++) {
-        k.bytes[i] = bs_cu_bytes(v[i].dtype);
-        k.begin[i] = v[i].data + (o.rank == 3 ? bs_cu_pixel_at(v[i], 0, o.y0, o.x0) : 0) * k.bytes[i];
-#pragma unroll
-        for (int32_t a = 0; a < 4; a++)
-            k.step[i][a] = bs_cu_on_axis(v[i].stride, o.rank, last, a, 0);
-    }
-    bs_cu_walk_fold(&k);
-    bs_cu_walk_fold(&k);
-    bs_cu_walk_fold(&k);
-    return k;
-}
-
-/* Whether lines are whole fours of elements, adjacent and aligned in the first `most` operands. */
-template <int N> __device__ __forceinline__ bool bs_cu_walk_fours(const bs_cu_walk<N> &k, int32_t most = N)
-{
-    bool fours = k.count[3] % 4 == 0;
-    for (int32_t i = 0; i < N; i++)
-        fours = fours && (i >= most || (k.step[i][3] == 1 && ((k.step[i][0] | k.step[i][1] | k.step[i][2]) & 3) == 0 &&
-                                        bs_cu_aligned(k.begin[i], k.bytes[i], 0)));
-    return fours;
-}
-
-/* Visits this thread's elements: calls each.four(at) if `four`, else each.one(at), at being offsets from where operands
- * begin. The first axis is longer than 1 only where four dimensions could not be merged: it is the outer loop. */
-template <int N, typename E>
-__device__ __forceinline__ void bs_cu_walk_run(const bs_cu_walk<N> &k, bool four, const bs_cu_deal &d, const E &each)
-{
-    const int32_t unit = four ? 4 : 1, n2 = k.count[2], n3 = k.count[3] / unit;
-    if (k.count[1] <= 0 || n2 <= 0 || n3 <= 0)
-        return;
-    const bool line = k.count[1] == 1 && n2 == 1; /* no digit but the last: nothing to divide */
-    const int32_t over = line ? 0 : d.workers / n3, s3 = d.workers - over * n3, s2 = line ? 0 : over % n2,
-                  s1 = line ? 0 : over / n2;
-    const int32_t on = line ? d.index >= n3 : d.index / n3;
-    for (int32_t d0 = 0; d0 < k.count[0]; d0++) {
-        int32_t d3 = line ? d.index : d.index - on * n3, d2 = line ? 0 : on % n2, d1 = line ? on : on / n2;
-        while (d1 < k.count[1]) {
-            int64_t at[N];
-#pragma unroll
-            for (int32_t i = 0; i < N; i++)
-                at[i] = (int64_t)(d3 * unit) * k.step[i][3] + (int64_t)d2 * k.step[i][2] + (int64_t)d1 * k.step[i][1] +
-                        (int64_t)d0 * k.step[i][0];
-            if (four)
-                each.four(at);
-            else
-                each.one(at);
-            d3 += s3;
-            const int32_t carry3 = d3 >= n3;
-            d3 -= carry3 ? n3 : 0;
-            d2 += s2 + carry3;
-            const int32_t carry2 = d2 >= n2;
-            d2 -= carry2 ? n2 : 0;
-            d1 += s1 + carry2;
-        }
-    }
-}
-
-/* --------------------------------------------------------------------------------------------------- scan */
-
-/* floor(v / r), by a shift where r is a power of two. */
-__device__ __forceinline__ int32_t bs_cu_floor_div(int32_t v, int32_t r)
-{
-    if ((r & (r - 1)) == 0)
-        return v >> (31 - __clz(r));
-    return v >= 0 ? v / r : -1 - (-1 - v) / r;
-}
-
-/* Visits pixels and channels (or `units` of them) of a rectangle, channels fastest, for code that needs their
- * coordinates. */
-struct bs_cu_scan {
-    int32_t y, x, c;       /* where it is */
-    int32_t x0, width, units, dy, dx, dc;
-};
-
-__device__ __forceinline__ void bs_cu_scan_next(bs_cu_scan *k)
-{
-    k->c += k->dc;
-    const int32_t carry = k->c >= k->units;
-    k->c -= carry ? k->units : 0;
-    k->x += k->dx + carry;
-    const int32_t over = k->x >= k->x0 + k->width;
-    k->x -= over ? k->width : 0;
-    k->y += k->dy + over;
-}
-
-/* Stores two adjacent pixels, or one of them. */
-__device__ __forceinline__ void bs_cu_store_pair(const bs_cu_view &y, int64_t at, uint32_t left, uint32_t right,
-                                                 bool first, bool second)
-{
-    const int32_t bytes = bs_cu_bytes(y.dtype);
-    uint8_t *to = y.data + at * bytes;
-    if (first && second && y.stride[2] == 1 && (reinterpret_cast<uintptr_t>(to) & (uintptr_t)(2 * bytes - 1)) == 0) {
-        if (bytes == 4)
-            *reinterpret_cast<uint2 *>(to) = make_uint2(left, right);
-        else if (bytes == 2)
-            *reinterpret_cast<uint32_t *>(to) = left | right << 16;
-        else
-            *reinterpret_cast<uint16_t *>(to) = (uint16_t)(left | right << 8);
-        return;
-    }
-    if (first)
-        bs_cu_store_one(y.data, bytes, at, left);
-    if (second)
-        bs_cu_store_one(y.data, bytes, at + y.stride[2], right);
-}
-
-/* Calls each(k) for this thread's share. */
-template <typename E>
-__device__ __forceinline__ void bs_cu_scan_run(const bs_cu_deal &d, const bs_cu_rect &r, int32_t units, const E &each)
-{
-    const int32_t width = r.x1 - r.x0;
-    if (width <= 0 || units <= 0)
-        return;
-    bs_cu_scan k;
-    k.x0 = r.x0;
-    k.width = width;
-    k.units = units;
-    k.c = d.index % units;
-    k.x = r.x0 + d.index / units % width;
-    k.y = r.y0 + d.index / units / width;
-    k.dc = d.workers % units;
-    k.dx = d.workers / units % width;
-    k.dy = d.workers / units / width;
-    for (; k.y < r.y1; bs_cu_scan_next(&k))
-        each(k);
-}
-
-/* Calls each(y, x, k) for the pixels and channels of every row of an image, x being operand 0. */
-template <typename E>
-__device__ __forceinline__ void bs_cu_scan_rows(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w,
-                                                const E &each)
-{
-    const bs_cu_deal d = bs_cu_deal_whole(w);
-    bs_cu_each_row(t, s, w, d, [&](const bs_cu_view &y, const bs_cu_view &x, int32_t) {
-        bs_cu_scan_run(d, y, y.dim[0], [&](const bs_cu_scan &k) { each(y, x, k); });
-    });
-}
-
-#endif
-/* ==== end src/cuda/walk.cuh =================================================================== */
-/* ==== begin src/ops/broadcast.h =============================================================== */
-/* ops/broadcast.h - operands of several shapes beside each other, element by element: what shape they give, and how the
- * elements of each lie beside those of the result.
- *
- * As in NumPy: fewer dimensions are the last ones of the result's, and a dimension that is 1 where the result's is not
- * is repeated. But one dimension beside an image of three is its channels. Relies on common.h and span.h. Must never
- * touch data. */
-#ifndef BS_OPS_BROADCAST_H
-#define BS_OPS_BROADCAST_H
-
-/* ==== begin src/ops/common.h ================================================================== */
-/* ops/common.h - what the shape, halo and cost rules of several ops share.
- * Owns the wording of refusals, and what holds in a patch domain. Relies on graph/op.h. Must never touch data. */
-#ifndef BS_OPS_COMMON_H
-#define BS_OPS_COMMON_H
-
-/* #include "ops/table.h" */
-
-/* Entries of an op's table of fields: of a float; of integers within low .. high, or of any value. */
-#define BS_FLOAT(field) {field, 'f', 0, 0}
-#define BS_INT(field) {field, 'i', 0, 0}
-#define BS_INT_OF(field, low, high) {field, 'i', low, high}
-#define BS_PARAMS(type, array) \
-    .params_bytes = sizeof(type), .fields = array, .n_fields = (uint8_t)(sizeof(array) / sizeof *(array))
-
-/* The rules of ops that have no others than that they go element by element. */
-extern const bs_op_rules bs_element_wise;
-
-/* Every refusal reads: op "node": text (bs_graph_fail). Returns false always. */
-bool bs_infer_fail(bs_infer *infer, bs_status status, const char *format, ...) BS_PRINTF(3, 4);
-
-/* Records what is wrong with the data of a run. Returns BS_ERROR_DATA always. */
-bs_status bs_call_fail(const bs_call *call, const char *format, ...) BS_PRINTF(2, 3);
-
-bool bs_infer_dtype(bs_infer *infer, int32_t index, bs_dtype dtype);
-/* The type is one of these, bits 1 << bs_dtype; `expected` names them in the refusal. */
-bool bs_infer_dtypes(bs_infer *infer, int32_t index, uint32_t dtypes, const char *expected);
-/* It is f32 or i32. */
-bool bs_infer_number(bs_infer *infer, int32_t index);
-/* Refuses operand `index`, whose dimension d is not what operand 0 has. */
-bool bs_infer_dim_differs(bs_infer *infer, int32_t index, int32_t d);
-/* Dimension d of operand `index` must be `expected`. */
-bool bs_infer_dim_is(bs_infer *infer, int32_t index, int32_t d, bs_dim_id expected);
-/* out[0] gets this rank, if a value can have it. */
-bool bs_infer_rank_out(bs_infer *infer, int32_t rank);
-bool bs_infer_rank(bs_infer *infer, int32_t index, int32_t low, int32_t high);
-/* f32 of that rank; and lines of f32, of which a kernel sees the whole. */
-bool bs_infer_f32(bs_infer *infer, int32_t index, int32_t low, int32_t high);
-bool bs_infer_lines(bs_infer *infer, int32_t index);
-/* Operand `index` must have as many dimensions as operand 0. */
-bool bs_infer_same_rank(bs_infer *infer, int32_t index);
-/* Operand `index` has type, rank and dimensions of operand 0; dimension `but` may differ. */
-bool bs_infer_like(bs_infer *infer, int32_t index, int32_t but);
-/* An f32 image [C,H,W] with a constant number of channels. */
-bool bs_infer_image(bs_infer *infer, int32_t index, int32_t *channels);
-/* Dimension `axis` of the operand as a constant; `what` names it in the refusal. */
-bool bs_infer_const(bs_infer *infer, int32_t index, int32_t axis, const char *what, int32_t *n);
-/* Turns an axis that counts from the end (negative) into a positive one. */
-bool bs_infer_axis(bs_infer *infer, int32_t axis, int32_t *positive);
-/* The same for kernels, whose axes are already checked. */
-static inline int32_t bs_axis_of(int32_t axis, int32_t rank) { return axis < 0 ? axis + rank : axis; }
-/* `padding` must be a bs_padding; `pad` 0 .. most with BS_PAD_EXPLICIT, else 0, as `sides`, all of them in one word. */
-bool bs_infer_padding(bs_infer *infer, int32_t padding, int32_t pad, int32_t sides, int32_t most);
-/* Before op set 3 there was only `pad`. */
-void bs_upgrade_padding(int32_t opset, int32_t pad, int32_t *padding);
-/* Operand `index` has one element, whatever its rank. */
-bool bs_infer_single(bs_infer *infer, int32_t index);
-/* The operand is a root value. */
-bool bs_infer_root(bs_infer *infer, int32_t index);
-/* out[0] has the shape of operand 0 behind a dimension of rows, and is a root value. */
-bool bs_infer_stacked(bs_infer *infer, bs_dim_id rows);
-/* out[0].dims[axis] = floor((d mul + add) / div) of dimension `axis` of operand 0. */
-bool bs_infer_extent(bs_infer *infer, int32_t axis, int64_t mul, int64_t add, int64_t div);
-/* The same of dimensions 1 and 2. */
-bool bs_infer_frame(bs_infer *infer, int64_t mul, int64_t add_h, int64_t add_w, int64_t div);
-
-/* A new dimension, named as the node, whose extent the op says when it has run (bs_call.extent): 0 .. maximum. One for
- * each node. All operands must be root values. */
-bs_dim_id bs_infer_data_dim(bs_infer *infer, int64_t maximum);
-/* The same of an op that finds `most` at the most, whose descriptor may give a smaller maximum (0: none). */
-bs_dim_id bs_infer_found_dim(bs_infer *infer, int32_t given, int64_t most);
-/* Refuses a dimension of operand `index` that comes from data, where it must be known before a run. */
-bool bs_infer_bound_dim(bs_infer *infer, int32_t index, int32_t d);
-/* A dimension, whose maximum allows it, is `least` or more in every run: other runs are refused before they begin, or
- * end when it is known. */
-bool bs_infer_least(bs_infer *infer, bs_dim_id d, int64_t least);
-
-/* Whether a value is an image of a patch domain: its dims are those of the frame, a kernel sees one cell and its
- * halo. */
-bool bs_value_in_patches(const bs_graph *graph, const bs_value_info *value);
-/* Refuses operands that are images of a patch domain, when a kernel would have to see all pixels at once. */
-bool bs_infer_whole(bs_infer *infer, int32_t index);
-/* Refuses to make an image out of something else in a patch domain: it would have no place in the frame. */
-bool bs_infer_no_new_image(bs_infer *infer);
-/* The frame of out[0] is num/den of operand 0's; a cell must stay a whole number of pixels. */
-bool bs_infer_scale(bs_infer *infer, int32_t num, int32_t den);
-/* Windows of `kernel` (dilated) over both axes, down and across, of a frame that begins `before` ahead of its first
- * sample and ends `after` behind its last one. Sets extents and scale. In a patch domain padding must keep output cells
- * where their input cells are: floor(H/stride) <= H' <= ceil(H/stride); and one scale is for both axes. */
-typedef struct bs_window_axis {
-    int32_t kernel, stride, dilation, before, after;
-} bs_window_axis;
-typedef struct bs_window {
-    bs_window_axis axis[2];
-} bs_window;
-/* Samples between the first tap of a window and its last; of fields that nobody has checked any number. */
-BS_WRAPS static inline int32_t bs_window_reach(const bs_window_axis *a)
-{
-    return (int32_t)((uint32_t)a->dilation * ((uint32_t)a->kernel - 1u));
-}
-/* The windows that a descriptor ends with, from its stride_h on. `stride` 0: as large as the kernel. */
-bs_window bs_window_of(const void *fields, int32_t kernel_h, int32_t kernel_w, int32_t stride, int32_t dilation,
-                       int32_t pad);
-#define BS_WINDOW_OF(desc, type, ...) bs_window_of((const char *)(desc) + offsetof(type, stride_h), __VA_ARGS__)
-/* What conv2d and pool2d have at the end of their descriptors: their tables of fields, and the sides in one word. */
-#define BS_WINDOW_MOST (1 << 15)
-#define BS_WINDOW_FIELDS                                                                                   \
-    BS_INT_OF("stride_h", 0, BS_WINDOW_MOST), BS_INT_OF("stride_w", 0, BS_WINDOW_MOST),                    \
-        BS_INT_OF("dilation_h", 0, BS_WINDOW_MOST), BS_INT_OF("dilation_w", 0, BS_WINDOW_MOST),            \
-        BS_INT_OF("pad_top", 0, BS_WINDOW_MOST), BS_INT_OF("pad_left", 0, BS_WINDOW_MOST),                 \
-        BS_INT_OF("pad_bottom", 0, BS_WINDOW_MOST), BS_INT_OF("pad_right", 0, BS_WINDOW_MOST)
-#define BS_WINDOW_SIDES(desc) ((desc)->pad_top | (desc)->pad_left | (desc)->pad_bottom | (desc)->pad_right)
-bool bs_infer_window(bs_infer *infer, const bs_window *window);
-int32_t bs_window_halo(const bs_window *window, int32_t out_margin);
-
-/* Elements of one row at maximum extents (a cell, in a patch domain); and the same for the pixels of an image. */
-double bs_value_work(const bs_graph *graph, int32_t value);
-double bs_value_pixels(const bs_graph *graph, int32_t value);
-
-/* A weight of an op, for its table of specs. */
-bs_weight_spec bs_weight_of(const char *suffix, int32_t rank, int64_t d0, int64_t d1, int64_t d2, int64_t d3);
-bs_weight_spec bs_weight_vector(const char *suffix, int64_t length);
-
-#if defined(BS_NO_MESSAGES)
-#define bs_infer_fail(infer, status, ...) \
-    BS_TOLD((bs_infer_fail)(infer, status, __VA_ARGS__), bs_graph_fail_bare((infer)->graph, status))
-#define bs_call_fail(call, ...) BS_TOLD((bs_call_fail)(call, __VA_ARGS__), BS_ERROR_DATA)
-#define bs_infer_dtypes(infer, index, dtypes, expected) (bs_infer_dtypes)(infer, index, dtypes, BS_TEXT(expected))
-#define bs_infer_const(infer, index, axis, what, n) (bs_infer_const)(infer, index, axis, BS_TEXT(what), n)
-#endif
-
-#endif
-/* ==== end src/ops/common.h ==================================================================== */
-/* ==== begin src/ops/span.h ==================================================================== */
-/* ops/span.h - one loop nest for every op that goes element by element over strided operands.
- * Owns the walk: it sorts axes by the output's strides, merges those that are contiguous in every operand, and calls
- * `inner` on the innermost. Relies on graph/op.h. Must never know what an element means. */
-#ifndef BS_OPS_SPAN_H
-#define BS_OPS_SPAN_H
-
-/* #include "ops/table.h" */
-
-#define BS_SPAN_OPERANDS 5
-#define BS_SPAN_AXES     (BS_MAX_AXES + 1) /* axis 0 is the row, axis d + 1 dimension d */
-
-typedef struct bs_span {
-    int32_t operands, axes;
-    int64_t low[BS_SPAN_AXES]; /* first coordinate, in those of the output */
-    int64_t count[BS_SPAN_AXES];
-    char *at[BS_SPAN_OPERANDS];
-    ptrdiff_t step[BS_SPAN_OPERANDS][BS_SPAN_AXES]; /* bytes */
-} bs_span;
-
-/* n elements: of operand i at at[i], at[i] + step[i], ... (bytes). Operand 0 is the output. */
-typedef void (*bs_span_inner)(const void *context, int64_t n, char *const *at, const ptrdiff_t *step);
-
-/* The box of an output: its rect where it has rank 3, else all of it. No operand is added yet: the box may be
- * changed. */
-void bs_span_box(bs_span *span, const bs_operand *out, int32_t rows);
-/* The box, with the output already added as operand 0. */
-void bs_span_open(bs_span *span, const bs_operand *out, int32_t rows);
-/* The box of a call's output, with that output and operand 0, which has its shape, already added. */
-void bs_span_call(bs_span *span, const bs_call *call);
-/* As bs_span_open, for ops on whole lines: visits every index but those of dimension `axis`, of which it visits only
- * 0. */
-void bs_span_open_lines(bs_span *span, const bs_operand *out, int32_t rows, int32_t axis);
-/* Whether that would visit one line, which begins where the output does; where it pays to know. */
-static inline bool bs_span_is_line(const bs_operand *out, int32_t rows)
-{
-    return BS_DENSE_PAYS && rows == 1 && (out->rank == 1 || (out->rank == 2 && out->dim[0] == 1));
-}
-/* Adds an operand of the output's rank. Its element c belongs to coordinate c + shift[d] of dimension d (shift may be
- * NULL). */
-void bs_span_add(bs_span *span, const bs_operand *operand, const int32_t *shift);
-/* The same of any rank, by its strides along the dimensions of the output: 0 where these do not move it. */
-void bs_span_add_strides(bs_span *span, const bs_operand *operand, const ptrdiff_t *stride, const int32_t *shift);
-/* Adds an array of 4-byte elements, one for each index of dimension `axis`. */
-void bs_span_add_array(bs_span *span, const void *array, int32_t axis);
-/* Walks. The span cannot be used again. */
-void bs_span_run(bs_span *span, bs_span_inner inner, const void *context);
-
-/* Whether the first operands of an inner loop are dense arrays of f32, where that pays. */
-static inline bool bs_span_dense_f32(const ptrdiff_t *step, int32_t operands)
-{
-    bool dense = BS_DENSE_PAYS;
-    for (int32_t i = 0; i < operands && dense; i++)
-        dense = step[i] == 4;
-    return dense;
-}
-
-/* Adds `to`, then `from` with its shift, to a box, and copies the elements, of 1, 2 or 4 bytes. They do not overlap. */
-void bs_span_copy(bs_span *span, const bs_call *call, const bs_operand *to, const bs_operand *from,
-                  const int32_t *shift);
-
-#endif
-/* ==== end src/ops/span.h ====================================================================== */
-
-/* How many dimensions of the result come before the first one of an operand. */
-static inline int32_t bs_broadcast_shift(int32_t rank, int32_t operand_rank)
-{
-    return rank == 3 && operand_rank == 1 ? 0 : rank - operand_rank;
-}
-
-/* Dimension d of the result in an operand: its number there, or less than 0. */
-static inline int32_t bs_broadcast_dim(int32_t rank, const bs_value_info *operand, int32_t d)
-{
-    const int32_t at = d - bs_broadcast_shift(rank, operand->rank);
-    return at < operand->rank ? at : -1;
-}
-
-/* The dimension of an operand in which dimension d of the result moves it; -1: none, as it has not got it, or is 1
- * there and the result is not. By the graph's extents: a clipped cell may be 1 high too. */
-static inline int32_t bs_broadcast_axis(const bs_value_info *result, const bs_value_info *operand, int32_t d)
-{
-    const int32_t at = bs_broadcast_dim(result->rank, operand, d);
-    return at < 0 || operand->dims[at] != result->dims[d] ? -1 : at;
-}
-
-/* Mask of the dimensions of the result that do not move an operand. */
-static inline uint32_t bs_broadcast_mask(const bs_value_info *result, const bs_value_info *operand)
-{
-    uint32_t mask = 0;
-    for (int32_t d = 0; d < result->rank; d++)
-        if (bs_broadcast_axis(result, operand, d) < 0)
-            mask |= 1u << d;
-    return mask;
-}
-
-/* Sets rank, dimensions and scale of out[0] to what all operands give, or refuses. */
-bool bs_infer_broadcast(bs_infer *infer);
-
-/* Adds operand `index` of a call to a walk over out[0]. */
-void bs_broadcast_add(bs_span *span, const bs_call *call, int32_t index);
-
-#endif
-/* ==== end src/ops/broadcast.h ================================================================= */
-
-/* bs_broadcast_mask, and from bit 8 on bs_broadcast_shift. */
-static inline int32_t bs_cu_how_beside(const bs_value_info *result, const bs_value_info *operand)
-{
-    return (int32_t)bs_broadcast_mask(result, operand) | bs_broadcast_shift(result->rank, operand->rank) << 8;
-}
-
-/* Operand i of row r, with the strides of the result's dimensions. */
-__device__ __forceinline__ bs_cu_view bs_cu_open_how(const bs_cu_tile &t, const bs_device_step *s, int32_t i, int32_t r,
-                                                     int32_t how)
-{
-    bs_cu_view v = bs_cu_open_in(t, s, i, r);
-#pragma unroll
-    for (int32_t k = 1; k < BS_MAX_RANK; k++) {
-        if (k > how >> 8)
-            break;
-        v.stride[3] = v.stride[2];
-        v.stride[2] = v.stride[1];
-        v.stride[1] = v.stride[0];
-    }
-#pragma unroll
-    for (int32_t d = 0; d < BS_MAX_RANK; d++)
-        v.stride[d] = how >> d & 1 ? 0 : v.stride[d];
-    return v;
-}
-
-#endif
-/* ==== end src/cuda/beside.cuh ================================================================= */
-/* #include "cuda/kernels.cuh" */
-/* ==== begin src/ops/maths.h =================================================================== */
-/* ops/maths.h - element-wise functions of one or two operands: what they make of one value each, for plain kernels and
- * a device. Relies on base/base.h. Must never round other than as written: a device gives the CPU's bytes where its
- * libm does. */
-#ifndef BS_OPS_MATHS_H
-#define BS_OPS_MATHS_H
-
-/* #include "base/base.h" */
-
-/* NaN has no sign, so 0; ties go to even. BS_UNARY_NOT is of i32 alone. */
-static inline BS_BOTH float bs_unary_apply(bs_unary_kind kind, float x)
-{
-    switch (kind) {
-    case BS_UNARY_ABS: return fabsf(x);
-    case BS_UNARY_NEG: return -x;
-    case BS_UNARY_SIGN: return (float)((x > 0.0f) - (x < 0.0f));
-    case BS_UNARY_FLOOR: return floorf(x);
-    case BS_UNARY_CEIL: return ceilf(x);
-    case BS_UNARY_ROUND: return rintf(x);
-    case BS_UNARY_SQRT: return sqrtf(x);
-    case BS_UNARY_RSQRT: return 1.0f / sqrtf(x);
-    case BS_UNARY_RECIPROCAL: return 1.0f / x;
-    case BS_UNARY_EXP: return expf(x);
-    case BS_UNARY_LOG: return logf(x);
-    case BS_UNARY_ERF: return erff(x);
-    case BS_UNARY_SIN: return sinf(x);
-    case BS_UNARY_COS: return cosf(x);
-    case BS_UNARY_TAN: return tanf(x);
-    case BS_UNARY_ASIN: return asinf(x);
-    case BS_UNARY_ACOS: return acosf(x);
-    case BS_UNARY_ATAN: return atanf(x);
-    case BS_UNARY_NOT:
-    case BS_UNARY_COUNT: break;
-    }
-    return x;
-}
-
-/* The same of i32, whose bits are given, for the kinds that take it: these wrap. */
-BS_WRAPS static inline BS_BOTH uint32_t bs_unary_apply_i32(bs_unary_kind kind, uint32_t x)
-{
-    const bool negative = x >> 31 != 0;
-    if (kind == BS_UNARY_SIGN)
-        return negative ? UINT32_MAX : x != 0;
-    if (kind == BS_UNARY_NOT)
-        return x == 0;
-    return kind == BS_UNARY_NEG || negative ? 0u - x : x;
-}
-
-static inline BS_BOTH bool bs_unary_takes_i32(bs_unary_kind kind)
-{
-    return kind == BS_UNARY_ABS || kind == BS_UNARY_NEG || kind == BS_UNARY_SIGN || kind == BS_UNARY_NOT;
-}
-
-/* Of two operands. Minimum and maximum are NaN where either operand is. */
-static inline BS_BOTH float bs_binary_apply(bs_binary_kind kind, float a, float b)
-{
-    switch (kind) {
-    case BS_BINARY_DIV: return a / b;
-    case BS_BINARY_MIN: return a <= b || a != a ? a : b;
-    case BS_BINARY_MAX: return a >= b || a != a ? a : b;
-    case BS_BINARY_POW: return powf(a, b);
-    case BS_BINARY_COUNT: break;
-    }
-    return a;
-}
-
-static inline BS_BOTH int32_t bs_binary_apply_i32(bs_binary_kind kind, int32_t a, int32_t b)
-{
-    return (kind == BS_BINARY_MIN) == (a < b) ? a : b;
-}
-
-/* Truth values of two operands: 0 or 1. */
-static inline BS_BOTH int32_t bs_compare_apply(bs_compare_kind kind, float a, float b)
-{
-    switch (kind) {
-    case BS_COMPARE_NOT_EQUAL: return a != b;
-    case BS_COMPARE_LESS: return a < b;
-    case BS_COMPARE_LESS_EQUAL: return a <= b;
-    case BS_COMPARE_GREATER: return a > b;
-    case BS_COMPARE_GREATER_EQUAL: return a >= b;
-    case BS_COMPARE_EQUAL:
-    case BS_COMPARE_AND:
-    case BS_COMPARE_OR:
-    case BS_COMPARE_XOR:
-    case BS_COMPARE_COUNT: break;
-    }
-    return a == b;
-}
-
-static inline BS_BOTH int32_t bs_compare_apply_i32(bs_compare_kind kind, int32_t a, int32_t b)
-{
-    switch (kind) {
-    case BS_COMPARE_NOT_EQUAL: return a != b;
-    case BS_COMPARE_LESS: return a < b;
-    case BS_COMPARE_LESS_EQUAL: return a <= b;
-    case BS_COMPARE_GREATER: return a > b;
-    case BS_COMPARE_GREATER_EQUAL: return a >= b;
-    case BS_COMPARE_AND: return a != 0 && b != 0;
-    case BS_COMPARE_OR: return a != 0 || b != 0;
-    case BS_COMPARE_XOR: return (a != 0) != (b != 0);
-    case BS_COMPARE_EQUAL:
-    case BS_COMPARE_COUNT: break;
-    }
-    return a == b;
-}
-
-#endif
-/* ==== end src/ops/maths.h ===================================================================== */
-
-enum { BS_CU_OTHERS = 1 + BS_MAX_TAIL_OTHERS }; /* operands behind operand 0 */
-
-/* -------------------------------------------------------------------------------------------- the host's side */
-
-/* Describes one op: the node `op`, whose operand `at` is the result so far; other: of the step, -1 none. */
-static void bs_cu_tail_op(const bs_graph *g, const bs_node *op, int32_t kernel, int32_t at, int32_t other,
-                          bs_device_tail *to)
-{
-    const bs_value_info *result = bs_value_get(g, op->first_out);
-    memset(to, 0, sizeof *to);
-    to->kernel = kernel;
-    to->at = at;
-    to->other = other;
-    to->how = other >= 0 ? bs_cu_how_beside(result, bs_value_get(g, bs_node_in(g, op)[1 - at])) : 0;
-    for (int32_t i = 0; i < bs_op_get(op->op)->n_fields && i < 2; i++)
-        memcpy(&to->p[i], static_cast<const char *>(op->params) + sizeof(char *) + 4 * i, 4);
-}
-
-/* ---------------------------------------------------------------------------------------------------- elements */
-
-__device__ inline float bs_cu_tail_apply(const bs_device_tail &k, float x, float other)
-{
-    const float a = k.at ? other : x, b = k.at ? x : other;
-    switch (k.kernel) {
-    case BS_CU_add: return a + b;
-    case BS_CU_sub: return a - b;
-    case BS_CU_mul: return a * b;
-    case BS_CU_binary: return bs_binary_apply((bs_binary_kind)k.p[0].i, a, b);
-    case BS_CU_unary: return bs_unary_apply((bs_unary_kind)k.p[0].i, x);
-    case BS_CU_activation: return bs_act_apply((bs_act)k.p[0].i, k.p[1].f, 0.0f, x);
-    case BS_CU_affine: return bs_cu_mul_add(x, k.p[0].f, k.p[1].f);
-    default: { /* clip */
-        const float above = x < k.p[0].f ? k.p[0].f : x;
-        return above > k.p[1].f ? k.p[1].f : above;
-    }
-    }
-}
-
-/* All ops, one after the other. */
-__device__ inline float bs_cu_tail_all(const bs_device_step *s, float x, const float (&others)[BS_CU_OTHERS])
-{
-#pragma unroll 1
-    for (int32_t k = 0; k < s->n_tail; k++) {
-        const bs_device_tail &op = s->tail[k];
-        const float other = op.other == 1 ? others[0] : op.other == 2 ? others[1] : others[2];
-        x = bs_cu_tail_apply(op, k > 0 && s->rounded ? bs_cu_half_from(bs_cu_half_to(x)) : x, other);
-    }
-    return x;
-}
-
-/* Operand 0 is the result, 1 what the ops begin with; stored: it is the result of a kernel, which stands between. */
-struct bs_cu_tail_walk {
-    uint8_t *data[2 + BS_CU_OTHERS];
-    int32_t type[2 + BS_CU_OTHERS], n;
-    const bs_device_step *s;
-    bool round_first;
-    __device__ __forceinline__ void one(const int64_t (&at)[2 + BS_CU_OTHERS]) const
-    {
-        float others[BS_CU_OTHERS];
-        const float x = bs_cu_get(data[1], type[1], at[1]);
-#pragma unroll
-        for (int32_t i = 0; i < BS_CU_OTHERS; i++)
-            others[i] = i < n ? bs_cu_get(data[2 + i], type[2 + i], at[2 + i]) : 0.0f;
-        bs_cu_put(data[0], type[0], at[0],
-                  bs_cu_tail_all(s, round_first ? bs_cu_half_from(bs_cu_half_to(x)) : x, others));
-    }
-    __device__ __forceinline__ void four(const int64_t (&at)[2 + BS_CU_OTHERS]) const
-    {
-        float x[4];
-        bs_cu_get_four(data[1], type[1], at[1], x);
-#pragma unroll 1
-        for (int32_t k = 0; k < 4; k++) {
-            float others[BS_CU_OTHERS];
-#pragma unroll
-            for (int32_t i = 0; i < BS_CU_OTHERS; i++)
-                others[i] = i < n ? bs_cu_get(data[2 + i], type[2 + i], at[2 + i] + (same[i] ? 0 : k)) : 0.0f;
-            const float y = bs_cu_tail_all(s, round_first ? bs_cu_half_from(bs_cu_half_to(x[0])) : x[0], others);
-            x[0] = x[1], x[1] = x[2], x[2] = x[3], x[3] = y; /* so that none is indexed */
-        }
-        bs_cu_put_four(data[0], type[0], at[0], x);
-    }
-    bool same[BS_CU_OTHERS]; /* along a line */
-};
-
-/* Whether lines are whole fours, in the result and in what the ops begin with; the others are read one by one. */
-__device__ __forceinline__ bool bs_cu_tail_fours(const bs_cu_walk<2 + BS_CU_OTHERS> &k)
-{
-    bool fours = bs_cu_walk_fours(k, 2);
-#pragma unroll
-    for (int32_t i = 2; i < 2 + BS_CU_OTHERS; i++)
-        fours = fours && (k.step[i][3] == 0 || k.step[i][3] == 1);
-    return fours;
-}
-
-/* The ops over the rectangle of y, or all of it, and `channels` channels from `first` on; x is y itself, or operand 0.
- */
-__device__ __forceinline__ void bs_cu_tail_over(const bs_cu_tile &t, const bs_device_step *s, int32_t row,
-                                                const bs_cu_deal &d, bs_cu_view y, bs_cu_view x, int32_t first,
-                                                bool round_first)
-{
-    bs_cu_view o[BS_CU_OTHERS] = {y, y, y};
-    int32_t n = 0;
-#pragma unroll 1
-    for (int32_t k = 0; k < s->n_tail; k++) {
-        if (s->tail[k].other < 0)
-            continue;
-        const bs_cu_view v = bs_cu_open_how(t, s, s->tail[k].other, row, s->tail[k].how);
-        n = s->tail[k].other;
-        o[0] = n == 1 ? v : o[0];
-        o[1] = n == 2 ? v : o[1];
-        o[2] = n == 3 ? v : o[2];
-    }
-    bs_cu_view all[2 + BS_CU_OTHERS] = {y, x, o[0], o[1], o[2]};
-#pragma unroll
-    for (int32_t i = 0; i < 2 + BS_CU_OTHERS; i++)
-        all[i].data += (int64_t)first * all[i].stride[0] * bs_cu_bytes(all[i].dtype);
-    const bs_cu_walk<2 + BS_CU_OTHERS> k = bs_cu_walk_over<2 + BS_CU_OTHERS>(all);
-    bs_cu_tail_walk each;
-    each.n = n;
-    each.s = s;
-    each.round_first = round_first;
-#pragma unroll
-    for (int32_t i = 0; i < 2 + BS_CU_OTHERS; i++) {
-        each.data[i] = k.begin[i];
-        each.type[i] = all[i].dtype;
-    }
-#pragma unroll
-    for (int32_t i = 0; i < BS_CU_OTHERS; i++)
-        each.same[i] = k.step[2 + i][3] == 0;
-    bs_cu_walk_run(k, bs_cu_tail_fours(k), d, each);
-}
-
-/* -------------------------------------------------------------------------------------------- behind a kernel */
-
-/* The ops over part of an image that the block has stored: a rectangle, in core coordinates, of `channels` channels
- * from `first` on. Called by all threads of the block, or by one for itself (`worker` of `workers`). A function of its
- * own, so that kernels need no registers for it. */
-__device__ __noinline__ void bs_cu_tail_image(const bs_cu_tile &t, const bs_device_step *s, int32_t row,
-                                              const bs_cu_rect &part, int32_t first, int32_t channels, int32_t worker,
-                                              int32_t workers)
-{
-    bs_cu_view y = bs_cu_open_out(t, s, 0, row);
-    const bs_cu_deal d = {0, 1, 1, worker, workers};
-    y.y0 = part.y0;
-    y.y1 = part.y1;
-    y.x0 = part.x0;
-    y.x1 = part.x1;
-    y.dim[0] = channels;
-    bs_cu_tail_over(t, s, row, d, y, y, first, s->rounded != 0);
-}
-
-/* ------------------------------------------------------------------------------------------------ as a kernel */
-
-/* An element-wise op with a tail, itself the first of the ops. */
-__device__ inline void bs_cu_chain_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w)
-{
-    const bs_cu_deal d = bs_cu_deal_rows(t, s, w);
-    for (int32_t r = d.row; r < d.end; r += d.rows) {
-        const bs_cu_view y = bs_cu_open_out(t, s, 0, r);
-        bs_cu_zero_margin(w, y);
-        bs_cu_tail_over(t, s, r, d, y, bs_cu_open_how(t, s, 0, r, s->p[0].i), 0, false);
-    }
-}
-
-/* The tail of what was computed by no kernel of ours. */
-__device__ inline void bs_cu_tail_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w)
-{
-    const bs_cu_deal d = bs_cu_deal_rows(t, s, w);
-    for (int32_t r = d.row; r < d.end; r += d.rows) {
-        const bs_cu_view y = bs_cu_open_out(t, s, 0, r);
-        bs_cu_tail_over(t, s, r, d, y, y, 0, s->rounded != 0);
-    }
-}
-
-#endif
-/* ==== end src/cuda/tail.cuh =================================================================== */
 
 extern "C" {
 /* ==== begin src/ops/forms.h =================================================================== */
@@ -4178,8 +3325,202 @@ void bs_row_lstm(bs_tier tier, const float *sums, const float *c, float *c_out, 
 #endif
 /* ==== end src/kernels/functions.h ============================================================= */
 /* #include "ops/act.h" */
-/* #include "ops/common.h" */
-/* #include "ops/span.h" */
+/* ==== begin src/ops/common.h ================================================================== */
+/* ops/common.h - what the shape, halo and cost rules of several ops share.
+ * Owns the wording of refusals, and what holds in a patch domain. Relies on graph/op.h. Must never touch data. */
+#ifndef BS_OPS_COMMON_H
+#define BS_OPS_COMMON_H
+
+/* #include "ops/table.h" */
+
+/* Entries of an op's table of fields: of a float; of integers within low .. high, or of any value. */
+#define BS_FLOAT(field) {field, 'f', 0, 0}
+#define BS_INT(field) {field, 'i', 0, 0}
+#define BS_INT_OF(field, low, high) {field, 'i', low, high}
+#define BS_PARAMS(type, array) \
+    .params_bytes = sizeof(type), .fields = array, .n_fields = (uint8_t)(sizeof(array) / sizeof *(array))
+
+/* The rules of ops that have no others than that they go element by element. */
+extern const bs_op_rules bs_element_wise;
+
+/* Every refusal reads: op "node": text (bs_graph_fail). Returns false always. */
+bool bs_infer_fail(bs_infer *infer, bs_status status, const char *format, ...) BS_PRINTF(3, 4);
+
+/* Records what is wrong with the data of a run. Returns BS_ERROR_DATA always. */
+bs_status bs_call_fail(const bs_call *call, const char *format, ...) BS_PRINTF(2, 3);
+
+bool bs_infer_dtype(bs_infer *infer, int32_t index, bs_dtype dtype);
+/* The type is one of these, bits 1 << bs_dtype; `expected` names them in the refusal. */
+bool bs_infer_dtypes(bs_infer *infer, int32_t index, uint32_t dtypes, const char *expected);
+/* It is f32 or i32. */
+bool bs_infer_number(bs_infer *infer, int32_t index);
+/* Refuses operand `index`, whose dimension d is not what operand 0 has. */
+bool bs_infer_dim_differs(bs_infer *infer, int32_t index, int32_t d);
+/* Dimension d of operand `index` must be `expected`. */
+bool bs_infer_dim_is(bs_infer *infer, int32_t index, int32_t d, bs_dim_id expected);
+/* out[0] gets this rank, if a value can have it. */
+bool bs_infer_rank_out(bs_infer *infer, int32_t rank);
+bool bs_infer_rank(bs_infer *infer, int32_t index, int32_t low, int32_t high);
+/* f32 of that rank; and lines of f32, of which a kernel sees the whole. */
+bool bs_infer_f32(bs_infer *infer, int32_t index, int32_t low, int32_t high);
+bool bs_infer_lines(bs_infer *infer, int32_t index);
+/* Operand `index` must have as many dimensions as operand 0. */
+bool bs_infer_same_rank(bs_infer *infer, int32_t index);
+/* Operand `index` has type, rank and dimensions of operand 0; dimension `but` may differ. */
+bool bs_infer_like(bs_infer *infer, int32_t index, int32_t but);
+/* An f32 image [C,H,W] with a constant number of channels. */
+bool bs_infer_image(bs_infer *infer, int32_t index, int32_t *channels);
+/* Dimension `axis` of the operand as a constant; `what` names it in the refusal. */
+bool bs_infer_const(bs_infer *infer, int32_t index, int32_t axis, const char *what, int32_t *n);
+/* Turns an axis that counts from the end (negative) into a positive one. */
+bool bs_infer_axis(bs_infer *infer, int32_t axis, int32_t *positive);
+/* The same for kernels, whose axes are already checked. */
+static inline int32_t bs_axis_of(int32_t axis, int32_t rank) { return axis < 0 ? axis + rank : axis; }
+/* `padding` must be a bs_padding; `pad` 0 .. most with BS_PAD_EXPLICIT, else 0, as `sides`, all of them in one word. */
+bool bs_infer_padding(bs_infer *infer, int32_t padding, int32_t pad, int32_t sides, int32_t most);
+/* Before op set 3 there was only `pad`. */
+void bs_upgrade_padding(int32_t opset, int32_t pad, int32_t *padding);
+/* Operand `index` has one element, whatever its rank. */
+bool bs_infer_single(bs_infer *infer, int32_t index);
+/* The operand is a root value. */
+bool bs_infer_root(bs_infer *infer, int32_t index);
+/* out[0] has the shape of operand 0 behind a dimension of rows, and is a root value. */
+bool bs_infer_stacked(bs_infer *infer, bs_dim_id rows);
+/* out[0].dims[axis] = floor((d mul + add) / div) of dimension `axis` of operand 0. */
+bool bs_infer_extent(bs_infer *infer, int32_t axis, int64_t mul, int64_t add, int64_t div);
+/* The same of dimensions 1 and 2. */
+bool bs_infer_frame(bs_infer *infer, int64_t mul, int64_t add_h, int64_t add_w, int64_t div);
+
+/* A new dimension, named as the node, whose extent the op says when it has run (bs_call.extent): 0 .. maximum. One for
+ * each node. All operands must be root values. */
+bs_dim_id bs_infer_data_dim(bs_infer *infer, int64_t maximum);
+/* The same of an op that finds `most` at the most, whose descriptor may give a smaller maximum (0: none). */
+bs_dim_id bs_infer_found_dim(bs_infer *infer, int32_t given, int64_t most);
+/* Refuses a dimension of operand `index` that comes from data, where it must be known before a run. */
+bool bs_infer_bound_dim(bs_infer *infer, int32_t index, int32_t d);
+/* A dimension, whose maximum allows it, is `least` or more in every run: other runs are refused before they begin, or
+ * end when it is known. */
+bool bs_infer_least(bs_infer *infer, bs_dim_id d, int64_t least);
+
+/* Whether a value is an image of a patch domain: its dims are those of the frame, a kernel sees one cell and its
+ * halo. */
+bool bs_value_in_patches(const bs_graph *graph, const bs_value_info *value);
+/* Refuses operands that are images of a patch domain, when a kernel would have to see all pixels at once. */
+bool bs_infer_whole(bs_infer *infer, int32_t index);
+/* Refuses to make an image out of something else in a patch domain: it would have no place in the frame. */
+bool bs_infer_no_new_image(bs_infer *infer);
+/* The frame of out[0] is num/den of operand 0's; a cell must stay a whole number of pixels. */
+bool bs_infer_scale(bs_infer *infer, int32_t num, int32_t den);
+/* Windows of `kernel` (dilated) over both axes, down and across, of a frame that begins `before` ahead of its first
+ * sample and ends `after` behind its last one. Sets extents and scale. In a patch domain padding must keep output cells
+ * where their input cells are: floor(H/stride) <= H' <= ceil(H/stride); and one scale is for both axes. */
+typedef struct bs_window_axis {
+    int32_t kernel, stride, dilation, before, after;
+} bs_window_axis;
+typedef struct bs_window {
+    bs_window_axis axis[2];
+} bs_window;
+/* Samples between the first tap of a window and its last; of fields that nobody has checked any number. */
+BS_WRAPS static inline int32_t bs_window_reach(const bs_window_axis *a)
+{
+    return (int32_t)((uint32_t)a->dilation * ((uint32_t)a->kernel - 1u));
+}
+/* The windows that a descriptor ends with, from its stride_h on. `stride` 0: as large as the kernel. */
+bs_window bs_window_of(const void *fields, int32_t kernel_h, int32_t kernel_w, int32_t stride, int32_t dilation,
+                       int32_t pad);
+#define BS_WINDOW_OF(desc, type, ...) bs_window_of((const char *)(desc) + offsetof(type, stride_h), __VA_ARGS__)
+/* What conv2d and pool2d have at the end of their descriptors: their tables of fields, and the sides in one word. */
+#define BS_WINDOW_MOST (1 << 15)
+#define BS_WINDOW_FIELDS                                                                                   \
+    BS_INT_OF("stride_h", 0, BS_WINDOW_MOST), BS_INT_OF("stride_w", 0, BS_WINDOW_MOST),                    \
+        BS_INT_OF("dilation_h", 0, BS_WINDOW_MOST), BS_INT_OF("dilation_w", 0, BS_WINDOW_MOST),            \
+        BS_INT_OF("pad_top", 0, BS_WINDOW_MOST), BS_INT_OF("pad_left", 0, BS_WINDOW_MOST),                 \
+        BS_INT_OF("pad_bottom", 0, BS_WINDOW_MOST), BS_INT_OF("pad_right", 0, BS_WINDOW_MOST)
+#define BS_WINDOW_SIDES(desc) ((desc)->pad_top | (desc)->pad_left | (desc)->pad_bottom | (desc)->pad_right)
+bool bs_infer_window(bs_infer *infer, const bs_window *window);
+int32_t bs_window_halo(const bs_window *window, int32_t out_margin);
+
+/* Elements of one row at maximum extents (a cell, in a patch domain); and the same for the pixels of an image. */
+double bs_value_work(const bs_graph *graph, int32_t value);
+double bs_value_pixels(const bs_graph *graph, int32_t value);
+
+/* A weight of an op, for its table of specs. */
+bs_weight_spec bs_weight_of(const char *suffix, int32_t rank, int64_t d0, int64_t d1, int64_t d2, int64_t d3);
+bs_weight_spec bs_weight_vector(const char *suffix, int64_t length);
+
+#if defined(BS_NO_MESSAGES)
+#define bs_infer_fail(infer, status, ...) \
+    BS_TOLD((bs_infer_fail)(infer, status, __VA_ARGS__), bs_graph_fail_bare((infer)->graph, status))
+#define bs_call_fail(call, ...) BS_TOLD((bs_call_fail)(call, __VA_ARGS__), BS_ERROR_DATA)
+#define bs_infer_dtypes(infer, index, dtypes, expected) (bs_infer_dtypes)(infer, index, dtypes, BS_TEXT(expected))
+#define bs_infer_const(infer, index, axis, what, n) (bs_infer_const)(infer, index, axis, BS_TEXT(what), n)
+#endif
+
+#endif
+/* ==== end src/ops/common.h ==================================================================== */
+/* ==== begin src/ops/span.h ==================================================================== */
+/* ops/span.h - one loop nest for every op that goes element by element over strided operands.
+ * Owns the walk: it sorts axes by the output's strides, merges those that are contiguous in every operand, and calls
+ * `inner` on the innermost. Relies on graph/op.h. Must never know what an element means. */
+#ifndef BS_OPS_SPAN_H
+#define BS_OPS_SPAN_H
+
+/* #include "ops/table.h" */
+
+#define BS_SPAN_OPERANDS 5
+#define BS_SPAN_AXES     (BS_MAX_AXES + 1) /* axis 0 is the row, axis d + 1 dimension d */
+
+typedef struct bs_span {
+    int32_t operands, axes;
+    int64_t low[BS_SPAN_AXES]; /* first coordinate, in those of the output */
+    int64_t count[BS_SPAN_AXES];
+    char *at[BS_SPAN_OPERANDS];
+    ptrdiff_t step[BS_SPAN_OPERANDS][BS_SPAN_AXES]; /* bytes */
+} bs_span;
+
+/* n elements: of operand i at at[i], at[i] + step[i], ... (bytes). Operand 0 is the output. */
+typedef void (*bs_span_inner)(const void *context, int64_t n, char *const *at, const ptrdiff_t *step);
+
+/* The box of an output: its rect where it has rank 3, else all of it. No operand is added yet: the box may be
+ * changed. */
+void bs_span_box(bs_span *span, const bs_operand *out, int32_t rows);
+/* The box, with the output already added as operand 0. */
+void bs_span_open(bs_span *span, const bs_operand *out, int32_t rows);
+/* The box of a call's output, with that output and operand 0, which has its shape, already added. */
+void bs_span_call(bs_span *span, const bs_call *call);
+/* As bs_span_open, for ops on whole lines: visits every index but those of dimension `axis`, of which it visits only
+ * 0. */
+void bs_span_open_lines(bs_span *span, const bs_operand *out, int32_t rows, int32_t axis);
+/* Whether that would visit one line, which begins where the output does; where it pays to know. */
+static inline bool bs_span_is_line(const bs_operand *out, int32_t rows)
+{
+    return BS_DENSE_PAYS && rows == 1 && (out->rank == 1 || (out->rank == 2 && out->dim[0] == 1));
+}
+/* Adds an operand of the output's rank. Its element c belongs to coordinate c + shift[d] of dimension d (shift may be
+ * NULL). */
+void bs_span_add(bs_span *span, const bs_operand *operand, const int32_t *shift);
+/* The same of any rank, by its strides along the dimensions of the output: 0 where these do not move it. */
+void bs_span_add_strides(bs_span *span, const bs_operand *operand, const ptrdiff_t *stride, const int32_t *shift);
+/* Adds an array of 4-byte elements, one for each index of dimension `axis`. */
+void bs_span_add_array(bs_span *span, const void *array, int32_t axis);
+/* Walks. The span cannot be used again. */
+void bs_span_run(bs_span *span, bs_span_inner inner, const void *context);
+
+/* Whether the first operands of an inner loop are dense arrays of f32, where that pays. */
+static inline bool bs_span_dense_f32(const ptrdiff_t *step, int32_t operands)
+{
+    bool dense = BS_DENSE_PAYS;
+    for (int32_t i = 0; i < operands && dense; i++)
+        dense = step[i] == 4;
+    return dense;
+}
+
+/* Adds `to`, then `from` with its shift, to a box, and copies the elements, of 1, 2 or 4 bytes. They do not overlap. */
+void bs_span_copy(bs_span *span, const bs_call *call, const bs_operand *to, const bs_operand *from,
+                  const int32_t *shift);
+
+#endif
+/* ==== end src/ops/span.h ====================================================================== */
 
 /* a node that runs as plain loops, not by the kernels' algorithms */
 #define BS_CONV_REFERENCE (-1)
@@ -4431,41 +3772,6 @@ __device__ __forceinline__ void bs_cu_linear_put(const bs_cu_linear_end &e, cons
               bs_act_apply((bs_act)e.act, e.param, slope, sum + e.bias[column]));
 }
 
-/* The ops that follow, over lines `line` .. line + count of the work, which j.at has, by columns first .. first +
- * columns: a line a warp. All of these elements are stored. */
-__device__ __noinline__ void bs_cu_linear_tail(const bs_cu_tile &t, const bs_cu_linear_job &j, int32_t line,
-                                               int32_t count, int32_t first, int32_t columns)
-{
-    const bs_device_step *s = j.step;
-    const int32_t last = j.y->rank - 1, step = j.out == 1 ? 1 : j.y->stride[last], type = j.y->dtype;
-    for (int32_t i = bs_cu_warp(); i < count; i += bs_cu_warps()) {
-        const uint8_t *data[BS_CU_OTHERS] = {};
-        int32_t types[BS_CU_OTHERS] = {}, steps[BS_CU_OTHERS] = {};
-        for (int32_t k = 0; k < s->n_tail; k++) {
-            const int32_t other = s->tail[k].other - 1;
-            int32_t at = (line + i) % j.lines;
-            if (other < 0)
-                continue;
-            bs_cu_view v = bs_cu_open_how(t, s, other + 1, j.row + (line + i) / j.lines, s->tail[k].how);
-            for (int32_t d = last - 1; d >= 0; d--) {
-                v.data += (int64_t)(at % j.y->dim[d]) * bs_cu_pick(v.stride, d) * bs_cu_bytes(v.dtype);
-                at /= j.y->dim[d];
-            }
-            data[other] = v.data;
-            types[other] = v.dtype;
-            steps[other] = bs_cu_pick(v.stride, last);
-        }
-        for (int32_t column = first + bs_cu_lane(); column < first + columns; column += 32) {
-            float others[BS_CU_OTHERS];
-            for (int32_t k = 0; k < BS_CU_OTHERS; k++)
-                others[k] = data[k] ? bs_cu_get(data[k], types[k], (int64_t)column * steps[k]) : 0.0f;
-            const float x = bs_cu_get(j.at[i].y, type, (int64_t)column * step);
-            bs_cu_put(j.at[i].y, type, (int64_t)column * step,
-                      bs_cu_tail_all(s, s->rounded ? bs_cu_half_from(bs_cu_half_to(x)) : x, others));
-        }
-    }
-}
-
 /* ---------------------------------------------------------------------------------------------------- loading */
 
 /* Offset of line number `line` of a row, in elements. */
@@ -4699,10 +4005,6 @@ __device__ inline void bs_cu_linear_few(const bs_cu_tile &t, bs_cu_linear_job &j
         stage = stage + 1 == few::STAGES ? 0 : stage + 1;
         if (++at == depth) {
             bs_cu_linear_few_finish<BYTES, COLUMNS>(j, count, first, min(COLUMNS, end - first), turn, sum);
-            if (j.step->n_tail > 0) {
-                __syncthreads();
-                bs_cu_linear_tail(t, j, line, count, first, min(COLUMNS, end - first));
-            }
             sum[0] = sum[1] = sum[2] = sum[3] = 0.0f;
             at = 0;
             first += COLUMNS;
@@ -4726,8 +4028,8 @@ __device__ __forceinline__ void bs_cu_linear_load(const bs_cu_linear_job &j, uin
 
 /* `count` lines, at most those of a pass, by columns first .. end (64 at most). */
 template <int BYTES, int ROWS, int STAGES>
-__device__ inline void bs_cu_linear_pass(const bs_cu_tile &t, const bs_cu_linear_job &j, int32_t line, int32_t count,
-                                         int32_t first, int32_t end)
+__device__ inline void bs_cu_linear_pass(const bs_cu_tile &t, const bs_cu_linear_job &j, int32_t count, int32_t first,
+                                         int32_t end)
 {
     enum { STAGE_BYTES = (BS_CU_GEMM_SIDE + ROWS * 16) * BS_CU_GEMM_PITCH };
     const int32_t steps = (int32_t)((j.line_bytes + BS_CU_GEMM_DEPTH - 1) / BS_CU_GEMM_DEPTH), columns = end - first;
@@ -4759,15 +4061,11 @@ __device__ inline void bs_cu_linear_pass(const bs_cu_tile &t, const bs_cu_linear
     const bs_cu_linear_end e = bs_cu_linear_end_of(j);
 #pragma unroll 1
     for (int32_t i = bs_cu_thread(); i < count * BS_CU_GEMM_SIDE; i += bs_cu_threads()) {
-        const int32_t row = i / BS_CU_GEMM_SIDE, column = i % BS_CU_GEMM_SIDE;
+        const int32_t line = i / BS_CU_GEMM_SIDE, column = i % BS_CU_GEMM_SIDE;
         if (column < columns)
-            bs_cu_linear_put(e, j.at[row], first + column, sums[row * BS_CU_SUMS_PITCH + column]);
+            bs_cu_linear_put(e, j.at[line], first + column, sums[line * BS_CU_SUMS_PITCH + column]);
     }
     __syncthreads();
-    if (j.step->n_tail > 0) {
-        bs_cu_linear_tail(t, j, line, count, first, columns);
-        __syncthreads(); /* before others lines are found */
-    }
 }
 
 /* Lines line .. line + count (64 at most) of the work, in passes. */
@@ -4780,7 +4078,7 @@ __device__ inline void bs_cu_linear_tiled(const bs_cu_tile &t, bs_cu_linear_job 
         const int32_t here = min(most, count - at);
         bs_cu_linear_find(t, j, line + at, here);
         __syncthreads();
-        bs_cu_linear_pass<BYTES, ROWS, STAGES>(t, j, line + at, here, first, end);
+        bs_cu_linear_pass<BYTES, ROWS, STAGES>(t, j, here, first, end);
     }
 }
 
@@ -5495,7 +4793,281 @@ __device__ inline void bs_cu_append_run(const bs_cu_tile &t, const bs_device_ste
 /* #include "cuda/kernels.cuh" */
 /* #include "cuda/move_nest.cuh" */
 /* #include "cuda/segment.cuh" */
-/* #include "cuda/walk.cuh" */
+/* ==== begin src/cuda/walk.cuh ================================================================= */
+/* walk.cuh - one loop nest for every op that computes element by element over strided operands (copies: move_nest.cuh),
+ * and how rows and elements are dealt out to the threads of a block.
+ *
+ * Axes are merged where all operands allow it, so that an image with margins is lines of pixels and channels, and a
+ * dense tensor one line. Four elements of a line are taken at a time where they are adjacent; a thread gets from its
+ * elements to the next ones by carrying digits, without a division.
+ * Relies on program.cuh and describe.cuh. Must never know what an element means. */
+#ifndef BS_CUDA_WALK
+#define BS_CUDA_WALK
+
+/* #include "cuda/describe.cuh" */
+/* #include "cuda/program.cuh" */
+
+#define BS_CU_EACH 4096 /* elements of a work item, at most */
+
+/* Work items of an op that fills out[0] element by element: parts of images and large rows, batches of small rows. */
+static inline void bs_cu_cut(const bs_cu_node *n, bs_device_step *s)
+{
+    const int64_t elements = bs_cu_elements(&n->out[0]), each = bs_cu_item(n, elements, BS_CU_EACH);
+    if (n->out[0].rank == 3 || elements > each)
+        s->parts = bs_cu_work_items(elements, each);
+    else
+        s->batch = (int32_t)(each / (elements < 64 ? 64 : elements));
+}
+
+/* --------------------------------------------------------------------------------------- dealing out work */
+
+/* Rows `row`, row + rows, ... below `end` are this worker's, and of their elements index, index + workers, ... A worker
+ * is a thread, or a warp. */
+struct bs_cu_deal {
+    int32_t row, rows, end, index, workers;
+};
+
+/* A row with an image, or one that is cut into parts, goes to the whole block; others to at most as many workers as
+ * they have `units`, and to fewer where all rows together keep all of them busy: finding a row takes long. */
+__device__ inline bs_cu_deal bs_cu_deal_out(const bs_cu_work &w, bool whole, int32_t units, int32_t worker,
+                                            int32_t workers)
+{
+    bs_cu_deal d = {w.row, 1, w.end, w.part * workers + worker, w.parts * workers};
+    if (whole || w.parts > 1 || w.end - w.row == 1)
+        return d;
+    int32_t shift = 0;
+    while (1 << shift < units && 2 << shift <= workers && (w.end - w.row) << shift < workers)
+        shift++;
+    d.rows = workers >> shift;
+    d.row = worker >> shift < d.rows ? w.row + (worker >> shift) : d.end;
+    d.index = worker & ((1 << shift) - 1);
+    d.workers = 1 << shift;
+    return d;
+}
+
+/* For an op that fills out[0]; `unit`: log2 of the bytes that a worker writes at a time, four elements. */
+__device__ __forceinline__ bs_cu_deal bs_cu_deal_rows(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w,
+                                                      int32_t unit = 4)
+{
+    const bs_device_operand *out = bs_cu_out(t, s, 0);
+    return bs_cu_deal_out(w, out->rank == 3, (int32_t)(out->row_bytes >> unit), bs_cu_thread(), bs_cu_threads());
+}
+
+/* Every row to the whole block. */
+__device__ __forceinline__ bs_cu_deal bs_cu_deal_whole(const bs_cu_work &w)
+{
+    return bs_cu_deal_out(w, true, 0, bs_cu_thread(), bs_cu_threads());
+}
+
+/* Calls each(y, x, row) with the result and operand 0 of this worker's rows; margins are zeroed before. */
+template <typename E>
+__device__ __forceinline__ void bs_cu_each_row(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w,
+                                               const bs_cu_deal &d, const E &each)
+{
+    for (int32_t r = d.row; r < d.end; r += d.rows) {
+        const bs_cu_view y = bs_cu_open_out(t, s, 0, r);
+        bs_cu_view x = bs_cu_open_in(t, s, 0, r);
+        bs_cu_zero_margin(w, y);
+        each(y, x, r);
+    }
+}
+
+/* --------------------------------------------------------------------------------------------------- walk */
+
+/* Four axes, the last one moves fastest; begin: the first element. Operand 0 is the output. */
+template <int N> struct bs_cu_walk {
+    int32_t count[4];
+    int32_t step[N][4]; /* elements */
+    uint8_t *begin[N];
+    int32_t bytes[N]; /* of an element */
+};
+
+/* Where axis k of the walk is in a view: an image goes y, x, c where channels lie side by side, else c, y, x. */
+template <int M>
+__device__ __forceinline__ int32_t bs_cu_on_axis(const int32_t (&v)[M], int32_t rank, bool last, int32_t k,
+                                                 int32_t none)
+{
+    if (rank == 3)
+        return k == 0 ? none : k == 1 ? (last ? v[1] : v[0]) : k == 2 ? (last ? v[2] : v[1]) : last ? v[0] : v[2];
+    if (rank == 4)
+        return v[k];
+    return k < 4 - rank ? none : k == 3 && rank == 2 ? v[1] : v[0];
+}
+
+/* Merges axis 2 into axis 3 where both are one line in every operand; the axes before move up. */
+template <int N> __device__ __forceinline__ void bs_cu_walk_fold(bs_cu_walk<N> *k)
+{
+    bool follows = true;
+    for (int32_t i = 0; i < N; i++)
+        follows = follows && (int64_t)k->step[i][2] == (int64_t)k->step[i][3] * k->count[3];
+    if (k->count[3] != 1 && k->count[2] != 1 && !follows)
+        return;
+    for (int32_t i = 0; i < N; i++) {
+        k->step[i][3] = k->count[3] == 1 ? k->step[i][2] : k->step[i][3];
+        k->step[i][2] = k->step[i][1];
+        k->step[i][1] = k->step[i][0];
+        k->step[i][0] = 0;
+    }
+    k->count[3] *= k->count[2];
+    k->count[2] = k->count[1];
+    k->count[1] = k->count[0];
+    k->count[0] = 1;
+}
+
+/* A walk over the rectangle of view 0, or over all of it if it is no image. The other views have its rank, and strides
+ * 0 where they are broadcast. */
+template <int N> __device__ __forceinline__ bs_cu_walk<N> bs_cu_walk_over(const bs_cu_view (&v)[N])
+{
+    const bs_cu_view &o = v[0];
+    const bool last = o.dim[0] == 1 || o.stride[0] < o.stride[2];
+    const int32_t extent[BS_MAX_RANK] = {o.dim[0], o.rank == 3 ? o.y1 - o.y0 : o.dim[1],
+                                         o.rank == 3 ? o.x1 - o.x0 : o.dim[2], o.dim[3]};
+    bs_cu_walk<N> k;
+#pragma unroll
+    for (int32_t a = 0; a < 4; a++)
+        k.count[a] = bs_cu_on_axis(extent, o.rank, last, a, 1);
+#pragma unroll
+    for (int32_t i = 0; i < N; i++) {
+        k.bytes[i] = bs_cu_bytes(v[i].dtype);
+        k.begin[i] = v[i].data + (o.rank == 3 ? bs_cu_pixel_at(v[i], 0, o.y0, o.x0) : 0) * k.bytes[i];
+#pragma unroll
+        for (int32_t a = 0; a < 4; a++)
+            k.step[i][a] = bs_cu_on_axis(v[i].stride, o.rank, last, a, 0);
+    }
+    bs_cu_walk_fold(&k);
+    bs_cu_walk_fold(&k);
+    bs_cu_walk_fold(&k);
+    return k;
+}
+
+/* Whether lines are whole fours of elements, adjacent and aligned in the first `most` operands. */
+template <int N> __device__ __forceinline__ bool bs_cu_walk_fours(const bs_cu_walk<N> &k, int32_t most = N)
+{
+    bool fours = k.count[3] % 4 == 0;
+    for (int32_t i = 0; i < N; i++)
+        fours = fours && (i >= most || (k.step[i][3] == 1 && ((k.step[i][0] | k.step[i][1] | k.step[i][2]) & 3) == 0 &&
+                                        bs_cu_aligned(k.begin[i], k.bytes[i], 0)));
+    return fours;
+}
+
+/* Visits this thread's elements: calls each.four(at) if `four`, else each.one(at), at being offsets from where operands
+ * begin. The first axis is longer than 1 only where four dimensions could not be merged: it is the outer loop. */
+template <int N, typename E>
+__device__ __forceinline__ void bs_cu_walk_run(const bs_cu_walk<N> &k, bool four, const bs_cu_deal &d, const E &each)
+{
+    const int32_t unit = four ? 4 : 1, n2 = k.count[2], n3 = k.count[3] / unit;
+    if (k.count[1] <= 0 || n2 <= 0 || n3 <= 0)
+        return;
+    const bool line = k.count[1] == 1 && n2 == 1; /* no digit but the last: nothing to divide */
+    const int32_t over = line ? 0 : d.workers / n3, s3 = d.workers - over * n3, s2 = line ? 0 : over % n2,
+                  s1 = line ? 0 : over / n2;
+    const int32_t on = line ? d.index >= n3 : d.index / n3;
+    for (int32_t d0 = 0; d0 < k.count[0]; d0++) {
+        int32_t d3 = line ? d.index : d.index - on * n3, d2 = line ? 0 : on % n2, d1 = line ? on : on / n2;
+        while (d1 < k.count[1]) {
+            int64_t at[N];
+#pragma unroll
+            for (int32_t i = 0; i < N; i++)
+                at[i] = (int64_t)(d3 * unit) * k.step[i][3] + (int64_t)d2 * k.step[i][2] + (int64_t)d1 * k.step[i][1] +
+                        (int64_t)d0 * k.step[i][0];
+            if (four)
+                each.four(at);
+            else
+                each.one(at);
+            d3 += s3;
+            const int32_t carry3 = d3 >= n3;
+            d3 -= carry3 ? n3 : 0;
+            d2 += s2 + carry3;
+            const int32_t carry2 = d2 >= n2;
+            d2 -= carry2 ? n2 : 0;
+            d1 += s1 + carry2;
+        }
+    }
+}
+
+/* --------------------------------------------------------------------------------------------------- scan */
+
+/* floor(v / r), by a shift where r is a power of two. */
+__device__ __forceinline__ int32_t bs_cu_floor_div(int32_t v, int32_t r)
+{
+    if ((r & (r - 1)) == 0)
+        return v >> (31 - __clz(r));
+    return v >= 0 ? v / r : -1 - (-1 - v) / r;
+}
+
+/* Visits pixels and channels (or `units` of them) of a rectangle, channels fastest, for code that needs their
+ * coordinates. */
+struct bs_cu_scan {
+    int32_t y, x, c;       /* where it is */
+    int32_t x0, width, units, dy, dx, dc;
+};
+
+__device__ __forceinline__ void bs_cu_scan_next(bs_cu_scan *k)
+{
+    k->c += k->dc;
+    const int32_t carry = k->c >= k->units;
+    k->c -= carry ? k->units : 0;
+    k->x += k->dx + carry;
+    const int32_t over = k->x >= k->x0 + k->width;
+    k->x -= over ? k->width : 0;
+    k->y += k->dy + over;
+}
+
+/* Stores two adjacent pixels, or one of them. */
+__device__ __forceinline__ void bs_cu_store_pair(const bs_cu_view &y, int64_t at, uint32_t left, uint32_t right,
+                                                 bool first, bool second)
+{
+    const int32_t bytes = bs_cu_bytes(y.dtype);
+    uint8_t *to = y.data + at * bytes;
+    if (first && second && y.stride[2] == 1 && (reinterpret_cast<uintptr_t>(to) & (uintptr_t)(2 * bytes - 1)) == 0) {
+        if (bytes == 4)
+            *reinterpret_cast<uint2 *>(to) = make_uint2(left, right);
+        else if (bytes == 2)
+            *reinterpret_cast<uint32_t *>(to) = left | right << 16;
+        else
+            *reinterpret_cast<uint16_t *>(to) = (uint16_t)(left | right << 8);
+        return;
+    }
+    if (first)
+        bs_cu_store_one(y.data, bytes, at, left);
+    if (second)
+        bs_cu_store_one(y.data, bytes, at + y.stride[2], right);
+}
+
+/* Calls each(k) for this thread's share. */
+template <typename E>
+__device__ __forceinline__ void bs_cu_scan_run(const bs_cu_deal &d, const bs_cu_rect &r, int32_t units, const E &each)
+{
+    const int32_t width = r.x1 - r.x0;
+    if (width <= 0 || units <= 0)
+        return;
+    bs_cu_scan k;
+    k.x0 = r.x0;
+    k.width = width;
+    k.units = units;
+    k.c = d.index % units;
+    k.x = r.x0 + d.index / units % width;
+    k.y = r.y0 + d.index / units / width;
+    k.dc = d.workers % units;
+    k.dx = d.workers / units % width;
+    k.dy = d.workers / units / width;
+    for (; k.y < r.y1; bs_cu_scan_next(&k))
+        each(k);
+}
+
+/* Calls each(y, x, k) for the pixels and channels of every row of an image, x being operand 0. */
+template <typename E>
+__device__ __forceinline__ void bs_cu_scan_rows(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w,
+                                                const E &each)
+{
+    const bs_cu_deal d = bs_cu_deal_whole(w);
+    bs_cu_each_row(t, s, w, d, [&](const bs_cu_view &y, const bs_cu_view &x, int32_t) {
+        bs_cu_scan_run(d, y, y.dim[0], [&](const bs_cu_scan &k) { each(y, x, k); });
+    });
+}
+
+#endif
+/* ==== end src/cuda/walk.cuh =================================================================== */
 
 enum { BS_CU_SEGMENT_EACH = 1024 }; /* elements of a work item */
 enum { BS_CU_SEGMENT_MODE, BS_CU_SEGMENT_TO_ROWS }; /* parameters of segment_reduce, in p: the descriptor's words */
@@ -5919,9 +5491,204 @@ __device__ inline void bs_cu_attention_run(const bs_cu_tile &t, const bs_device_
 #ifndef BS_CUDA_OP_BINARY
 #define BS_CUDA_OP_BINARY
 
-/* #include "cuda/beside.cuh" */
+/* ==== begin src/cuda/beside.cuh =============================================================== */
+/* beside.cuh - operands of several shapes beside a result, as broadcast.h lays them: the host's word for it, and the
+ * view that a kernel opens by that word.
+ * The word follows from the graph, not from this run's extents: a clipped cell may be 1 high too. Relies on walk.cuh
+ * and ops/broadcast.h. Must never touch data. */
+#ifndef BS_CUDA_BESIDE
+#define BS_CUDA_BESIDE
+
+/* #include "cuda/walk.cuh" */
+/* ==== begin src/ops/broadcast.h =============================================================== */
+/* ops/broadcast.h - operands of several shapes beside each other, element by element: what shape they give, and how the
+ * elements of each lie beside those of the result.
+ *
+ * As in NumPy: fewer dimensions are the last ones of the result's, and a dimension that is 1 where the result's is not
+ * is repeated. But one dimension beside an image of three is its channels. Relies on common.h and span.h. Must never
+ * touch data. */
+#ifndef BS_OPS_BROADCAST_H
+#define BS_OPS_BROADCAST_H
+
+/* #include "ops/common.h" */
+/* #include "ops/span.h" */
+
+/* How many dimensions of the result come before the first one of an operand. */
+static inline int32_t bs_broadcast_shift(int32_t rank, int32_t operand_rank)
+{
+    return rank == 3 && operand_rank == 1 ? 0 : rank - operand_rank;
+}
+
+/* Dimension d of the result in an operand: its number there, or less than 0. */
+static inline int32_t bs_broadcast_dim(int32_t rank, const bs_value_info *operand, int32_t d)
+{
+    const int32_t at = d - bs_broadcast_shift(rank, operand->rank);
+    return at < operand->rank ? at : -1;
+}
+
+/* The dimension of an operand in which dimension d of the result moves it; -1: none, as it has not got it, or is 1
+ * there and the result is not. By the graph's extents: a clipped cell may be 1 high too. */
+static inline int32_t bs_broadcast_axis(const bs_value_info *result, const bs_value_info *operand, int32_t d)
+{
+    const int32_t at = bs_broadcast_dim(result->rank, operand, d);
+    return at < 0 || operand->dims[at] != result->dims[d] ? -1 : at;
+}
+
+/* Mask of the dimensions of the result that do not move an operand. */
+static inline uint32_t bs_broadcast_mask(const bs_value_info *result, const bs_value_info *operand)
+{
+    uint32_t mask = 0;
+    for (int32_t d = 0; d < result->rank; d++)
+        if (bs_broadcast_axis(result, operand, d) < 0)
+            mask |= 1u << d;
+    return mask;
+}
+
+/* Sets rank, dimensions and scale of out[0] to what all operands give, or refuses. */
+bool bs_infer_broadcast(bs_infer *infer);
+
+/* Adds operand `index` of a call to a walk over out[0]. */
+void bs_broadcast_add(bs_span *span, const bs_call *call, int32_t index);
+
+#endif
+/* ==== end src/ops/broadcast.h ================================================================= */
+
+/* bs_broadcast_mask, and from bit 8 on bs_broadcast_shift. */
+static inline int32_t bs_cu_how_beside(const bs_value_info *result, const bs_value_info *operand)
+{
+    return (int32_t)bs_broadcast_mask(result, operand) | bs_broadcast_shift(result->rank, operand->rank) << 8;
+}
+
+/* Operand i of row r, with the strides of the result's dimensions. */
+__device__ __forceinline__ bs_cu_view bs_cu_open_how(const bs_cu_tile &t, const bs_device_step *s, int32_t i, int32_t r,
+                                                     int32_t how)
+{
+    bs_cu_view v = bs_cu_open_in(t, s, i, r);
+#pragma unroll
+    for (int32_t k = 1; k < BS_MAX_RANK; k++) {
+        if (k > how >> 8)
+            break;
+        v.stride[3] = v.stride[2];
+        v.stride[2] = v.stride[1];
+        v.stride[1] = v.stride[0];
+    }
+#pragma unroll
+    for (int32_t d = 0; d < BS_MAX_RANK; d++)
+        v.stride[d] = how >> d & 1 ? 0 : v.stride[d];
+    return v;
+}
+
+#endif
+/* ==== end src/cuda/beside.cuh ================================================================= */
 /* #include "cuda/kernels.cuh" */
-/* #include "ops/maths.h" */
+/* ==== begin src/ops/maths.h =================================================================== */
+/* ops/maths.h - element-wise functions of one or two operands: what they make of one value each, for plain kernels and
+ * a device. Relies on base/base.h. Must never round other than as written: a device gives the CPU's bytes where its
+ * libm does. */
+#ifndef BS_OPS_MATHS_H
+#define BS_OPS_MATHS_H
+
+/* #include "base/base.h" */
+
+/* NaN has no sign, so 0; ties go to even. BS_UNARY_NOT is of i32 alone. */
+static inline BS_BOTH float bs_unary_apply(bs_unary_kind kind, float x)
+{
+    switch (kind) {
+    case BS_UNARY_ABS: return fabsf(x);
+    case BS_UNARY_NEG: return -x;
+    case BS_UNARY_SIGN: return (float)((x > 0.0f) - (x < 0.0f));
+    case BS_UNARY_FLOOR: return floorf(x);
+    case BS_UNARY_CEIL: return ceilf(x);
+    case BS_UNARY_ROUND: return rintf(x);
+    case BS_UNARY_SQRT: return sqrtf(x);
+    case BS_UNARY_RSQRT: return 1.0f / sqrtf(x);
+    case BS_UNARY_RECIPROCAL: return 1.0f / x;
+    case BS_UNARY_EXP: return expf(x);
+    case BS_UNARY_LOG: return logf(x);
+    case BS_UNARY_ERF: return erff(x);
+    case BS_UNARY_SIN: return sinf(x);
+    case BS_UNARY_COS: return cosf(x);
+    case BS_UNARY_TAN: return tanf(x);
+    case BS_UNARY_ASIN: return asinf(x);
+    case BS_UNARY_ACOS: return acosf(x);
+    case BS_UNARY_ATAN: return atanf(x);
+    case BS_UNARY_NOT:
+    case BS_UNARY_COUNT: break;
+    }
+    return x;
+}
+
+/* The same of i32, whose bits are given, for the kinds that take it: these wrap. */
+BS_WRAPS static inline BS_BOTH uint32_t bs_unary_apply_i32(bs_unary_kind kind, uint32_t x)
+{
+    const bool negative = x >> 31 != 0;
+    if (kind == BS_UNARY_SIGN)
+        return negative ? UINT32_MAX : x != 0;
+    if (kind == BS_UNARY_NOT)
+        return x == 0;
+    return kind == BS_UNARY_NEG || negative ? 0u - x : x;
+}
+
+static inline BS_BOTH bool bs_unary_takes_i32(bs_unary_kind kind)
+{
+    return kind == BS_UNARY_ABS || kind == BS_UNARY_NEG || kind == BS_UNARY_SIGN || kind == BS_UNARY_NOT;
+}
+
+/* Of two operands. Minimum and maximum are NaN where either operand is. */
+static inline BS_BOTH float bs_binary_apply(bs_binary_kind kind, float a, float b)
+{
+    switch (kind) {
+    case BS_BINARY_DIV: return a / b;
+    case BS_BINARY_MIN: return a <= b || a != a ? a : b;
+    case BS_BINARY_MAX: return a >= b || a != a ? a : b;
+    case BS_BINARY_POW: return powf(a, b);
+    case BS_BINARY_COUNT: break;
+    }
+    return a;
+}
+
+static inline BS_BOTH int32_t bs_binary_apply_i32(bs_binary_kind kind, int32_t a, int32_t b)
+{
+    return (kind == BS_BINARY_MIN) == (a < b) ? a : b;
+}
+
+/* Truth values of two operands: 0 or 1. */
+static inline BS_BOTH int32_t bs_compare_apply(bs_compare_kind kind, float a, float b)
+{
+    switch (kind) {
+    case BS_COMPARE_NOT_EQUAL: return a != b;
+    case BS_COMPARE_LESS: return a < b;
+    case BS_COMPARE_LESS_EQUAL: return a <= b;
+    case BS_COMPARE_GREATER: return a > b;
+    case BS_COMPARE_GREATER_EQUAL: return a >= b;
+    case BS_COMPARE_EQUAL:
+    case BS_COMPARE_AND:
+    case BS_COMPARE_OR:
+    case BS_COMPARE_XOR:
+    case BS_COMPARE_COUNT: break;
+    }
+    return a == b;
+}
+
+static inline BS_BOTH int32_t bs_compare_apply_i32(bs_compare_kind kind, int32_t a, int32_t b)
+{
+    switch (kind) {
+    case BS_COMPARE_NOT_EQUAL: return a != b;
+    case BS_COMPARE_LESS: return a < b;
+    case BS_COMPARE_LESS_EQUAL: return a <= b;
+    case BS_COMPARE_GREATER: return a > b;
+    case BS_COMPARE_GREATER_EQUAL: return a >= b;
+    case BS_COMPARE_AND: return a != 0 && b != 0;
+    case BS_COMPARE_OR: return a != 0 || b != 0;
+    case BS_COMPARE_XOR: return (a != 0) != (b != 0);
+    case BS_COMPARE_EQUAL:
+    case BS_COMPARE_COUNT: break;
+    }
+    return a == b;
+}
+
+#endif
+/* ==== end src/ops/maths.h ===================================================================== */
 
 /* Parameters of ops whose operands are broadcast, in p: of each operand bs_cu_how_beside; then their descriptor's
  * words. */
@@ -6098,6 +5865,134 @@ __device__ inline void bs_cu_where_run(const bs_cu_tile &t, const bs_device_step
 
 #endif
 /* ==== end src/cuda/op_binary.cuh ============================================================== */
+/* ==== begin src/cuda/op_chain.cuh ============================================================= */
+/* op_chain.cuh - an element-wise op with a tail: several ops in one kernel, each what its own kernel does, and what one
+ * gives to the next rounded as if it had been stored. So the bytes are those of one kernel after the other.
+ * Convolutions and linears have no tails here: code behind their sums cost their loops 10 to 40 % (docs/cuda.md).
+ * Relies on beside.cuh, ops/act.h and ops/maths.h. Must never let an element depend on where it stands. */
+#ifndef BS_CUDA_OP_CHAIN
+#define BS_CUDA_OP_CHAIN
+
+/* #include "cuda/beside.cuh" */
+/* #include "cuda/kernels.cuh" */
+/* #include "ops/maths.h" */
+
+enum { BS_CU_OTHERS = 1 + BS_MAX_TAIL_OTHERS }; /* operands behind operand 0 */
+
+/* How operand 0 lies beside the result, in p. */
+enum { BS_CU_CHAIN_HOW };
+
+/* Describes one op: the node `op`, whose operand `at` is the result so far; other: of the step, -1 none. */
+static void bs_cu_chain_op(const bs_graph *g, const bs_node *op, int32_t kernel, int32_t at, int32_t other,
+                           bs_device_tail *to)
+{
+    const bs_value_info *result = bs_value_get(g, op->first_out);
+    memset(to, 0, sizeof *to);
+    to->kernel = kernel;
+    to->at = at;
+    to->other = other;
+    to->how = other >= 0 ? bs_cu_how_beside(result, bs_value_get(g, bs_node_in(g, op)[1 - at])) : 0;
+    for (int32_t i = 0; i < bs_op_get(op->op)->n_fields && i < 2; i++)
+        memcpy(&to->p[i], static_cast<const char *>(op->params) + sizeof(char *) + 4 * i, 4);
+}
+
+/* ---------------------------------------------------------------------------------------------------- elements */
+
+__device__ inline float bs_cu_chain_apply(const bs_device_tail &k, float x, float other)
+{
+    const float a = k.at ? other : x, b = k.at ? x : other;
+    switch (k.kernel) {
+    case BS_CU_add: return a + b;
+    case BS_CU_sub: return a - b;
+    case BS_CU_mul: return a * b;
+    case BS_CU_binary: return bs_binary_apply((bs_binary_kind)k.p[0].i, a, b);
+    case BS_CU_unary: return bs_unary_apply((bs_unary_kind)k.p[0].i, x);
+    case BS_CU_activation: return bs_act_apply((bs_act)k.p[0].i, k.p[1].f, 0.0f, x);
+    case BS_CU_affine: return bs_cu_mul_add(x, k.p[0].f, k.p[1].f);
+    default: { /* clip */
+        const float above = x < k.p[0].f ? k.p[0].f : x;
+        return above > k.p[1].f ? k.p[1].f : above;
+    }
+    }
+}
+
+/* Operand 0 is the result, 1 what the first op begins with, the others theirs. */
+struct bs_cu_chain {
+    uint8_t *data[2 + BS_CU_OTHERS];
+    int32_t type[2 + BS_CU_OTHERS], step[2 + BS_CU_OTHERS] /* along a line */, n /* of the others */;
+    const bs_device_step *s;
+    /* All ops over one element: x so far, `i` its place in a four. */
+    __device__ __forceinline__ float all(float x, const int64_t (&at)[2 + BS_CU_OTHERS], int32_t i) const
+    {
+        float others[BS_CU_OTHERS];
+#pragma unroll
+        for (int32_t k = 0; k < BS_CU_OTHERS; k++)
+            others[k] = k < n ? bs_cu_get(data[2 + k], type[2 + k], at[2 + k] + i * step[2 + k]) : 0.0f;
+#pragma unroll 1
+        for (int32_t k = 0; k < s->n_tail; k++) {
+            const bs_device_tail &op = s->tail[k];
+            const float other = op.other == 1 ? others[0] : op.other == 2 ? others[1] : others[2];
+            x = bs_cu_chain_apply(op, k > 0 && s->rounded ? bs_cu_half_from(bs_cu_half_to(x)) : x, other);
+        }
+        return x;
+    }
+    __device__ __forceinline__ void one(const int64_t (&at)[2 + BS_CU_OTHERS]) const
+    {
+        bs_cu_put(data[0], type[0], at[0], all(bs_cu_get(data[1], type[1], at[1]), at, 0));
+    }
+    __device__ __forceinline__ void four(const int64_t (&at)[2 + BS_CU_OTHERS]) const
+    {
+        float x[4];
+        bs_cu_get_four(data[1], type[1], at[1], x);
+#pragma unroll 1
+        for (int32_t i = 0; i < 4; i++) { /* shifted, so that none is indexed */
+            const float y = all(x[0], at, i);
+            x[0] = x[1], x[1] = x[2], x[2] = x[3], x[3] = y;
+        }
+        bs_cu_put_four(data[0], type[0], at[0], x);
+    }
+};
+
+__device__ __forceinline__ void bs_cu_chain_row(const bs_cu_tile &t, const bs_device_step *s, int32_t row,
+                                                const bs_cu_deal &d, const bs_cu_view &y)
+{
+    bs_cu_view o[BS_CU_OTHERS] = {y, y, y};
+    bs_cu_chain each;
+    each.s = s;
+    each.n = 0;
+#pragma unroll 1
+    for (int32_t k = 0; k < s->n_tail; k++) {
+        if (s->tail[k].other < 0)
+            continue;
+        const bs_cu_view v = bs_cu_open_how(t, s, s->tail[k].other, row, s->tail[k].how);
+        each.n = s->tail[k].other;
+        o[0] = each.n == 1 ? v : o[0];
+        o[1] = each.n == 2 ? v : o[1];
+        o[2] = each.n == 3 ? v : o[2];
+    }
+    const bs_cu_view x = bs_cu_open_how(t, s, 0, row, s->p[BS_CU_CHAIN_HOW].i), all[] = {y, x, o[0], o[1], o[2]};
+    const bs_cu_walk<2 + BS_CU_OTHERS> k = bs_cu_walk_over<2 + BS_CU_OTHERS>(all);
+#pragma unroll
+    for (int32_t i = 0; i < 2 + BS_CU_OTHERS; i++) {
+        each.data[i] = k.begin[i];
+        each.type[i] = all[i].dtype;
+        each.step[i] = k.step[i][3];
+    }
+    bs_cu_walk_run(k, bs_cu_walk_fours(k, 2), d, each);
+}
+
+__device__ inline void bs_cu_chain_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w)
+{
+    const bs_cu_deal d = bs_cu_deal_rows(t, s, w);
+    for (int32_t r = d.row; r < d.end; r += d.rows) {
+        const bs_cu_view y = bs_cu_open_out(t, s, 0, r);
+        bs_cu_zero_margin(w, y);
+        bs_cu_chain_row(t, s, r, d, y);
+    }
+}
+
+#endif
+/* ==== end src/cuda/op_chain.cuh =============================================================== */
 /* ==== begin src/cuda/op_conv.cuh ============================================================== */
 /* op_conv.cuh - conv2d: which of its kernels a node gets, by the algorithm that was planned and by what fits.
  * Relies on the op_conv_*.cuh, one for each kind of kernel. Must never touch the device. */
@@ -6124,8 +6019,9 @@ __device__ inline void bs_cu_where_run(const bs_cu_tile &t, const bs_device_step
 #ifndef BS_CUDA_CONV_JOB
 #define BS_CUDA_CONV_JOB
 
-/* #include "cuda/tail.cuh" */
+/* #include "cuda/kernels.cuh" */
 /* #include "cuda/tensor.cuh" */
+/* #include "cuda/walk.cuh" */
 
 extern "C" {
 /* #include "ops/forms.h" */
@@ -6284,6 +6180,17 @@ __device__ __forceinline__ bool bs_cu_conv_sound(const bs_cu_tile &t, const bs_d
     return last && y.y1 > y.y0 && y.x1 > y.x0;
 }
 
+/* Calls each(job) for every row that has anything to compute. */
+template <typename E>
+__device__ __forceinline__ void bs_cu_conv_rows(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w,
+                                                const E &each)
+{
+    bs_cu_each_row(t, s, w, bs_cu_deal_whole(w), [&](const bs_cu_view &y, const bs_cu_view &x, int32_t) {
+        if (bs_cu_conv_sound(t, s, x, y))
+            each(bs_cu_conv_share(t, bs_cu_conv_of(t, s, x, y)));
+    });
+}
+
 /* -------------------------------------------------------------------------------------------- work items of a job */
 
 /* A tile of pixels, by as many blocks of 8 output channels of a group as there are threads for. */
@@ -6321,47 +6228,6 @@ __device__ __forceinline__ const uint8_t *bs_cu_conv_source(const bs_cu_conv &c,
 {
     const int64_t at = (int64_t)(p.y * c.stride_h) * c.in_row + (int64_t)(p.x * c.stride_w) * c.in_pixel;
     return c.in + (at + (int64_t)p.group * c.in_c) * bs_cu_bytes(c.in_dtype);
-}
-
-/* ------------------------------------------------------------------------------------------------------- rows */
-
-/* Calls each(job, y, row) for every row that has anything to compute. */
-template <typename E>
-__device__ __forceinline__ void bs_cu_conv_each(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w,
-                                                const E &each)
-{
-    bs_cu_each_row(t, s, w, bs_cu_deal_whole(w), [&](const bs_cu_view &y, const bs_cu_view &x, int32_t row) {
-        if (bs_cu_conv_sound(t, s, x, y))
-            each(bs_cu_conv_share(t, bs_cu_conv_of(t, s, x, y)), y, row);
-    });
-}
-
-/* What follows, over the work items of which a block has stored all outputs; wide: output channels of a pass. */
-__device__ __noinline__ void bs_cu_conv_tail(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w,
-                                             const bs_cu_conv &c, int32_t row, int32_t wide)
-{
-    const bs_cu_view y = bs_cu_open_out(t, s, 0, row);
-    const int32_t passes = (c.out_c + wide - 1) / wide, items = bs_cu_conv_tiles_of(c) * passes;
-    __syncthreads();
-    for (int32_t item = w.part; item < items; item += w.parts) {
-        const bs_cu_conv_item p = bs_cu_conv_item_of(c, item, passes);
-        bs_cu_tail_image(t, s, row, {y.y0 + p.y, y.y0 + p.y + p.h, y.x0 + p.x, y.x0 + p.x + p.w},
-                         p.group * c.out_c + p.pass * wide, min(wide, c.out_c - p.pass * wide), bs_cu_thread(),
-                         bs_cu_threads());
-    }
-}
-
-/* Calls each(job), which computes every parts-th work item from `part` on and returns how many output channels of a
- * group a pass over a tile makes, for every row that has anything to compute; then what follows. */
-template <typename E>
-__device__ __forceinline__ void bs_cu_conv_rows(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w,
-                                                const E &each)
-{
-    bs_cu_conv_each(t, s, w, [&](const bs_cu_conv &c, const bs_cu_view &, int32_t row) {
-        const int32_t wide = each(c);
-        if (s->n_tail > 0)
-            bs_cu_conv_tail(t, s, w, c, row, wide);
-    });
 }
 
 /* --------------------------------------------------------------------------------------------------- elements */
@@ -6475,7 +6341,7 @@ __device__ inline float bs_cu_conv_any(const bs_cu_conv &c, int32_t o, float sum
 __device__ inline void bs_cu_conv2d_depthwise_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w)
 {
     const bs_cu_deal d = bs_cu_deal_whole(w);
-    bs_cu_conv_each(t, s, w, [&](const bs_cu_conv &c, const bs_cu_view &y, int32_t row) {
+    bs_cu_conv_rows(t, s, w, [&](const bs_cu_conv &c) {
         const int32_t taps = c.kernel_h * c.kernel_w, bytes = bs_cu_bytes(c.in_dtype);
         const bool quads = bs_cu_quads(c.in, c.in_dtype, c.in_row, c.in_pixel, 0);
         bs_cu_scan_run(d, {0, c.h, 0, c.w}, (c.groups + 3) / 4, [&](const bs_cu_scan &k) {
@@ -6512,9 +6378,6 @@ __device__ inline void bs_cu_conv2d_depthwise_run(const bs_cu_tile &t, const bs_
                 bs_cu_conv_store_rare(c, end, sum, channel, count, to);
             else
                 bs_cu_conv_store<4>(c, end, sum, channel, count, to);
-            if (s->n_tail > 0)
-                bs_cu_tail_image(t, s, row, {y.y0 + k.y, y.y0 + k.y + 1, y.x0 + k.x, y.x0 + k.x + 1}, channel, count, 0,
-                                 1);
         });
     });
 }
@@ -6677,8 +6540,8 @@ __device__ __forceinline__ void bs_cu_conv_finish_tile(const bs_cu_conv &c, cons
     }
 }
 
-/* Computes every parts-th work item from `part` on, which are numbered by tile, then group, then pass; returns the
- * channels of a pass. */
+/* Computes every parts-th work item from `part` on; returns how many there are in all. They are numbered by tile, then
+ * group, then pass. */
 __device__ __forceinline__ int32_t bs_cu_conv_direct(const bs_cu_tile &t, const bs_cu_conv &c, int32_t part,
                                                      int32_t parts)
 {
@@ -6722,12 +6585,12 @@ __device__ __forceinline__ int32_t bs_cu_conv_direct(const bs_cu_tile &t, const 
         if (active)
             bs_cu_conv_finish_tile(c, p, first, lane, each, sum);
     }
-    return sides * 8;
+    return items;
 }
 
 __device__ inline void bs_cu_conv2d_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w)
 {
-    bs_cu_conv_rows(t, s, w, [&](const bs_cu_conv &c) { return bs_cu_conv_direct(t, c, w.part, w.parts); });
+    bs_cu_conv_rows(t, s, w, [&](const bs_cu_conv &c) { bs_cu_conv_direct(t, c, w.part, w.parts); });
 }
 
 #endif
@@ -6763,7 +6626,7 @@ __device__ inline float bs_cu_conv_weight(const bs_cu_conv &c, int32_t layout, i
 __device__ inline void bs_cu_conv2d_plain_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w)
 {
     const bs_cu_deal d = bs_cu_deal_whole(w);
-    bs_cu_each_row(t, s, w, d, [&](const bs_cu_view &y, const bs_cu_view &x, int32_t row) {
+    bs_cu_each_row(t, s, w, d, [&](const bs_cu_view &y, const bs_cu_view &x, int32_t) {
         const bs_cu_conv &c = bs_cu_conv_share(t, bs_cu_conv_of(t, s, x, y));
         bs_cu_scan_run(d, {0, c.h, 0, c.w}, y.dim[0], [&](const bs_cu_scan &k) {
             const int32_t group = k.c / c.out_c;
@@ -6782,8 +6645,6 @@ __device__ inline void bs_cu_conv2d_plain_run(const bs_cu_tile &t, const bs_devi
             bs_cu_put(c.out, c.out_dtype,
                       (int64_t)k.y * c.out_row + (int64_t)k.x * c.out_pixel + (int64_t)k.c * y.stride[0],
                       bs_cu_conv_any(c, k.c, sum));
-            if (s->n_tail > 0)
-                bs_cu_tail_image(t, s, row, {y.y0 + k.y, y.y0 + k.y + 1, y.x0 + k.x, y.x0 + k.x + 1}, k.c, 1, 0, 1);
         });
     });
 }
@@ -7102,20 +6963,14 @@ __device__ __forceinline__ void bs_cu_conv_tensor(const bs_cu_tile &t, const bs_
 
 __device__ inline void bs_cu_conv2d_tensor_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w)
 {
-    bs_cu_conv_rows(t, s, w, [&](const bs_cu_conv &c) {
-        bs_cu_conv_tensor<false>(t, c, w.part, w.parts);
-        return c.out_c;
-    });
+    bs_cu_conv_rows(t, s, w, [&](const bs_cu_conv &c) { bs_cu_conv_tensor<false>(t, c, w.part, w.parts); });
 }
 
 /* Runs in regions only; code for a launch of its own would never be used. */
 __device__ inline void bs_cu_conv2d_tile_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w)
 {
     if (t.scratch != NULL)
-        bs_cu_conv_rows(t, s, w, [&](const bs_cu_conv &c) {
-            bs_cu_conv_tensor<true>(t, c, w.part, w.parts);
-            return c.out_c;
-        });
+        bs_cu_conv_rows(t, s, w, [&](const bs_cu_conv &c) { bs_cu_conv_tensor<true>(t, c, w.part, w.parts); });
 }
 
 #endif
@@ -13467,26 +13322,24 @@ static bool bs_cu_is_from_data(const bs_cu_node *n)
 }
 #endif
 
-/* Describes the tail of a step; of an element-wise op all of it, for the kernel that runs chains. */
-static void bs_cu_step_tail(bs_cu_tables *l, const bs_cu_node *n, bs_device_step *s)
+/* An element-wise op with a tail: the kernel that runs chains, with the op itself as the first one. */
+static void bs_cu_step_chain(bs_cu_tables *l, const bs_cu_node *n, bs_device_step *s)
 {
     const bs_graph *g = l->graph;
-    const bs_op_rules *rules = bs_op_get(n->node->op)->rules;
     if (n->node->n_tail == 0)
         return;
-    s->rounded = l->plan->desc.half;
-    if (rules->element_wise) {
-        const bool two = bs_node_own_in(g, n->node) > 1;
-        bs_cu_tail_op(g, n->node, s->kernel, 0, two ? 1 : -1, &s->tail[s->n_tail++]);
-        s->p[0].i = two ? bs_cu_how_beside(bs_value_get(g, n->node->first_out),
-                                           bs_value_get(g, bs_node_in(g, n->node)[0]))
-                        : 0;
-        s->kernel = BS_CU_chain;
-    }
+    const bool two = bs_node_own_in(g, n->node) > 1;
+    const int32_t how = two ? bs_cu_how_beside(bs_value_get(g, n->node->first_out),
+                                               bs_value_get(g, bs_node_in(g, n->node)[0]))
+                            : 0;
+    bs_cu_chain_op(g, n->node, s->kernel, 0, two ? 1 : -1, &s->tail[s->n_tail++]);
     for (int32_t i = 0; i < n->node->n_tail; i++) {
         const bs_tail *tail = &g->tails[n->node->tail + i];
-        bs_cu_tail_op(g, &tail->node, bs_cu_ops[tail->node.op].kernel, tail->at, tail->other, &s->tail[s->n_tail++]);
+        bs_cu_chain_op(g, &tail->node, bs_cu_ops[tail->node.op].kernel, tail->at, tail->other, &s->tail[s->n_tail++]);
     }
+    s->kernel = BS_CU_chain;
+    s->p[BS_CU_CHAIN_HOW].i = how;
+    s->rounded = l->plan->desc.half;
 }
 
 /* Writes the step of an instruction. */
@@ -13521,7 +13374,7 @@ static void bs_cu_step(bs_cu_tables *l, const bs_instr *i, bs_device_step *s)
         s->kernel = d->kernel;
         d->describe(&n, s);
         if (!moves)
-            bs_cu_step_tail(l, &n, s);
+            bs_cu_step_chain(l, &n, s);
     }
 #ifndef BS_NO_CUBLAS
     const bool linear = s->kernel == BS_CU_linear || s->kernel == BS_CU_linear_tensor;
@@ -14973,15 +14826,6 @@ static bs_status bs_cu_ask(bs_device_session *s, const bs_device_launch *l, bs_e
     return status == BS_OK ? bs_cu_fetch(s, s->program.decisions + d->gates, gates, 4 * (size_t)rows, error) : status;
 }
 
-/* Blocks for a multiprocessor that has work enough. As many as are there at a time, 1, 2, 3 or 6, divide it: none is
- * left for a last round alone. */
-enum { BS_CU_FILL = 6 };
-
-static int32_t bs_cu_most_blocks(const bs_device_session *s)
-{
-    return s->varies ? BS_CU_FILL * s->device->multiprocessors : INT32_MAX;
-}
-
 #ifndef BS_NO_CUBLAS
 static bs_status bs_cu_run_cublas(bs_device_session *s, const bs_device_launch *l, bs_error *error)
 {
@@ -14999,16 +14843,14 @@ static bs_status bs_cu_run_cublas(bs_device_session *s, const bs_device_launch *
                                           c->domains[step->domain].count))
             return bs_fail(error, BS_ERROR_PLATFORM, "cuBLAS: %s \"%s\" failed", bs_op_get(n.node->op)->name,
                            bs_node_name(n.node));
-        bs_device_launch tail = *l;
-        tail.kernel = BS_CU_tail;
-        tail.first = k;
-        tail.count = 1;
-        if (step->n_tail > 0)
-            bs_cu_launch_kernel(s->program, tail, bs_cu_most_blocks(s), s->threads, s->stream);
     }
     return bs_cu_launched(error);
 }
 #endif
+
+/* Blocks for a multiprocessor that has work enough. As many as are there at a time, 1, 2, 3 or 6, divide it: none is
+ * left for a last round alone. */
+enum { BS_CU_FILL = 6 };
 
 static bs_status bs_cu_run_launch(bs_device_session *s, const bs_device_launch *l, bs_error *error)
 {
@@ -15028,7 +14870,8 @@ static bs_status bs_cu_run_launch(bs_device_session *s, const bs_device_launch *
         BS_LAUNCH(bs_cu_region, (unsigned)bs_min_i32(l->items, s->layout.tiles), (unsigned)s->threads,
                   (size_t)s->shared, stream, s->program, l->first, l->count);
     else
-        bs_cu_launch_kernel(s->program, *l, bs_cu_most_blocks(s), s->threads, stream);
+        bs_cu_launch_kernel(s->program, *l, s->varies ? BS_CU_FILL * s->device->multiprocessors : INT32_MAX, s->threads,
+                            stream);
     return bs_cu_launched(error);
 }
 

@@ -47,7 +47,6 @@ typedef struct rig_how {
     int32_t conv;      /* of the CPU: bs_conv_choice; 0: the plain reference */
     int32_t device_conv; /* of the device */
     uint64_t slot_bytes; /* both stream */
-    uint64_t cublas_bytes; /* of the device, for cuBLAS */
     int32_t differ;    /* cells whose decision may differ (exits on near ties) */
     bs_route_function callback; /* of every router that asks */
     bs_status fails;   /* both are expected to fail with this */
@@ -304,8 +303,7 @@ static inline void rig_once(cuda_rig *r, const bs_plan_desc *desc, const rig_how
     memset(&with, 0, sizeof with);
     with.weights = bs_weights_from_table(&r->table);
     if (desc->tier == BS_TIER_CUDA) {
-        const bs_cuda_desc c = {.device_bytes = sizes.device + how->cublas_bytes, .pinned_bytes = sizes.pinned,
-                                .cublas_bytes = how->cublas_bytes};
+        const bs_cuda_desc c = {.device_bytes = sizes.device, .pinned_bytes = sizes.pinned};
         device = bs_cuda_open(&opened, &c, &to->error);
         with.device = device;
     }

@@ -4,8 +4,9 @@
 #ifndef BS_CUDA_CONV_JOB
 #define BS_CUDA_CONV_JOB
 
-#include "cuda/tail.cuh"
+#include "cuda/kernels.cuh"
 #include "cuda/tensor.cuh"
+#include "cuda/walk.cuh"
 
 extern "C" {
 #include "ops/forms.h"
@@ -164,6 +165,17 @@ __device__ __forceinline__ bool bs_cu_conv_sound(const bs_cu_tile &t, const bs_d
     return last && y.y1 > y.y0 && y.x1 > y.x0;
 }
 
+/* Calls each(job) for every row that has anything to compute. */
+template <typename E>
+__device__ __forceinline__ void bs_cu_conv_rows(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w,
+                                                const E &each)
+{
+    bs_cu_each_row(t, s, w, bs_cu_deal_whole(w), [&](const bs_cu_view &y, const bs_cu_view &x, int32_t) {
+        if (bs_cu_conv_sound(t, s, x, y))
+            each(bs_cu_conv_share(t, bs_cu_conv_of(t, s, x, y)));
+    });
+}
+
 /* -------------------------------------------------------------------------------------------- work items of a job */
 
 /* A tile of pixels, by as many blocks of 8 output channels of a group as there are threads for. */
@@ -201,47 +213,6 @@ __device__ __forceinline__ const uint8_t *bs_cu_conv_source(const bs_cu_conv &c,
 {
     const int64_t at = (int64_t)(p.y * c.stride_h) * c.in_row + (int64_t)(p.x * c.stride_w) * c.in_pixel;
     return c.in + (at + (int64_t)p.group * c.in_c) * bs_cu_bytes(c.in_dtype);
-}
-
-/* ------------------------------------------------------------------------------------------------------- rows */
-
-/* Calls each(job, y, row) for every row that has anything to compute. */
-template <typename E>
-__device__ __forceinline__ void bs_cu_conv_each(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w,
-                                                const E &each)
-{
-    bs_cu_each_row(t, s, w, bs_cu_deal_whole(w), [&](const bs_cu_view &y, const bs_cu_view &x, int32_t row) {
-        if (bs_cu_conv_sound(t, s, x, y))
-            each(bs_cu_conv_share(t, bs_cu_conv_of(t, s, x, y)), y, row);
-    });
-}
-
-/* What follows, over the work items of which a block has stored all outputs; wide: output channels of a pass. */
-__device__ __noinline__ void bs_cu_conv_tail(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w,
-                                             const bs_cu_conv &c, int32_t row, int32_t wide)
-{
-    const bs_cu_view y = bs_cu_open_out(t, s, 0, row);
-    const int32_t passes = (c.out_c + wide - 1) / wide, items = bs_cu_conv_tiles_of(c) * passes;
-    __syncthreads();
-    for (int32_t item = w.part; item < items; item += w.parts) {
-        const bs_cu_conv_item p = bs_cu_conv_item_of(c, item, passes);
-        bs_cu_tail_image(t, s, row, {y.y0 + p.y, y.y0 + p.y + p.h, y.x0 + p.x, y.x0 + p.x + p.w},
-                         p.group * c.out_c + p.pass * wide, min(wide, c.out_c - p.pass * wide), bs_cu_thread(),
-                         bs_cu_threads());
-    }
-}
-
-/* Calls each(job), which computes every parts-th work item from `part` on and returns how many output channels of a
- * group a pass over a tile makes, for every row that has anything to compute; then what follows. */
-template <typename E>
-__device__ __forceinline__ void bs_cu_conv_rows(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w,
-                                                const E &each)
-{
-    bs_cu_conv_each(t, s, w, [&](const bs_cu_conv &c, const bs_cu_view &, int32_t row) {
-        const int32_t wide = each(c);
-        if (s->n_tail > 0)
-            bs_cu_conv_tail(t, s, w, c, row, wide);
-    });
 }
 
 /* --------------------------------------------------------------------------------------------------- elements */

@@ -12,8 +12,8 @@
     X(route_score) X(route_price)                                                                             \
     /* op_elementwise.cuh */                                                                                  \
     X(activation) X(prelu) X(clip) X(affine) X(batch_norm)                                                    \
-    /* op_unary.cuh, op_binary.cuh, tail.cuh */                                                               \
-    X(unary) X(binary) X(compare) X(where) X(chain) X(tail)                                                   \
+    /* op_unary.cuh, op_binary.cuh, op_chain.cuh */                                                           \
+    X(unary) X(binary) X(compare) X(where) X(chain)                                                           \
     /* op_binary.cuh, op_convert.cuh */                                                                       \
     X(add) X(sub) X(mul) X(convert) X(sr_store)                                                               \
     /* op_shape.cuh */                                                                                        \

@@ -8,7 +8,6 @@
 #include "cuda/gemm.cuh"
 #include "cuda/kernels.cuh"
 #include "cuda/program.cuh"
-#include "cuda/tail.cuh"
 
 extern "C" {
 #include "ops/forms.h"
@@ -118,41 +117,6 @@ __device__ __forceinline__ void bs_cu_linear_put(const bs_cu_linear_end &e, cons
     const float slope = e.act == BS_PRELU ? e.slopes[column] : 0.0f;
     bs_cu_put(line.y, e.dtype, (int64_t)column * e.step,
               bs_act_apply((bs_act)e.act, e.param, slope, sum + e.bias[column]));
-}
-
-/* The ops that follow, over lines `line` .. line + count of the work, which j.at has, by columns first .. first +
- * columns: a line a warp. All of these elements are stored. */
-__device__ __noinline__ void bs_cu_linear_tail(const bs_cu_tile &t, const bs_cu_linear_job &j, int32_t line,
-                                               int32_t count, int32_t first, int32_t columns)
-{
-    const bs_device_step *s = j.step;
-    const int32_t last = j.y->rank - 1, step = j.out == 1 ? 1 : j.y->stride[last], type = j.y->dtype;
-    for (int32_t i = bs_cu_warp(); i < count; i += bs_cu_warps()) {
-        const uint8_t *data[BS_CU_OTHERS] = {};
-        int32_t types[BS_CU_OTHERS] = {}, steps[BS_CU_OTHERS] = {};
-        for (int32_t k = 0; k < s->n_tail; k++) {
-            const int32_t other = s->tail[k].other - 1;
-            int32_t at = (line + i) % j.lines;
-            if (other < 0)
-                continue;
-            bs_cu_view v = bs_cu_open_how(t, s, other + 1, j.row + (line + i) / j.lines, s->tail[k].how);
-            for (int32_t d = last - 1; d >= 0; d--) {
-                v.data += (int64_t)(at % j.y->dim[d]) * bs_cu_pick(v.stride, d) * bs_cu_bytes(v.dtype);
-                at /= j.y->dim[d];
-            }
-            data[other] = v.data;
-            types[other] = v.dtype;
-            steps[other] = bs_cu_pick(v.stride, last);
-        }
-        for (int32_t column = first + bs_cu_lane(); column < first + columns; column += 32) {
-            float others[BS_CU_OTHERS];
-            for (int32_t k = 0; k < BS_CU_OTHERS; k++)
-                others[k] = data[k] ? bs_cu_get(data[k], types[k], (int64_t)column * steps[k]) : 0.0f;
-            const float x = bs_cu_get(j.at[i].y, type, (int64_t)column * step);
-            bs_cu_put(j.at[i].y, type, (int64_t)column * step,
-                      bs_cu_tail_all(s, s->rounded ? bs_cu_half_from(bs_cu_half_to(x)) : x, others));
-        }
-    }
 }
 
 /* ---------------------------------------------------------------------------------------------------- loading */

@@ -10,7 +10,7 @@
 __device__ inline void bs_cu_conv2d_depthwise_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w)
 {
     const bs_cu_deal d = bs_cu_deal_whole(w);
-    bs_cu_conv_each(t, s, w, [&](const bs_cu_conv &c, const bs_cu_view &y, int32_t row) {
+    bs_cu_conv_rows(t, s, w, [&](const bs_cu_conv &c) {
         const int32_t taps = c.kernel_h * c.kernel_w, bytes = bs_cu_bytes(c.in_dtype);
         const bool quads = bs_cu_quads(c.in, c.in_dtype, c.in_row, c.in_pixel, 0);
         bs_cu_scan_run(d, {0, c.h, 0, c.w}, (c.groups + 3) / 4, [&](const bs_cu_scan &k) {
@@ -47,9 +47,6 @@ __device__ inline void bs_cu_conv2d_depthwise_run(const bs_cu_tile &t, const bs_
                 bs_cu_conv_store_rare(c, end, sum, channel, count, to);
             else
                 bs_cu_conv_store<4>(c, end, sum, channel, count, to);
-            if (s->n_tail > 0)
-                bs_cu_tail_image(t, s, row, {y.y0 + k.y, y.y0 + k.y + 1, y.x0 + k.x, y.x0 + k.x + 1}, channel, count, 0,
-                                 1);
         });
     });
 }

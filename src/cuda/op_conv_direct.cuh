@@ -153,8 +153,8 @@ __device__ __forceinline__ void bs_cu_conv_finish_tile(const bs_cu_conv &c, cons
     }
 }
 
-/* Computes every parts-th work item from `part` on, which are numbered by tile, then group, then pass; returns the
- * channels of a pass. */
+/* Computes every parts-th work item from `part` on; returns how many there are in all. They are numbered by tile, then
+ * group, then pass. */
 __device__ __forceinline__ int32_t bs_cu_conv_direct(const bs_cu_tile &t, const bs_cu_conv &c, int32_t part,
                                                      int32_t parts)
 {
@@ -198,12 +198,12 @@ __device__ __forceinline__ int32_t bs_cu_conv_direct(const bs_cu_tile &t, const 
         if (active)
             bs_cu_conv_finish_tile(c, p, first, lane, each, sum);
     }
-    return sides * 8;
+    return items;
 }
 
 __device__ inline void bs_cu_conv2d_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w)
 {
-    bs_cu_conv_rows(t, s, w, [&](const bs_cu_conv &c) { return bs_cu_conv_direct(t, c, w.part, w.parts); });
+    bs_cu_conv_rows(t, s, w, [&](const bs_cu_conv &c) { bs_cu_conv_direct(t, c, w.part, w.parts); });
 }
 
 #endif

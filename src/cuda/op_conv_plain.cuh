@@ -28,7 +28,7 @@ __device__ inline float bs_cu_conv_weight(const bs_cu_conv &c, int32_t layout, i
 __device__ inline void bs_cu_conv2d_plain_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w)
 {
     const bs_cu_deal d = bs_cu_deal_whole(w);
-    bs_cu_each_row(t, s, w, d, [&](const bs_cu_view &y, const bs_cu_view &x, int32_t row) {
+    bs_cu_each_row(t, s, w, d, [&](const bs_cu_view &y, const bs_cu_view &x, int32_t) {
         const bs_cu_conv &c = bs_cu_conv_share(t, bs_cu_conv_of(t, s, x, y));
         bs_cu_scan_run(d, {0, c.h, 0, c.w}, y.dim[0], [&](const bs_cu_scan &k) {
             const int32_t group = k.c / c.out_c;
@@ -47,8 +47,6 @@ __device__ inline void bs_cu_conv2d_plain_run(const bs_cu_tile &t, const bs_devi
             bs_cu_put(c.out, c.out_dtype,
                       (int64_t)k.y * c.out_row + (int64_t)k.x * c.out_pixel + (int64_t)k.c * y.stride[0],
                       bs_cu_conv_any(c, k.c, sum));
-            if (s->n_tail > 0)
-                bs_cu_tail_image(t, s, row, {y.y0 + k.y, y.y0 + k.y + 1, y.x0 + k.x, y.x0 + k.x + 1}, k.c, 1, 0, 1);
         });
     });
 }

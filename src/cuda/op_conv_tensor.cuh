@@ -309,20 +309,14 @@ __device__ __forceinline__ void bs_cu_conv_tensor(const bs_cu_tile &t, const bs_
 
 __device__ inline void bs_cu_conv2d_tensor_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w)
 {
-    bs_cu_conv_rows(t, s, w, [&](const bs_cu_conv &c) {
-        bs_cu_conv_tensor<false>(t, c, w.part, w.parts);
-        return c.out_c;
-    });
+    bs_cu_conv_rows(t, s, w, [&](const bs_cu_conv &c) { bs_cu_conv_tensor<false>(t, c, w.part, w.parts); });
 }
 
 /* Runs in regions only; code for a launch of its own would never be used. */
 __device__ inline void bs_cu_conv2d_tile_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w)
 {
     if (t.scratch != NULL)
-        bs_cu_conv_rows(t, s, w, [&](const bs_cu_conv &c) {
-            bs_cu_conv_tensor<true>(t, c, w.part, w.parts);
-            return c.out_c;
-        });
+        bs_cu_conv_rows(t, s, w, [&](const bs_cu_conv &c) { bs_cu_conv_tensor<true>(t, c, w.part, w.parts); });
 }
 
 #endif

@@ -156,10 +156,6 @@ __device__ inline void bs_cu_linear_few(const bs_cu_tile &t, bs_cu_linear_job &j
         stage = stage + 1 == few::STAGES ? 0 : stage + 1;
         if (++at == depth) {
             bs_cu_linear_few_finish<BYTES, COLUMNS>(j, count, first, min(COLUMNS, end - first), turn, sum);
-            if (j.step->n_tail > 0) {
-                __syncthreads();
-                bs_cu_linear_tail(t, j, line, count, first, min(COLUMNS, end - first));
-            }
             sum[0] = sum[1] = sum[2] = sum[3] = 0.0f;
             at = 0;
             first += COLUMNS;
@@ -183,8 +179,8 @@ __device__ __forceinline__ void bs_cu_linear_load(const bs_cu_linear_job &j, uin
 
 /* `count` lines, at most those of a pass, by columns first .. end (64 at most). */
 template <int BYTES, int ROWS, int STAGES>
-__device__ inline void bs_cu_linear_pass(const bs_cu_tile &t, const bs_cu_linear_job &j, int32_t line, int32_t count,
-                                         int32_t first, int32_t end)
+__device__ inline void bs_cu_linear_pass(const bs_cu_tile &t, const bs_cu_linear_job &j, int32_t count, int32_t first,
+                                         int32_t end)
 {
     enum { STAGE_BYTES = (BS_CU_GEMM_SIDE + ROWS * 16) * BS_CU_GEMM_PITCH };
     const int32_t steps = (int32_t)((j.line_bytes + BS_CU_GEMM_DEPTH - 1) / BS_CU_GEMM_DEPTH), columns = end - first;
@@ -216,15 +212,11 @@ __device__ inline void bs_cu_linear_pass(const bs_cu_tile &t, const bs_cu_linear
     const bs_cu_linear_end e = bs_cu_linear_end_of(j);
 #pragma unroll 1
     for (int32_t i = bs_cu_thread(); i < count * BS_CU_GEMM_SIDE; i += bs_cu_threads()) {
-        const int32_t row = i / BS_CU_GEMM_SIDE, column = i % BS_CU_GEMM_SIDE;
+        const int32_t line = i / BS_CU_GEMM_SIDE, column = i % BS_CU_GEMM_SIDE;
         if (column < columns)
-            bs_cu_linear_put(e, j.at[row], first + column, sums[row * BS_CU_SUMS_PITCH + column]);
+            bs_cu_linear_put(e, j.at[line], first + column, sums[line * BS_CU_SUMS_PITCH + column]);
     }
     __syncthreads();
-    if (j.step->n_tail > 0) {
-        bs_cu_linear_tail(t, j, line, count, first, columns);
-        __syncthreads(); /* before others lines are found */
-    }
 }
 
 /* Lines line .. line + count (64 at most) of the work, in passes. */
@@ -237,7 +229,7 @@ __device__ inline void bs_cu_linear_tiled(const bs_cu_tile &t, bs_cu_linear_job 
         const int32_t here = min(most, count - at);
         bs_cu_linear_find(t, j, line + at, here);
         __syncthreads();
-        bs_cu_linear_pass<BYTES, ROWS, STAGES>(t, j, line + at, here, first, end);
+        bs_cu_linear_pass<BYTES, ROWS, STAGES>(t, j, here, first, end);
     }
 }
 

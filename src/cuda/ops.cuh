@@ -9,6 +9,7 @@
 #include "cuda/op_append.cuh"
 #include "cuda/op_attention.cuh"
 #include "cuda/op_binary.cuh"
+#include "cuda/op_chain.cuh"
 #include "cuda/op_conv.cuh"
 #include "cuda/op_convert.cuh"
 #include "cuda/op_deconv.cuh"

@@ -111,15 +111,6 @@ static bs_status bs_cu_ask(bs_device_session *s, const bs_device_launch *l, bs_e
     return status == BS_OK ? bs_cu_fetch(s, s->program.decisions + d->gates, gates, 4 * (size_t)rows, error) : status;
 }
 
-/* Blocks for a multiprocessor that has work enough. As many as are there at a time, 1, 2, 3 or 6, divide it: none is
- * left for a last round alone. */
-enum { BS_CU_FILL = 6 };
-
-static int32_t bs_cu_most_blocks(const bs_device_session *s)
-{
-    return s->varies ? BS_CU_FILL * s->device->multiprocessors : INT32_MAX;
-}
-
 #ifndef BS_NO_CUBLAS
 static bs_status bs_cu_run_cublas(bs_device_session *s, const bs_device_launch *l, bs_error *error)
 {
@@ -137,16 +128,14 @@ static bs_status bs_cu_run_cublas(bs_device_session *s, const bs_device_launch *
                                           c->domains[step->domain].count))
             return bs_fail(error, BS_ERROR_PLATFORM, "cuBLAS: %s \"%s\" failed", bs_op_get(n.node->op)->name,
                            bs_node_name(n.node));
-        bs_device_launch tail = *l;
-        tail.kernel = BS_CU_tail;
-        tail.first = k;
-        tail.count = 1;
-        if (step->n_tail > 0)
-            bs_cu_launch_kernel(s->program, tail, bs_cu_most_blocks(s), s->threads, s->stream);
     }
     return bs_cu_launched(error);
 }
 #endif
+
+/* Blocks for a multiprocessor that has work enough. As many as are there at a time, 1, 2, 3 or 6, divide it: none is
+ * left for a last round alone. */
+enum { BS_CU_FILL = 6 };
 
 static bs_status bs_cu_run_launch(bs_device_session *s, const bs_device_launch *l, bs_error *error)
 {
@@ -166,7 +155,8 @@ static bs_status bs_cu_run_launch(bs_device_session *s, const bs_device_launch *
         BS_LAUNCH(bs_cu_region, (unsigned)bs_min_i32(l->items, s->layout.tiles), (unsigned)s->threads,
                   (size_t)s->shared, stream, s->program, l->first, l->count);
     else
-        bs_cu_launch_kernel(s->program, *l, bs_cu_most_blocks(s), s->threads, stream);
+        bs_cu_launch_kernel(s->program, *l, s->varies ? BS_CU_FILL * s->device->multiprocessors : INT32_MAX, s->threads,
+                            stream);
     return bs_cu_launched(error);
 }
 

@@ -210,26 +210,24 @@ static bool bs_cu_is_from_data(const bs_cu_node *n)
 }
 #endif
 
-/* Describes the tail of a step; of an element-wise op all of it, for the kernel that runs chains. */
-static void bs_cu_step_tail(bs_cu_tables *l, const bs_cu_node *n, bs_device_step *s)
+/* An element-wise op with a tail: the kernel that runs chains, with the op itself as the first one. */
+static void bs_cu_step_chain(bs_cu_tables *l, const bs_cu_node *n, bs_device_step *s)
 {
     const bs_graph *g = l->graph;
-    const bs_op_rules *rules = bs_op_get(n->node->op)->rules;
     if (n->node->n_tail == 0)
         return;
-    s->rounded = l->plan->desc.half;
-    if (rules->element_wise) {
-        const bool two = bs_node_own_in(g, n->node) > 1;
-        bs_cu_tail_op(g, n->node, s->kernel, 0, two ? 1 : -1, &s->tail[s->n_tail++]);
-        s->p[0].i = two ? bs_cu_how_beside(bs_value_get(g, n->node->first_out),
-                                           bs_value_get(g, bs_node_in(g, n->node)[0]))
-                        : 0;
-        s->kernel = BS_CU_chain;
-    }
+    const bool two = bs_node_own_in(g, n->node) > 1;
+    const int32_t how = two ? bs_cu_how_beside(bs_value_get(g, n->node->first_out),
+                                               bs_value_get(g, bs_node_in(g, n->node)[0]))
+                            : 0;
+    bs_cu_chain_op(g, n->node, s->kernel, 0, two ? 1 : -1, &s->tail[s->n_tail++]);
     for (int32_t i = 0; i < n->node->n_tail; i++) {
         const bs_tail *tail = &g->tails[n->node->tail + i];
-        bs_cu_tail_op(g, &tail->node, bs_cu_ops[tail->node.op].kernel, tail->at, tail->other, &s->tail[s->n_tail++]);
+        bs_cu_chain_op(g, &tail->node, bs_cu_ops[tail->node.op].kernel, tail->at, tail->other, &s->tail[s->n_tail++]);
     }
+    s->kernel = BS_CU_chain;
+    s->p[BS_CU_CHAIN_HOW].i = how;
+    s->rounded = l->plan->desc.half;
 }
 
 /* Writes the step of an instruction. */
@@ -264,7 +262,7 @@ static void bs_cu_step(bs_cu_tables *l, const bs_instr *i, bs_device_step *s)
         s->kernel = d->kernel;
         d->describe(&n, s);
         if (!moves)
-            bs_cu_step_tail(l, &n, s);
+            bs_cu_step_chain(l, &n, s);
     }
 #ifndef BS_NO_CUBLAS
     const bool linear = s->kernel == BS_CU_linear || s->kernel == BS_CU_linear_tensor;

@@ -194,7 +194,7 @@ typedef struct bs_op_rules {
     void (*prepare)(const bs_graph *graph, const bs_node *node, const bs_node_plan *plan, const void *const *weights,
                     int32_t first, int32_t count, void *prepared);
     /* Each element of its result depends on those in its place alone, has no weights, and may be made over operand 0 or
-     * 1: it can follow a kernel as a step of its tail (plan/dataflow.c). And whether its own kernel may have a tail. */
+     * 1: it can follow a kernel as a step of its tail (plan/tails.c). And whether its own kernel may have a tail. */
     bool element_wise, has_tail;
     /* Its result is operand 0 with some elements changed, and may be made in the place of that. */
     bool updates;

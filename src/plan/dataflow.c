@@ -276,7 +276,8 @@ static void find(dataflow_pass *f)
         f->depth[d] = f->depth[g->domains[d].parent] + 1;
     find_places(f);
     find_sources(f);
-    const bs_tails tails = {g, f->place, f->source, f->tails.reads, f->tails.before, f->tails.after};
+    const bs_tails tails = {g, f->place, f->source, (f->what & BS_DATAFLOW_CHAINS) != 0, f->tails.reads,
+                            f->tails.before, f->tails.after};
     f->tails = tails;
     if (f->what & BS_DATAFLOW_FUSES)
         f->n_changes += bs_tails_find(&f->tails);

@@ -9,15 +9,16 @@
 typedef enum bs_dataflow {
     BS_DATAFLOW_MOVES = 1, /* sinking and merging; */
     BS_DATAFLOW_STAYS = 2, /* of that nothing with weights of blocks */
-    BS_DATAFLOW_FUSES = 4, /* tails (plan/tails.h) */
+    BS_DATAFLOW_FUSES = 4, /* tails (plan/tails.h); */
+    BS_DATAFLOW_CHAINS = 8, /* but of element-wise ops alone: a device */
     BS_DATAFLOW_ALL = BS_DATAFLOW_MOVES | BS_DATAFLOW_FUSES,
-    BS_DATAFLOW_END = 8
+    BS_DATAFLOW_END = 16
 } bs_dataflow;
 
 static inline int32_t bs_dataflow_of(const bs_plan_desc *desc)
 {
     return (desc->no_dataflow ? 0 : BS_DATAFLOW_MOVES) | (desc->slot_bytes > 0 ? BS_DATAFLOW_STAYS : 0) |
-           (desc->no_fusion ? 0 : BS_DATAFLOW_FUSES);
+           (desc->no_fusion ? 0 : BS_DATAFLOW_FUSES) | (desc->tier == BS_TIER_CUDA ? BS_DATAFLOW_CHAINS : 0);
 }
 
 /* The same function, with less to compute: work whose results only one path reads is done for the rows of that path,

@@ -64,7 +64,7 @@ typedef struct bs_device_join {
     int32_t maker;       /* the node after which both numbers are known */
 } bs_device_join;
 
-/* What follows a kernel: an element-wise op over its result. */
+/* One of several element-wise ops that a kernel runs, one after the other. */
 typedef struct bs_device_tail {
     int32_t kernel; /* the backend's number of the op's own kernel */
     int32_t at;     /* the operand of the op that is the result so far: 0 or 1 */
@@ -94,7 +94,7 @@ typedef struct bs_device_step {
         int32_t i;
         float f;
     } p[BS_DEVICE_PARAMS]; /* the kernel's own */
-    int32_t n_tail;  /* ops that follow the kernel; where the kernel is itself such an op, with it as the first one */
+    int32_t n_tail;  /* ops of a chain: the node's own, then its tail; else 0 */
     int32_t rounded; /* what each of them gives to the next is rounded to f16 */
     bs_device_tail tail[1 + BS_MAX_TAIL];
 } bs_device_step;

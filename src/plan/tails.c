@@ -11,10 +11,10 @@ static bool is_step(const bs_node *node)
     return rules && rules->element_wise && !node->makes;
 }
 
-static bool may_have_tail(const bs_node *node)
+static bool may_have_tail(const bs_node *node, bool chains)
 {
     const bs_op_rules *rules = bs_node_op(node)->rules;
-    return rules && (rules->has_tail || rules->element_wise) && !node->makes;
+    return rules && ((rules->has_tail && !chains) || rules->element_wise) && !node->makes;
 }
 
 static bool is_alike(const bs_value_info *a, const bs_value_info *b)
@@ -28,7 +28,7 @@ int32_t bs_tails_most(const bs_graph *g)
     for (int32_t n = 1; n < g->n_nodes; n++) {
         bool follows = false;
         for (int32_t i = 0; i < g->nodes[n].n_in && is_step(&g->nodes[n]); i++)
-            follows = follows || may_have_tail(&g->nodes[g->values[bs_node_in(g, &g->nodes[n])[i]].node]);
+            follows = follows || may_have_tail(&g->nodes[g->values[bs_node_in(g, &g->nodes[n])[i]].node], false);
         most += follows;
     }
     return most;
@@ -70,7 +70,7 @@ static bool can_follow(const bs_tails *t, int32_t n, int32_t index)
     const bs_node *node = &g->nodes[n];
     const int32_t value = t->source[bs_node_in(g, node)[index]], m = g->values[value].node;
     return m != 0 && t->place[m] == t->place[n] && g->nodes[m].block == node->block && g->nodes[m].n_out == 1 &&
-           t->reads[value] == 1 && may_have_tail(&g->nodes[m]) &&
+           t->reads[value] == 1 && may_have_tail(&g->nodes[m], t->chains) &&
            is_alike(&g->values[value], &g->values[node->first_out]) && has_room(t, m, node->n_in - 1);
 }
 

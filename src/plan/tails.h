@@ -9,6 +9,7 @@
 typedef struct bs_tails {
     const bs_graph *graph;
     const int32_t *place, *source; /* [nodes]; [values] */
+    bool chains;            /* element-wise nodes alone may have a tail */
     int32_t *reads;         /* [values] how often each is read */
     int32_t *before, *after; /* [nodes] the node whose result it changes, the one that changes its result; 0: none */
 } bs_tails;
