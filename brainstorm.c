@@ -1,6 +1,6 @@
 /* brainstorm.c - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: d5e569d87e5f4b5b4887c49ee236c30db6347271d54baa74fe413cd5f4ad2b03
+ * sha256 of the parts: 64e47b4e27b833c81acde76e74c31d51a6d454affcd612a955d6680b78046aea
  */
 #if !defined(_POSIX_C_SOURCE) && !defined(BS_NO_POSIX)
 #define _POSIX_C_SOURCE 200809L
@@ -47474,7 +47474,7 @@ typedef struct instr_job {
     int32_t end;                /* of its tasks among those of all that are side by side */
 } instr_job;
 
-enum { SIDE_JOBS = 32, SIDE_TASKS = 1 << 20, SIDE_WORK = 100000 };
+enum { SIDE_JOBS = 32, SIDE_TASKS = 1 << 20, SIDE_WORK = 5000000 };
 
 /* Instructions side by side. */
 typedef struct side_job {
