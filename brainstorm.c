@@ -1,6 +1,6 @@
 /* brainstorm.c - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: ad1852f259904d569acce36d3ec3955e49f30f91388a3b38f2c9089d462d783b
+ * sha256 of the parts: 69541c60031ddba238ab0cf61b944b2367a3b7633af19f1a40e50ebcff57a391
  */
 #if !defined(_POSIX_C_SOURCE) && !defined(BS_NO_POSIX)
 #define _POSIX_C_SOURCE 200809L
@@ -48256,7 +48256,7 @@ typedef struct instr_job {
     int32_t end;                /* of its tasks among those of all that are side by side */
 } instr_job;
 
-enum { SIDE_JOBS = 32, SIDE_TASKS = 1 << 20, SIDE_WORK = 100000 };
+enum { SIDE_JOBS = 32, SIDE_TASKS = 1 << 20, SIDE_WORK = 5000000 };
 
 /* Instructions side by side. */
 typedef struct side_job {

@@ -19,7 +19,7 @@ typedef struct instr_job {
     int32_t end;                /* of its tasks among those of all that are side by side */
 } instr_job;
 
-enum { SIDE_JOBS = 32, SIDE_TASKS = 1 << 20, SIDE_WORK = 100000 };
+enum { SIDE_JOBS = 32, SIDE_TASKS = 1 << 20, SIDE_WORK = 5000000 };
 
 /* Instructions side by side. */
 typedef struct side_job {
