@@ -1,5 +1,6 @@
 /* test_cuda_tails.c - chains of element-wise ops in one kernel of a device: the bytes of one kernel after the other, in
- * f32 and f16, at the root, on rows and in tiles. Kernels of other ops have nothing behind them. Networks: tail_nets.h. */
+ * f32 and f16, at the root, on rows and in tiles. Kernels of other ops have nothing behind them.
+ * Networks: tail_nets.h. */
 #include "cuda_rig.h"
 #include "tail_nets.h"
 
