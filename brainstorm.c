@@ -1,6 +1,6 @@
 /* brainstorm.c - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: 69541c60031ddba238ab0cf61b944b2367a3b7633af19f1a40e50ebcff57a391
+ * sha256 of the parts: f33920b681a46d8332c9b4be547257a3cd0c2628fad8712fbb932843eb6d615d
  */
 #if !defined(_POSIX_C_SOURCE) && !defined(BS_NO_POSIX)
 #define _POSIX_C_SOURCE 200809L
@@ -23990,6 +23990,14 @@ BS_INTERNAL void bs_span_add_array(bs_span *span, const void *array, int32_t axi
 /* Walks. The span cannot be used again. */
 BS_INTERNAL void bs_span_run(bs_span *span, bs_span_inner inner, const void *context);
 
+/* Before a loop over elements: each is made of what stands in its own place. So a result may be made over an operand
+ * (a step of a tail), and the compiler need not ask whether they overlap, or go one by one where they do. */
+#if defined(__GNUC__) && !defined(__clang__)
+#define BS_EACH_BY_ITSELF _Pragma("GCC ivdep")
+#else
+#define BS_EACH_BY_ITSELF
+#endif
+
 /* Whether the first operands of an inner loop are dense arrays of f32, where that pays. */
 static inline bool bs_span_dense_f32(const ptrdiff_t *step, int32_t operands)
 {
@@ -25133,6 +25141,7 @@ static bool binary_infer(bs_infer *infer)
         }                                                                                                       \
         float *out = (float *)(void *)at[0];                                                                    \
         const float *a = (const float *)(const void *)at[1], *b = (const float *)(const void *)at[2];           \
+        BS_EACH_BY_ITSELF                                                                                       \
         for (int64_t i = 0; i < n; i++)                                                                         \
             out[i] = a[i] operator b[i];                                                                        \
     }                                                                                                           \
@@ -25192,6 +25201,7 @@ static bool binary_kind_infer(bs_infer *infer)
 /* Loops that compilers make vectors of. */
 #define BINARY_LOOP(kind)                                  \
     case kind:                                             \
+        BS_EACH_BY_ITSELF                                  \
         for (int64_t i = 0; i < n; i++)                    \
             out[i] = bs_binary_apply(kind, a[i], b[i]);    \
         break;
@@ -26415,12 +26425,14 @@ static void relu_inner(int64_t n, char *const *at, const ptrdiff_t *step)
     float *out = (float *)(void *)at[0];
     const float *x = (const float *)(const void *)at[1];
     const ptrdiff_t o = step[0] / 4, s = step[1] / 4;
-    if (bs_span_dense_f32(step, 2))
+    if (bs_span_dense_f32(step, 2)) {
+        BS_EACH_BY_ITSELF
         for (int64_t i = 0; i < n; i++)
             out[i] = x[i] > 0.0f ? x[i] : 0.0f;
-    else
+    } else {
         for (int64_t i = 0; i < n; i++)
             out[i * o] = x[i * s] > 0.0f ? x[i * s] : 0.0f;
+    }
 }
 
 static void activation_inner(const void *context, int64_t n, char *const *at, const ptrdiff_t *step)
@@ -26484,12 +26496,14 @@ static void clip_inner(const void *context, int64_t n, char *const *at, const pt
     const float low = desc->low, high = desc->high;
     float *out = (float *)(void *)at[0];
     const float *x = (const float *)(const void *)at[1];
-    if (bs_span_dense_f32(step, 2))
+    if (bs_span_dense_f32(step, 2)) {
+        BS_EACH_BY_ITSELF
         for (int64_t i = 0; i < n; i++)
             out[i] = clip_one(x[i], low, high);
-    else
+    } else {
         for (int64_t i = 0; i < n; i++)
             out[i * (step[0] / 4)] = clip_one(x[i * (step[1] / 4)], low, high);
+    }
 }
 
 static bs_status clip_run(const bs_call *call) { return unary_run(call, clip_inner); }
@@ -26514,12 +26528,14 @@ static void affine_inner(const void *context, int64_t n, char *const *at, const 
     const float scale = desc->scale, offset = desc->offset;
     float *out = (float *)(void *)at[0];
     const float *x = (const float *)(const void *)at[1];
-    if (bs_span_dense_f32(step, 2))
+    if (bs_span_dense_f32(step, 2)) {
+        BS_EACH_BY_ITSELF
         for (int64_t i = 0; i < n; i++)
             out[i] = x[i] * scale + offset;
-    else
+    } else {
         for (int64_t i = 0; i < n; i++)
             out[i * (step[0] / 4)] = x[i * (step[1] / 4)] * scale + offset;
+    }
 }
 
 static bs_status affine_run(const bs_call *call) { return unary_run(call, affine_inner); }
@@ -32858,6 +32874,7 @@ static bool unary_op_infer(bs_infer *infer)
 /* Loops over what processors have an instruction for: compilers make vectors of these. */
 #define UNARY_LOOP(kind)                                  \
     case kind:                                            \
+        BS_EACH_BY_ITSELF                                 \
         for (int64_t i = 0; i < n; i++)                   \
             out[i] = bs_unary_apply(kind, x[i]);          \
         break;

@@ -1,6 +1,6 @@
 /* brainstorm_cuda.cu - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: 7e85951ccec2145f75a611fba4126c7e083f2c9fb97279a6a4714ae30a6f842d
+ * sha256 of the parts: e67fe63b496bbb1d0057178a179ab80a68e1c4cf278a50f4e0c1d3a5ed54d1f3
  */
 #include "brainstorm.h"
 
@@ -3505,6 +3505,14 @@ void bs_span_add_strides(bs_span *span, const bs_operand *operand, const ptrdiff
 void bs_span_add_array(bs_span *span, const void *array, int32_t axis);
 /* Walks. The span cannot be used again. */
 void bs_span_run(bs_span *span, bs_span_inner inner, const void *context);
+
+/* Before a loop over elements: each is made of what stands in its own place. So a result may be made over an operand
+ * (a step of a tail), and the compiler need not ask whether they overlap, or go one by one where they do. */
+#if defined(__GNUC__) && !defined(__clang__)
+#define BS_EACH_BY_ITSELF _Pragma("GCC ivdep")
+#else
+#define BS_EACH_BY_ITSELF
+#endif
 
 /* Whether the first operands of an inner loop are dense arrays of f32, where that pays. */
 static inline bool bs_span_dense_f32(const ptrdiff_t *step, int32_t operands)

@@ -33,6 +33,7 @@ static bool binary_infer(bs_infer *infer)
         }                                                                                                       \
         float *out = (float *)(void *)at[0];                                                                    \
         const float *a = (const float *)(const void *)at[1], *b = (const float *)(const void *)at[2];           \
+        BS_EACH_BY_ITSELF                                                                                       \
         for (int64_t i = 0; i < n; i++)                                                                         \
             out[i] = a[i] operator b[i];                                                                        \
     }                                                                                                           \
@@ -92,6 +93,7 @@ static bool binary_kind_infer(bs_infer *infer)
 /* Loops that compilers make vectors of. */
 #define BINARY_LOOP(kind)                                  \
     case kind:                                             \
+        BS_EACH_BY_ITSELF                                  \
         for (int64_t i = 0; i < n; i++)                    \
             out[i] = bs_binary_apply(kind, a[i], b[i]);    \
         break;

@@ -54,12 +54,14 @@ static void relu_inner(int64_t n, char *const *at, const ptrdiff_t *step)
     float *out = (float *)(void *)at[0];
     const float *x = (const float *)(const void *)at[1];
     const ptrdiff_t o = step[0] / 4, s = step[1] / 4;
-    if (bs_span_dense_f32(step, 2))
+    if (bs_span_dense_f32(step, 2)) {
+        BS_EACH_BY_ITSELF
         for (int64_t i = 0; i < n; i++)
             out[i] = x[i] > 0.0f ? x[i] : 0.0f;
-    else
+    } else {
         for (int64_t i = 0; i < n; i++)
             out[i * o] = x[i * s] > 0.0f ? x[i * s] : 0.0f;
+    }
 }
 
 static void activation_inner(const void *context, int64_t n, char *const *at, const ptrdiff_t *step)
@@ -123,12 +125,14 @@ static void clip_inner(const void *context, int64_t n, char *const *at, const pt
     const float low = desc->low, high = desc->high;
     float *out = (float *)(void *)at[0];
     const float *x = (const float *)(const void *)at[1];
-    if (bs_span_dense_f32(step, 2))
+    if (bs_span_dense_f32(step, 2)) {
+        BS_EACH_BY_ITSELF
         for (int64_t i = 0; i < n; i++)
             out[i] = clip_one(x[i], low, high);
-    else
+    } else {
         for (int64_t i = 0; i < n; i++)
             out[i * (step[0] / 4)] = clip_one(x[i * (step[1] / 4)], low, high);
+    }
 }
 
 static bs_status clip_run(const bs_call *call) { return unary_run(call, clip_inner); }
@@ -153,12 +157,14 @@ static void affine_inner(const void *context, int64_t n, char *const *at, const 
     const float scale = desc->scale, offset = desc->offset;
     float *out = (float *)(void *)at[0];
     const float *x = (const float *)(const void *)at[1];
-    if (bs_span_dense_f32(step, 2))
+    if (bs_span_dense_f32(step, 2)) {
+        BS_EACH_BY_ITSELF
         for (int64_t i = 0; i < n; i++)
             out[i] = x[i] * scale + offset;
-    else
+    } else {
         for (int64_t i = 0; i < n; i++)
             out[i * (step[0] / 4)] = x[i * (step[1] / 4)] * scale + offset;
+    }
 }
 
 static bs_status affine_run(const bs_call *call) { return unary_run(call, affine_inner); }

@@ -45,6 +45,14 @@ void bs_span_add_array(bs_span *span, const void *array, int32_t axis);
 /* Walks. The span cannot be used again. */
 void bs_span_run(bs_span *span, bs_span_inner inner, const void *context);
 
+/* Before a loop over elements: each is made of what stands in its own place. So a result may be made over an operand
+ * (a step of a tail), and the compiler need not ask whether they overlap, or go one by one where they do. */
+#if defined(__GNUC__) && !defined(__clang__)
+#define BS_EACH_BY_ITSELF _Pragma("GCC ivdep")
+#else
+#define BS_EACH_BY_ITSELF
+#endif
+
 /* Whether the first operands of an inner loop are dense arrays of f32, where that pays. */
 static inline bool bs_span_dense_f32(const ptrdiff_t *step, int32_t operands)
 {

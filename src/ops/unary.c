@@ -24,6 +24,7 @@ static bool unary_op_infer(bs_infer *infer)
 /* Loops over what processors have an instruction for: compilers make vectors of these. */
 #define UNARY_LOOP(kind)                                  \
     case kind:                                            \
+        BS_EACH_BY_ITSELF                                 \
         for (int64_t i = 0; i < n; i++)                   \
             out[i] = bs_unary_apply(kind, x[i]);          \
         break;
