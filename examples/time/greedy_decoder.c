@@ -4,7 +4,7 @@
 
 enum { ROWS = 4, WORDS = 20, WIDTH = 8, UNITS = 16, BOUND = 12, END = 0 }; // END: the token that ends a sequence
 
-BS_ALIGNED static uint8_t persistent[1 << 18], transient[1 << 16], staging[1 << 14];
+BS_ALIGNED static uint8_t persistent[1 << 19], transient[1 << 16], staging[1 << 14];
 static struct {
     float embedding[WORDS * WIDTH], w_ih[3 * UNITS * WIDTH], w_hh[3 * UNITS * UNITS], w_words[WORDS * UNITS];
 } weights;

@@ -4,7 +4,7 @@
 
 enum { ROWS = 4, MOST = 8, WIDTH = 6, UNITS = 16 }; // sequences, most steps in a run, numbers a step, units
 
-BS_ALIGNED static uint8_t persistent[1 << 18], transient[1 << 16], staging[1 << 14];
+BS_ALIGNED static uint8_t persistent[1 << 19], transient[1 << 16], staging[1 << 14];
 static struct {
     float w_ih[4 * UNITS * WIDTH], w_hh[4 * UNITS * UNITS], b_ih[4 * UNITS], b_hh[4 * UNITS], w_y[UNITS], b_y[1];
 } weights;

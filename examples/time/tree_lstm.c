@@ -4,7 +4,7 @@
 
 enum { VERTICES = 16, CHILDREN = 3, DEPTH = 8, WIDTH = 6, UNITS = 16 }; // at most; numbers a word, units
 
-BS_ALIGNED static uint8_t persistent[1 << 18], transient[1 << 16], staging[1 << 14];
+BS_ALIGNED static uint8_t persistent[1 << 19], transient[1 << 16], staging[1 << 14];
 static struct {
     float w[4 * UNITS * WIDTH], b[4 * UNITS], u_iou[3 * UNITS * UNITS], u_f[UNITS * UNITS], w_y[UNITS], b_y[1];
 } weights;

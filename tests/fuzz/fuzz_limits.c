@@ -200,14 +200,15 @@ static double bytes_of(bs_bytes b) { return (double)bs_bytes_figure(b); }
 /* Bytes of one row at least: its core and margins, as its shape says. */
 static double least_row(const bs_plan *p, int32_t v)
 {
-    const bs_value_info *info = &g->values[v];
+    const bs_graph *planned = p->graph;
+    const bs_value_info *info = &planned->values[v];
     double elements = 1;
     for (int32_t i = 0; i < info->rank; i++)
-        elements *= (double)bs_dim_max(g, info->dims[i]);
+        elements *= (double)bs_dim_max(planned, info->dims[i]);
     if (info->rank == 3) {
         int64_t h, w;
         bs_plan_core(p, info, &h, &w);
-        elements = (double)bs_dim_max(g, info->dims[0]) * ((double)h + 2.0 * p->values[v].margin) *
+        elements = (double)bs_dim_max(planned, info->dims[0]) * ((double)h + 2.0 * p->values[v].margin) *
                    ((double)w + 2.0 * p->values[v].margin);
     }
     return elements * (double)bs_dtype_bytes(bs_plan_stored(p, v));
@@ -215,7 +216,7 @@ static double least_row(const bs_plan *p, int32_t v)
 
 static void values_lie_within(const bs_plan *p)
 {
-    for (int32_t v = 1; v < g->n_values; v++) {
+    for (int32_t v = 1; v < p->graph->n_values; v++) {
         const bs_value_plan *value = &p->values[v];
         const bool shared = value->storage == BS_STORAGE_TRANSIENT;
         if (!shared && value->storage != BS_STORAGE_SCRATCH)
@@ -231,7 +232,7 @@ static void values_lie_within(const bs_plan *p)
 
 static void nodes_lie_within(const bs_plan *p)
 {
-    for (int32_t n = 1; n < g->n_nodes; n++) {
+    for (int32_t n = 1; n < p->graph->n_nodes; n++) {
         const bs_node_plan *node = &p->nodes[n];
         const double room = bytes_of(node->unit ? p->units[node->unit].prepared_bytes : p->weight_bytes);
         if (!p->node_live[n])
