@@ -1,6 +1,6 @@
 /* brainstorm.c - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: f33920b681a46d8332c9b4be547257a3cd0c2628fad8712fbb932843eb6d615d
+ * sha256 of the parts: f6684018ab7e66240723f1e185ef9227bb156e9b7370b14fb1be388cec980341
  */
 #if !defined(_POSIX_C_SOURCE) && !defined(BS_NO_POSIX)
 #define _POSIX_C_SOURCE 200809L
@@ -40579,7 +40579,7 @@ bool bs_image_sums_sound(bs_plan *p, bs_error *error)
 /* #include "ops/structure.h" */
 
 /* A value that instruction i touches, number k: what it writes comes first. 0: none; -1: there are no more. */
-static int32_t touched(const bs_plan *p, const bs_instr *i, int32_t k, bool *writes)
+static int32_t touched(const bs_plan *p, const bs_instr *i, int32_t k, bool *is_written)
 {
     const bs_graph *g = p->graph;
     const bs_node *node = &g->nodes[i->node];
@@ -40587,7 +40587,7 @@ static int32_t touched(const bs_plan *p, const bs_instr *i, int32_t k, bool *wri
     const int32_t written = call ? node->n_out : 1;
     int32_t n_in;
     const int32_t *in = bs_plan_in(p, i->node, &n_in);
-    *writes = k < written;
+    *is_written = k < written;
     if (k < written)
         return call ? node->first_out + k : i->target;
     k -= written + 2;
@@ -40625,8 +40625,8 @@ static bool overlap(const bs_plan *p, int32_t a, int32_t b)
 static bool meets(const bs_plan *p, const bs_instr *a, const bs_instr *b)
 {
     const bs_value_plan *values = p->values;
-    bool writes, other;
-    for (int32_t k = 0, to; (to = touched(p, a, k, &writes)) >= 0 && writes; k++) {
+    bool is_written, other;
+    for (int32_t k = 0, to; (to = touched(p, a, k, &is_written)) >= 0 && is_written; k++) {
         while (values[to].storage == BS_STORAGE_VIEW)
             to = values[to].source;
         if (to == 0)

@@ -11,7 +11,7 @@
 #include "ops/structure.h"
 
 /* A value that instruction i touches, number k: what it writes comes first. 0: none; -1: there are no more. */
-static int32_t touched(const bs_plan *p, const bs_instr *i, int32_t k, bool *writes)
+static int32_t touched(const bs_plan *p, const bs_instr *i, int32_t k, bool *is_written)
 {
     const bs_graph *g = p->graph;
     const bs_node *node = &g->nodes[i->node];
@@ -19,7 +19,7 @@ static int32_t touched(const bs_plan *p, const bs_instr *i, int32_t k, bool *wri
     const int32_t written = call ? node->n_out : 1;
     int32_t n_in;
     const int32_t *in = bs_plan_in(p, i->node, &n_in);
-    *writes = k < written;
+    *is_written = k < written;
     if (k < written)
         return call ? node->first_out + k : i->target;
     k -= written + 2;
@@ -57,8 +57,8 @@ static bool overlap(const bs_plan *p, int32_t a, int32_t b)
 static bool meets(const bs_plan *p, const bs_instr *a, const bs_instr *b)
 {
     const bs_value_plan *values = p->values;
-    bool writes, other;
-    for (int32_t k = 0, to; (to = touched(p, a, k, &writes)) >= 0 && writes; k++) {
+    bool is_written, other;
+    for (int32_t k = 0, to; (to = touched(p, a, k, &is_written)) >= 0 && is_written; k++) {
         while (values[to].storage == BS_STORAGE_VIEW)
             to = values[to].source;
         if (to == 0)
