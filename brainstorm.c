@@ -1,6 +1,6 @@
 /* brainstorm.c - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: f6684018ab7e66240723f1e185ef9227bb156e9b7370b14fb1be388cec980341
+ * sha256 of the parts: 4c91ad778af8b124f8f7ebba2587d1a15714f1d9231743a8389c0096cfa9fa49
  */
 #if !defined(_POSIX_C_SOURCE) && !defined(BS_NO_POSIX)
 #define _POSIX_C_SOURCE 200809L
@@ -34206,6 +34206,8 @@ BS_INTERNAL bs_bytes bs_dataflow_bytes(const bs_graph *graph, int32_t what, int6
  * What may be a step, and what may have one, are traits (bs_op_rules). Relies on plan/tails.h. Must never put together
  * what anything could see apart. */
 /* #include "plan/tails.h" */
+
+/* #include "ops/structure.h" */
 
 static bool is_step(const bs_node *node)
 {

@@ -5,6 +5,8 @@
  * what anything could see apart. */
 #include "plan/tails.h"
 
+#include "ops/structure.h"
+
 static bool is_step(const bs_node *node)
 {
     const bs_op_rules *rules = bs_node_op(node)->rules;
