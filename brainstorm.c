@@ -1,6 +1,6 @@
 /* brainstorm.c - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: 4c91ad778af8b124f8f7ebba2587d1a15714f1d9231743a8389c0096cfa9fa49
+ * sha256 of the parts: 16162f8b869d8be330aa71dc325e5153dc4d74ea14e308ca098ab82b0382878f
  */
 #if !defined(_POSIX_C_SOURCE) && !defined(BS_NO_POSIX)
 #define _POSIX_C_SOURCE 200809L
@@ -40645,9 +40645,9 @@ static bool meets(const bs_plan *p, const bs_instr *a, const bs_instr *b)
 
 static bool computes(const bs_instr *i) { return i->kind == BS_INSTR_CALL || i->kind == BS_INSTR_MOVE; }
 
-const char *bs_image_side_wrong(const bs_plan *p, int32_t k)
+const char *bs_image_side_wrong(const bs_plan *p, int32_t row)
 {
-    const bs_instr *a = &p->instrs[k], *end = p->instrs + (k < p->n_top ? bs_plan_side_by_side(p, k) : k);
+    const bs_instr *a = &p->instrs[row], *end = p->instrs + (row < p->n_top ? bs_plan_side_by_side(p, row) : row);
     for (const bs_instr *b = a + 1; b < end; b++)
         if (computes(a) && computes(b) && (meets(p, a, b) || meets(p, b, a)))
             return bs_image_refused("another one of its time touches what it writes, or it what that writes");

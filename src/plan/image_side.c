@@ -75,9 +75,9 @@ static bool meets(const bs_plan *p, const bs_instr *a, const bs_instr *b)
 
 static bool computes(const bs_instr *i) { return i->kind == BS_INSTR_CALL || i->kind == BS_INSTR_MOVE; }
 
-const char *bs_image_side_wrong(const bs_plan *p, int32_t k)
+const char *bs_image_side_wrong(const bs_plan *p, int32_t row)
 {
-    const bs_instr *a = &p->instrs[k], *end = p->instrs + (k < p->n_top ? bs_plan_side_by_side(p, k) : k);
+    const bs_instr *a = &p->instrs[row], *end = p->instrs + (row < p->n_top ? bs_plan_side_by_side(p, row) : row);
     for (const bs_instr *b = a + 1; b < end; b++)
         if (computes(a) && computes(b) && (meets(p, a, b) || meets(p, b, a)))
             return bs_image_refused("another one of its time touches what it writes, or it what that writes");
