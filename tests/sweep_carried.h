@@ -18,7 +18,7 @@ static void tell_of_moves(tally *t, int32_t first, int32_t first_else, int32_t n
             *i = *from;
             i->time = time;
         }
-    plan->values[graph->nodes[next].first_out].storage = BS_STORAGE_NONE;
+    plan->values[plan->graph->nodes[next].first_out].storage = BS_STORAGE_NONE;
     tell(t);
 }
 
@@ -33,16 +33,16 @@ static void test_carried(int32_t order)
         return;
     test_image();
     tally t = {.every = 1};
-    for (int32_t n = 1; n < graph->n_nodes && n_carried < 2; n++)
-        if (bs_node_is_view(&graph->nodes[n]) && graph->nodes[n].writer)
+    for (int32_t n = 1; n < plan->graph->n_nodes && n_carried < 2; n++)
+        if (bs_node_is_view(&plan->graph->nodes[n]) && plan->graph->nodes[n].writer)
             carried[n_carried++] = n;
-    const int32_t next = graph->nodes[carried[0]].writer, other = graph->nodes[carried[1]].writer;
-    bs_value_plan *v = &plan->values[graph->nodes[carried[0]].first_out];
-    check(bs_plan_is_seen(plan, graph->nodes[carried[0]].first_out), "a trip may see what is carried");
+    const int32_t next = plan->graph->nodes[carried[0]].writer, other = plan->graph->nodes[carried[1]].writer;
+    bs_value_plan *v = &plan->values[plan->graph->nodes[carried[0]].first_out];
+    check(bs_plan_is_seen(plan, plan->graph->nodes[carried[0]].first_out), "a trip may see what is carried");
     tell_of_moves(&t, carried[0], carried[1], next, other);
     v->source = 0;
     tell_of_moves(&t, 0, 0, next, other);
-    v->source = graph->nodes[other].first_out;
+    v->source = plan->graph->nodes[other].first_out;
     tell(&t);
     check(t.silent == 0 && t.refused == 3, "order %d: of 3 lies about what is carried %d are refused", order,
           (int)t.refused);
@@ -55,7 +55,7 @@ static void test_caches(void)
         return;
     test_image();
     tally t = {.every = 1};
-    for (int32_t v = 1; v < graph->n_values; v++) {
+    for (int32_t v = 1; v < plan->graph->n_values; v++) {
         plan->values[v].is_cache_length = false;
         tell(&t);
     }
