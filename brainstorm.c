@@ -1,6 +1,6 @@
 /* brainstorm.c - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: 16162f8b869d8be330aa71dc325e5153dc4d74ea14e308ca098ab82b0382878f
+ * sha256 of the parts: a538b7671b1b4e48c018574501181c6dfa0fed1921a52079cf6bc6ae708590f1
  */
 #if !defined(_POSIX_C_SOURCE) && !defined(BS_NO_POSIX)
 #define _POSIX_C_SOURCE 200809L
@@ -47705,7 +47705,8 @@ BS_INTERNAL void bs_exec_region_units(bs_session *s, int32_t region, int32_t *co
 
 /* ==== begin src/run/call.c ==================================================================== */
 /* run/call.c - one kernel on some rows of its node: its operands, the zeros around what it writes, how it may be cut.
- * Relies on run/exec.h. Must never know which rows there are, or who else is at work. */
+ * Relies on run/exec.h. Must never know who else is at work; how
+ * many rows and threads there are decides how products of many weights are cut, and no bit. */
 /* #include "run/exec.h" */
 
 /* #include "ops/common.h" */
@@ -48256,8 +48257,8 @@ bool bs_exec_kept(bs_session *s, const bs_instr *i)
 /* ==== begin src/run/side.c ==================================================================== */
 /* run/side.c - an instruction at top level as tasks of the worker threads, and instructions of one time side by side,
  * as tasks of one job: experts with a few rows each, branches of a network.
- * Relies on run/exec.h, and on what plan/plan.h says of bs_plan_side_by_side. Must never let a count of threads decide
- * how work is cut, or which of several failures a run reports. */
+ * Relies on run/exec.h, and on what plan/plan.h says of bs_plan_side_by_side. Must never let a bit depend on how
+ * work is cut, or on which of several failures comes first. */
 /* #include "run/exec.h" */
 
 void bs_exec_rows(const bs_context *c, const bs_instr *i, int32_t row, int32_t rows, int32_t band)
@@ -48594,7 +48595,7 @@ void bs_exec_region_units(bs_session *s, int32_t region, int32_t *count)
  * At top level an instruction runs over all rows of its domain in parallel; inside a region a thread takes a tile and
  * runs the part's instructions on its rows, one after the other, in its own scratch. Results never depend on which
  * thread takes which tile.
- * Relies on run/session.h. Must never allocate, plan, or let a count decide how work is cut. */
+ * Relies on run/session.h. Must never allocate or plan, or let a bit depend on how work is cut. */
 /* #include "run/exec.h" */
 
 enum { OPS_REST_NS = 16000 }; /* over 100 times what an event takes on its way to a file, 0.13 us */

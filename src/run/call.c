@@ -1,5 +1,6 @@
 /* run/call.c - one kernel on some rows of its node: its operands, the zeros around what it writes, how it may be cut.
- * Relies on run/exec.h. Must never know which rows there are, or who else is at work. */
+ * Relies on run/exec.h. Must never know who else is at work; how
+ * many rows and threads there are decides how products of many weights are cut, and no bit. */
 #include "run/exec.h"
 
 #include "ops/common.h"

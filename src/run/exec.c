@@ -3,7 +3,7 @@
  * At top level an instruction runs over all rows of its domain in parallel; inside a region a thread takes a tile and
  * runs the part's instructions on its rows, one after the other, in its own scratch. Results never depend on which
  * thread takes which tile.
- * Relies on run/session.h. Must never allocate, plan, or let a count decide how work is cut. */
+ * Relies on run/session.h. Must never allocate or plan, or let a bit depend on how work is cut. */
 #include "run/exec.h"
 
 enum { OPS_REST_NS = 16000 }; /* over 100 times what an event takes on its way to a file, 0.13 us */

@@ -1,7 +1,7 @@
 /* run/side.c - an instruction at top level as tasks of the worker threads, and instructions of one time side by side,
  * as tasks of one job: experts with a few rows each, branches of a network.
- * Relies on run/exec.h, and on what plan/plan.h says of bs_plan_side_by_side. Must never let a count of threads decide
- * how work is cut, or which of several failures a run reports. */
+ * Relies on run/exec.h, and on what plan/plan.h says of bs_plan_side_by_side. Must never let a bit depend on how
+ * work is cut, or on which of several failures comes first. */
 #include "run/exec.h"
 
 void bs_exec_rows(const bs_context *c, const bs_instr *i, int32_t row, int32_t rows, int32_t band)
