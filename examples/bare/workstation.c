@@ -36,30 +36,46 @@ static void free_all(bs_memory *memory, bs_arena *planning)
     free(planning->base);
 }
 
-/* The plan, and how many bytes of `planning` the board takes where this machine makes it: it opens the image. */
-static bool make_plan(story *s, bs_arena *planning, const bs_model *model, size_t *board_bytes)
+/* The image of the plan, to be freed. A board has no room for a graph of the plan's own (no_fusion). */
+static void *make_image(story *s, bs_arena *planning, const bs_graph *graph, size_t *bytes)
 {
-    const bs_plan_desc desc = {.tier = TIER, .slot_bytes = SLOT_BYTES, .chunk_bytes = CHUNK_BYTES, .lanes = LANES};
-    const bs_graph *graph = story_graph(s, planning, model);
-    if (!graph)
-        return false;
-    *board_bytes = planning->high_water + bs_plan_open_bytes(graph);
-    s->plan = bs_plan_create(planning, graph, &desc, &s->error);
-    return s->plan != NULL;
+    const bs_plan_desc desc = {.tier = TIER, .slot_bytes = SLOT_BYTES, .chunk_bytes = CHUNK_BYTES, .lanes = LANES,
+                               .no_fusion = 1};
+    const size_t mark = planning->used;
+    const bs_plan *plan = bs_plan_create(planning, graph, &desc, &s->error);
+    void *image = NULL;
+    if (plan) {
+        *bytes = bs_plan_image_bytes(plan);
+        image = aligned_alloc(BS_ALIGNMENT, (*bytes + BS_ALIGNMENT - 1) / BS_ALIGNMENT * BS_ALIGNMENT);
+    }
+    if (image && bs_plan_save(plan, image, *bytes, &s->error) != BS_OK) {
+        free(image);
+        image = NULL;
+    }
+    planning->used = mark;
+    return image;
 }
 
-static bool save_plan(story *s, const char *path)
+static bool write_image(const void *image, size_t bytes, const char *path)
 {
-    const size_t bytes = bs_plan_image_bytes(s->plan);
-    void *image = malloc(bytes);
-    FILE *file = image && bs_plan_save(s->plan, image, bytes, &s->error) == BS_OK ? fopen(path, "wb") : NULL;
-    bool saved = file && fwrite(image, 1, bytes, file) == bytes;
+    FILE *file = fopen(path, "wb");
+    bool written = file && fwrite(image, 1, bytes, file) == bytes;
     if (file && fclose(file) != 0)
-        saved = false;
-    free(image);
-    if (!saved && s->error.status == BS_OK)
+        written = false;
+    if (!written)
         fprintf(stderr, "bare_workstation: %s cannot be written\n", path);
-    return saved;
+    return written;
+}
+
+/* Opens the plan as the board does. After that `planning` has taken what the board takes. */
+static bool open_plan(story *s, bs_arena *planning, const bs_model *model, const char *path, void **image)
+{
+    size_t bytes = 0;
+    const bs_graph *graph = story_graph(s, planning, model);
+    *image = graph ? make_image(s, planning, graph, &bytes) : NULL;
+    if (*image && write_image(*image, bytes, path))
+        s->plan = bs_plan_open(planning, graph, *image, bytes, &s->error);
+    return s->plan != NULL;
 }
 
 static void print_header(const story *s, const bs_model *model, size_t board_bytes, const bs_sizes *sizes)
@@ -92,7 +108,7 @@ int main(int argc, char **argv)
     bs_memory memory = {0};
     bs_arena planning = {0};
     bs_model *model = NULL;
-    size_t board_bytes = 0;
+    void *image = NULL;
     if (argc != 3) {
         fprintf(stderr, "usage: bare_workstation MODEL IMAGE\n");
         return 2;
@@ -100,16 +116,17 @@ int main(int argc, char **argv)
     bool done = lend(&planning, "planning", PLANNING_BYTES);
     if (done)
         model = bs_model_open_file(&planning, NULL, argv[1], &s.error);
-    done = model && make_plan(&s, &planning, model, &board_bytes) && save_plan(&s, argv[2]);
+    done = model && open_plan(&s, &planning, model, argv[2], &image);
     if (done)
         bs_plan_sizes(s.plan, &sizes);
     done = done && lend_all(&memory, &sizes) && story_open(&s, &memory, model, NULL) && write_story(&s);
     if (done)
-        print_header(&s, model, board_bytes, &sizes);
+        print_header(&s, model, planning.used, &sizes);
     else
         fprintf(stderr, "bare_workstation: %s\n", s.error.status ? s.error.message : "failed");
     story_close(&s);
     bs_model_close(model);
     free_all(&memory, &planning);
+    free(image);
     return done ? 0 : 1;
 }
