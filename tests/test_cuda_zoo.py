@@ -1,6 +1,6 @@
 # needs: onnx gguf numpy
-"""test_cuda_zoo.py: small forms of the networks of zoo/ on a GPU give what eager mode gave, and the same bytes with each
-optimisation on and off.
+"""test_cuda_zoo.py: small forms of the networks of zoo/ on a GPU give what eager mode gave, and the same bytes with
+each optimisation on and off.
 
 Without a GPU the emulation of the tests computes. Without the CUDA backend in this build everything is skipped. Relies
 on tests/zoo (zoo/make_vectors.py, zoo/mixture_vectors.py). Must never leave a file behind.
