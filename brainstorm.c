@@ -1,6 +1,6 @@
 /* brainstorm.c - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: a538b7671b1b4e48c018574501181c6dfa0fed1921a52079cf6bc6ae708590f1
+ * sha256 of the parts: 0a3ecfc7d875950a26e9980d11a3a1340e2f0d806f7d9b7ffc43f88c4ee5a1ab
  */
 #if !defined(_POSIX_C_SOURCE) && !defined(BS_NO_POSIX)
 #define _POSIX_C_SOURCE 200809L
@@ -1894,11 +1894,13 @@ typedef void bs_gemm_row_kernel(const bs_gemm_row *row);
 enum { BS_ROW_LINES = 4, BS_ROW_TURNS = 2 };
 #endif
 
-/* One Winograd tile being transformed. `points` is the element of point 0; the others follow at `point_step`. */
-typedef void bs_conv_winograd_in(const float *in, ptrdiff_t in_row, ptrdiff_t in_pixel, int32_t channels,
+/* Winograd tiles side by side being transformed. `points` is the element of point 0 of the first; its others follow at
+ * `point_step`, the next tile's a pixel of whole vectors on. Output: `rows` and `columns` of each, `tile` is the first. */
+typedef void bs_conv_winograd_in(const float *in, ptrdiff_t in_row, ptrdiff_t in_pixel, int32_t channels, int32_t tiles,
                                  float *points, ptrdiff_t point_step);
 typedef void bs_conv_winograd_out(const float *points, ptrdiff_t point_step, const bs_conv_tile *tile,
-                                  ptrdiff_t out_row, ptrdiff_t residual_row, int32_t rows, int32_t columns);
+                                  ptrdiff_t out_row, ptrdiff_t residual_row, int32_t rows, int32_t columns,
+                                  int32_t tiles);
 
 #ifndef __OPTIMIZE_SIZE__
 /* Products at all points of `groups` times as many tiles as a kernel is for, by a block of weights. Steps from point to
@@ -1936,7 +1938,9 @@ typedef struct bs_conv_kernels {
 #ifndef __OPTIMIZE_SIZE__
     bs_conv_tile_kernel *const *depthwise_whole; /* [pixels], of any number of whole vectors, no residual; or NULL */
     bs_conv_points_kernel *const *points[3]; /* [vectors][tiles], as many as OUTER's pixels; or NULL */
+    bs_conv_points_kernel *points_eight; /* `groups` tiles of eight channels to a vector; or NULL */
 #endif
+    int32_t winograd_tiles; /* side by side that both transforms take at most */
     bs_conv_winograd_in *winograd_in;
     bs_conv_winograd_out *winograd_out;
     bs_conv_winograd_weights *winograd_weights;
@@ -1959,6 +1963,7 @@ typedef struct bs_conv_kernels {
         .depthwise = BS_TIER_FN(bs_conv_depthwise),                                      \
         BS_DEPTHWISE_WHOLE_KERNELS                                                       \
         BS_POINTS_KERNELS                                                                \
+        .winograd_tiles = BS_WINOGRAD_TILES,                                             \
         .winograd_in = BS_WINOGRAD_FN(bs_conv_winograd_in),                              \
         .winograd_out = BS_WINOGRAD_FN(bs_conv_winograd_out),                            \
         .winograd_weights = BS_WINOGRAD_FN(bs_conv_winograd_weights),                    \
@@ -3863,6 +3868,7 @@ static BS_TARGET void BS_TIER_FN(bs_conv_winograd_weights)(const float *taps, pt
  * Relies on: a simd_*.h and conv_epilogue_plain.inc before it; conv_winograd.h for the constants.
  * Must never: read lanes beyond the channels, or store outside the requested rows and columns.
  */
+#define BS_WINOGRAD_TILES 1 /* in a call */
 #if !defined(BS_NO_WINOGRAD)
 
 /* B^T of one line, `step` apart in the result. */
@@ -3883,8 +3889,10 @@ static BS_TARGET void BS_TIER_FN(bs_conv_winograd_in_line)(const BS_V *d, BS_V *
 }
 
 static BS_TARGET void BS_TIER_FN(bs_conv_winograd_in)(const float *in, ptrdiff_t in_row, ptrdiff_t in_pixel,
-                                                      int32_t channels, float *points, ptrdiff_t point_step)
+                                                      int32_t channels, int32_t tiles, float *points,
+                                                      ptrdiff_t point_step)
 {
+    (void)tiles; /* BS_WINOGRAD_TILES */
     for (; channels > 0; channels -= BS_LANES, in += BS_LANES, points += BS_LANES) {
         const BS_V_PART part = BS_V_PART_OF(bs_conv_min(channels, BS_LANES));
         BS_V line[BS_WINOGRAD_IN], half[BS_WINOGRAD_POINTS];
@@ -3915,8 +3923,10 @@ static BS_TARGET void BS_TIER_FN(bs_conv_winograd_out_line)(const BS_V *m, BS_V 
 /* Each row of a patch ends like a tile of the direct kernels. */
 static BS_TARGET void BS_TIER_FN(bs_conv_winograd_out)(const float *points, ptrdiff_t point_step,
                                                        const bs_conv_tile *tile, ptrdiff_t out_row,
-                                                       ptrdiff_t residual_row, int32_t rows, int32_t columns)
+                                                       ptrdiff_t residual_row, int32_t rows, int32_t columns,
+                                                       int32_t tiles)
 {
+    (void)tiles;
     for (int32_t c = 0; c < tile->channels; c += BS_LANES, points += BS_LANES) {
         const BS_V bias = BS_TIER_FN(bs_conv_of_channels)(tile, tile->task->bias, c);
         BS_V line[BS_WINOGRAD_IN], half[BS_WINOGRAD_OUT * BS_WINOGRAD_IN];
@@ -3951,17 +3961,11 @@ static const bs_conv_kernels bs_conv_table_scalar = BS_CONV_TABLE(0, NULL);
 #undef BS_BICUBIC_DEFINE
 #undef BS_CLAMP_1
 #undef BS_CLAMP_2
+#undef BS_COLUMN_LOAD
 #undef BS_COLUMN_OUT
-#undef BS_COLUMN_OUTER
-#undef BS_COLUMN_PAIR
+#undef BS_COLUMN_STORE
 #undef BS_CUBIC_CODE
 #undef BS_CUBIC_PLAIN
-#undef BS_D0
-#undef BS_D1
-#undef BS_D2
-#undef BS_D3
-#undef BS_D4
-#undef BS_D5
 #undef BS_DEPTHWISE_DEFINE
 #undef BS_DEPTHWISE_MAC
 #undef BS_DEPTHWISE_MAC_PART
@@ -4001,6 +4005,13 @@ static const bs_conv_kernels bs_conv_table_scalar = BS_CONV_TABLE(0, NULL);
 #undef BS_EACH_12
 #undef BS_EACH_13
 #undef BS_EACH_14
+#undef BS_EIGHT
+#undef BS_EIGHT_EACH_1
+#undef BS_EIGHT_EACH_4
+#undef BS_EIGHT_FIRST
+#undef BS_EIGHT_FMA
+#undef BS_EIGHT_KERNELS
+#undef BS_EIGHT_STORE
 #undef BS_EPILOGUE
 #undef BS_G
 #undef BS_GEMM_ADD_1
@@ -4088,6 +4099,7 @@ static const bs_conv_kernels bs_conv_table_scalar = BS_CONV_TABLE(0, NULL);
 #undef BS_INIT_1
 #undef BS_INIT_2
 #undef BS_LANES
+#undef BS_LINE_IN
 #undef BS_M0
 #undef BS_M1
 #undef BS_M2
@@ -4107,8 +4119,11 @@ static const bs_conv_kernels bs_conv_table_scalar = BS_CONV_TABLE(0, NULL);
 #undef BS_OUTER_UPTO_2
 #undef BS_PART_IS_SLOW
 #undef BS_POINTS_DEFINE
+#undef BS_POINTS_EIGHT
 #undef BS_POINTS_KERNELS
+#undef BS_POINTS_LOAD
 #undef BS_POINTS_NAME
+#undef BS_POINTS_STORE
 #undef BS_POINT_STORE_1
 #undef BS_POINT_STORE_2
 #undef BS_POINT_ZERO_1
@@ -4141,7 +4156,6 @@ static const bs_conv_kernels bs_conv_table_scalar = BS_CONV_TABLE(0, NULL);
 #undef BS_QUAD_STEP
 #undef BS_RESIDUAL_1
 #undef BS_RESIDUAL_2
-#undef BS_ROW_IN
 #undef BS_ROW_OUT
 #undef BS_SLOPES_1
 #undef BS_SLOPES_2
@@ -4207,7 +4221,6 @@ static const bs_conv_kernels bs_conv_table_scalar = BS_CONV_TABLE(0, NULL);
 #undef BS_V_SET1
 #undef BS_V_SQUARE_REST
 #undef BS_V_STORE
-#undef BS_V_STORE_AT
 #undef BS_V_STORE_PAIRS_F32
 #undef BS_V_STORE_PAIRS_U8
 #undef BS_V_STORE_PAIRS_U16
@@ -4223,6 +4236,7 @@ static const bs_conv_kernels bs_conv_table_scalar = BS_CONV_TABLE(0, NULL);
 #undef BS_V_ZERO
 #undef BS_WEIGHTS_1
 #undef BS_WEIGHTS_2
+#undef BS_WINOGRAD_TILES
 #undef BS_X_0
 #undef BS_X_1
 #undef BS_X_2
@@ -4355,6 +4369,7 @@ const bs_conv_kernels *bs_conv_kernels_scalar(void)
 /* Keeps four weights in registers: left alone, GCC reads each from memory once for every pixel. */
 #define BS_HOLD(a) __asm__("" : "+x"(a))
 #define BS_HOLD4(a, b, c, d) __asm__("" : "+x"(a), "+x"(b), "+x"(c), "+x"(d))
+#define BS_POINTS_EIGHT
 #define BS_DOT_PIXELS 2
 #define BS_DOT_UPTO(M) M(1, 0) M(2, 0)
 
@@ -5043,6 +5058,7 @@ static bs_gemm_row_kernel *const BS_TIER_FN(bs_row_turns)[] = {BS_TIER_FN(bs_row
  * Relies on: a simd_*.h and conv_epilogue_plain.inc before it; conv_winograd.h for the constants.
  * Must never: read lanes beyond the channels, or store outside the requested rows and columns.
  */
+#define BS_WINOGRAD_TILES 1 /* in a call */
 #if !defined(BS_NO_WINOGRAD)
 
 /* B^T of one line, `step` apart in the result. */
@@ -5063,8 +5079,10 @@ static BS_TARGET void BS_TIER_FN(bs_conv_winograd_in_line)(const BS_V *d, BS_V *
 }
 
 static BS_TARGET void BS_TIER_FN(bs_conv_winograd_in)(const float *in, ptrdiff_t in_row, ptrdiff_t in_pixel,
-                                                      int32_t channels, float *points, ptrdiff_t point_step)
+                                                      int32_t channels, int32_t tiles, float *points,
+                                                      ptrdiff_t point_step)
 {
+    (void)tiles; /* BS_WINOGRAD_TILES */
     for (; channels > 0; channels -= BS_LANES, in += BS_LANES, points += BS_LANES) {
         const BS_V_PART part = BS_V_PART_OF(bs_conv_min(channels, BS_LANES));
         BS_V line[BS_WINOGRAD_IN], half[BS_WINOGRAD_POINTS];
@@ -5095,8 +5113,10 @@ static BS_TARGET void BS_TIER_FN(bs_conv_winograd_out_line)(const BS_V *m, BS_V 
 /* Each row of a patch ends like a tile of the direct kernels. */
 static BS_TARGET void BS_TIER_FN(bs_conv_winograd_out)(const float *points, ptrdiff_t point_step,
                                                        const bs_conv_tile *tile, ptrdiff_t out_row,
-                                                       ptrdiff_t residual_row, int32_t rows, int32_t columns)
+                                                       ptrdiff_t residual_row, int32_t rows, int32_t columns,
+                                                       int32_t tiles)
 {
+    (void)tiles;
     for (int32_t c = 0; c < tile->channels; c += BS_LANES, points += BS_LANES) {
         const BS_V bias = BS_TIER_FN(bs_conv_of_channels)(tile, tile->task->bias, c);
         BS_V line[BS_WINOGRAD_IN], half[BS_WINOGRAD_OUT * BS_WINOGRAD_IN];
@@ -5201,107 +5221,87 @@ static BS_TARGET void BS_TIER_FN(bs_conv_winograd_out)(const float *points, ptrd
  *
  * Both directions work through registers: h<row>_<column> is a patch after its columns were transformed.
  */
+#define BS_WINOGRAD_TILES INT32_MAX /* in a call */
 #if !defined(BS_NO_WINOGRAD)
 
 /* ------------------------------------------------------------------------------------------ input
- * B^T d B. Rows 0 and 5, 1 and 2 (points a, -a), 3 and 4 (b, -b) of the half-transformed patch are made in
- * turn, 12 vectors at a time; reading the patch again is cheaper than keeping 36. */
-#define BS_D0 BS_V_LOAD_PART(d, part)
-#define BS_D1 BS_V_LOAD_PART(d + in_row, part)
-#define BS_D2 BS_V_LOAD_PART(d + 2 * in_row, part)
-#define BS_D3 BS_V_LOAD_PART(d + row3, part)
-#define BS_D4 BS_V_LOAD_PART(d + row4, part)
-#define BS_D5 BS_V_LOAD_PART(d + row5, part)
+ * B^T d B of tiles side by side: the columns of some tiles first, of which neighbours share two, then the rows of each.
+ * B^T of one line: points a and -a, b and -b share their halves. */
+enum { BS_TIER_FN(bs_winograd_beside) = 4 }; /* tiles whose columns lie in the first cache beside their points */
 
-/* `d` walks along the columns. It is opaque to the compiler, which would otherwise compute 36 addresses. */
-#define BS_COLUMN_OUTER(x)                                                           \
-    const BS_V h0_##x = BS_V_FMA(BS_D0, aabb, BS_V_FNMA(BS_D2, sum, BS_D4));         \
-    const BS_V h5_##x = BS_V_FMA(BS_D1, aabb, BS_V_FNMA(BS_D3, sum, BS_D5));         \
-    d += in_pixel;                                                                   \
-    BS_OPAQUE(d);
-#define BS_COLUMN_PAIR(x)                                                            \
-    const BS_V p##x = BS_V_FNMA(BS_D2, other, BS_D4), q##x = BS_V_FNMA(BS_D1, other, BS_D3); \
-    const BS_V h1_##x = BS_V_FMA(q##x, point, p##x), h2_##x = BS_V_FNMA(q##x, point, p##x); \
-    d += in_pixel;                                                                   \
-    BS_OPAQUE(d);
-
-/* One row: B^T again, and out. `y` is the row of points, `h` the name of the row in registers. */
-#define BS_ROW_IN(y, h)                                                                                      \
-    {                                                                                                        \
-        float *to = points + (y) * 6 * point_step;                                                           \
-        BS_OPAQUE(to);                                                                                       \
-        const BS_V pa = BS_V_FNMA(h##_2, bb, h##_4), qa = BS_V_FNMA(h##_1, bb, h##_3);                       \
-        const BS_V pb = BS_V_FNMA(h##_2, aa, h##_4), qb = BS_V_FNMA(h##_1, aa, h##_3);                       \
-        BS_V_STORE_AT(to, BS_V_FMA(h##_0, aabb, BS_V_FNMA(h##_2, sum, h##_4)));                              \
-        BS_V_STORE_AT(to + point_step, BS_V_FMA(qa, a, pa));                                                 \
-        BS_V_STORE_AT(to + 2 * point_step, BS_V_FNMA(qa, a, pa));                                            \
-        BS_V_STORE_AT(to + step3, BS_V_FMA(qb, b, pb));                                             \
-        BS_V_STORE_AT(to + step4, BS_V_FNMA(qb, b, pb));                                            \
-        BS_V_STORE_AT(to + step5, BS_V_FMA(h##_1, aabb, BS_V_FNMA(h##_3, sum, h##_5)));             \
+#define BS_LINE_IN(LOAD, STORE)                                                       \
+    {                                                                                 \
+        const BS_V d0 = LOAD(0), d1 = LOAD(1), d2 = LOAD(2);                          \
+        const BS_V d3 = LOAD(3), d4 = LOAD(4), d5 = LOAD(5);                          \
+        const BS_V pa = BS_V_FNMA(d2, bb, d4), qa = BS_V_FNMA(d1, bb, d3);            \
+        const BS_V pb = BS_V_FNMA(d2, aa, d4), qb = BS_V_FNMA(d1, aa, d3);            \
+        STORE(0, BS_V_FMA(d0, aabb, BS_V_FNMA(d2, sum, d4)))                          \
+        STORE(1, BS_V_FMA(qa, a, pa))                                                 \
+        STORE(2, BS_V_FNMA(qa, a, pa))                                                \
+        STORE(3, BS_V_FMA(qb, b, pb))                                                 \
+        STORE(4, BS_V_FNMA(qb, b, pb))                                                \
+        STORE(5, BS_V_FMA(d1, aabb, BS_V_FNMA(d3, sum, d5)))                          \
     }
-#define BS_V_STORE_AT(to, value)     \
-    {                                \
-        const BS_V stored = value;   \
-        BS_V_STORE(to, stored);      \
+#define BS_COLUMN_LOAD(y) BS_V_LOAD_PART(((y) < 3 ? upper : lower) + (y) % 3 * in_row, part)
+#define BS_COLUMN_STORE(y, value) column[y] = value;
+#define BS_POINTS_LOAD(x) row[(x) * BS_WINOGRAD_IN]
+#define BS_POINTS_STORE(x, value)                                            \
+    {                                                                        \
+        const BS_V stored = value;                                           \
+        BS_V_STORE(((x) < 3 ? left : right) + (x) % 3 * point_step, stored); \
     }
 
+/* Pointers are opaque to the compiler, which would otherwise keep more addresses than there are registers. */
 static inline BS_INLINE BS_TARGET void BS_TIER_FN(bs_conv_winograd_in_vector)(const float *in, ptrdiff_t in_row,
                                                                                ptrdiff_t in_pixel, BS_V_PART part,
-                                                                               float *points, ptrdiff_t point_step)
+                                                                               int32_t tiles, float *points,
+                                                                               ptrdiff_t point_step,
+                                                                               ptrdiff_t tile_step)
 {
     const BS_V a = BS_V_SET1(BS_WINOGRAD_A), b = BS_V_SET1(BS_WINOGRAD_B);
     const BS_V aa = BS_V_SET1(BS_WINOGRAD_A * BS_WINOGRAD_A), bb = BS_V_SET1(BS_WINOGRAD_B * BS_WINOGRAD_B);
     const BS_V aabb = BS_V_SET1(BS_WINOGRAD_A * BS_WINOGRAD_A * BS_WINOGRAD_B * BS_WINOGRAD_B);
     const BS_V sum = BS_V_SET1(BS_WINOGRAD_A * BS_WINOGRAD_A + BS_WINOGRAD_B * BS_WINOGRAD_B);
-    ptrdiff_t row3 = 3 * in_row, row4 = 4 * in_row, row5 = 5 * in_row;
-    ptrdiff_t step3 = 3 * point_step, step4 = 4 * point_step, step5 = 5 * point_step;
-    BS_OPAQUE(row3);
-    BS_OPAQUE(row4);
-    BS_OPAQUE(row5);
-    BS_OPAQUE(step3);
-    BS_OPAQUE(step4);
-    BS_OPAQUE(step5);
-    {
-        const float *d = in;
-        BS_EACH_6(BS_COLUMN_OUTER)
-        BS_ROW_IN(0, h0)
-        BS_ROW_IN(5, h5)
+    BS_V columns[(BS_WINOGRAD_OUT * BS_TIER_FN(bs_winograd_beside) + 2) * BS_WINOGRAD_IN], *column = columns;
+    const float *upper = in, *lower = in + 3 * in_row;
+    for (int32_t x = BS_WINOGRAD_OUT * tiles + 2; x > 0; x--) {
+        BS_LINE_IN(BS_COLUMN_LOAD, BS_COLUMN_STORE)
+        upper += in_pixel;
+        lower += in_pixel;
+        column += BS_WINOGRAD_IN;
+        BS_OPAQUE(upper);
+        BS_OPAQUE(lower);
     }
-    {
-        const float *d = in;
-        const BS_V point = a, other = bb;
-        BS_EACH_6(BS_COLUMN_PAIR)
-        BS_ROW_IN(1, h1)
-        BS_ROW_IN(2, h2)
-    }
-    {
-        const float *d = in;
-        const BS_V point = b, other = aa;
-        BS_EACH_6(BS_COLUMN_PAIR)
-        BS_ROW_IN(3, h1)
-        BS_ROW_IN(4, h2)
+    const BS_V *row = columns;
+    for (int32_t t = 0; t < tiles; t++, row += (BS_WINOGRAD_OUT - 1) * BS_WINOGRAD_IN) {
+        float *left = points + t * tile_step, *right = left + 3 * point_step;
+        for (int32_t y = 0; y < BS_WINOGRAD_IN; y++, row++) {
+            BS_LINE_IN(BS_POINTS_LOAD, BS_POINTS_STORE)
+            left += 6 * point_step;
+            right += 6 * point_step;
+            BS_OPAQUE(left);
+            BS_OPAQUE(right);
+        }
     }
 }
 
 static BS_TARGET void BS_TIER_FN(bs_conv_winograd_in)(const float *in, ptrdiff_t in_row, ptrdiff_t in_pixel,
-                                                      int32_t channels, float *points, ptrdiff_t point_step)
+                                                      int32_t channels, int32_t tiles, float *points,
+                                                      ptrdiff_t point_step)
 {
-    for (; channels >= BS_LANES; channels -= BS_LANES, in += BS_LANES, points += BS_LANES)
-        BS_TIER_FN(bs_conv_winograd_in_vector)(in, in_row, in_pixel, BS_V_PART_OF(BS_LANES), points, point_step);
-#ifdef BS_PART_IS_SLOW
-    /* The transform reads a patch three times, so a partial vector is read once, and copied. */
-    float patch[BS_WINOGRAD_POINTS * BS_LANES];
-    for (int32_t i = 0; channels > 0 && i < BS_WINOGRAD_POINTS; i++) {
-        const float *from = in + i / BS_WINOGRAD_IN * in_row + i % BS_WINOGRAD_IN * in_pixel;
-        BS_V_STORE_AT(patch + i * BS_LANES, BS_V_LOAD_PART(from, BS_V_PART_OF(channels)))
+    const ptrdiff_t step = bs_conv_round_up(channels, BS_LANES);
+    for (int32_t count; tiles > 0; tiles -= count) {
+        count = step > 2 * BS_LANES ? 1 : bs_conv_min(tiles, BS_TIER_FN(bs_winograd_beside));
+        int32_t c = 0;
+        for (; c + BS_LANES <= channels; c += BS_LANES)
+            BS_TIER_FN(bs_conv_winograd_in_vector)
+            (in + c, in_row, in_pixel, BS_V_PART_OF(BS_LANES), count, points + c, point_step, step);
+        if (c < channels)
+            BS_TIER_FN(bs_conv_winograd_in_vector)
+            (in + c, in_row, in_pixel, BS_V_PART_OF(channels - c), count, points + c, point_step, step);
+        in += count * BS_WINOGRAD_OUT * in_pixel;
+        points += count * step;
     }
-    if (channels > 0)
-        BS_TIER_FN(bs_conv_winograd_in_vector)
-        (patch, BS_WINOGRAD_IN * BS_LANES, BS_LANES, BS_V_PART_OF(BS_LANES), points, point_step);
-#else
-    if (channels > 0)
-        BS_TIER_FN(bs_conv_winograd_in_vector)(in, in_row, in_pixel, BS_V_PART_OF(channels), points, point_step);
-#endif
 }
 
 /* ----------------------------------------------------------------------------------------- output
@@ -5338,14 +5338,17 @@ static BS_TARGET void BS_TIER_FN(bs_conv_winograd_in)(const float *in, ptrdiff_t
 #define BS_STORE_OUT(at, power, value)                                                         \
     {                                                                                          \
         BS_V scaled = BS_V_FMA(value, BS_V_SET1(bs_conv_winograd_scale[power]), bias);         \
-        scaled = BS_V_MAX(low, scaled);                                                        \
-        scaled = BS_V_MIN(high, scaled);                                                       \
+        if (clamp) {                                                                           \
+            scaled = BS_V_MAX(low, scaled);                                                    \
+            scaled = BS_V_MIN(high, scaled);                                                   \
+        }                                                                                      \
         BS_V_STORE_PART(at, scaled, part);                                                     \
     }
 
 static inline BS_INLINE BS_TARGET void BS_TIER_FN(bs_conv_winograd_out_vector)(const float *points,
                                                                                 ptrdiff_t point_step, BS_V bias,
-                                                                                BS_V low, BS_V high, float *to,
+                                                                                bool clamp, BS_V low, BS_V high,
+                                                                                float *to,
                                                                                 ptrdiff_t to_row, ptrdiff_t to_pixel,
                                                                                 BS_V_PART part)
 {
@@ -5395,30 +5398,57 @@ static BS_TARGET void BS_TIER_FN(bs_conv_winograd_finish)(const float *patch, co
         }
 }
 
-static BS_TARGET void BS_TIER_FN(bs_conv_winograd_out)(const float *points, ptrdiff_t point_step,
-                                                       const bs_conv_tile *tile, ptrdiff_t out_row,
-                                                       ptrdiff_t residual_row, int32_t rows, int32_t columns)
+/* Whole patches of whole vectors, after which no more than a clamp follows. */
+static inline BS_INLINE BS_TARGET void BS_TIER_FN(bs_conv_winograd_out_straight)(const float *points,
+                                                                                  ptrdiff_t point_step,
+                                                                                  const bs_conv_tile *tile, int32_t c,
+                                                                                  ptrdiff_t out_row, int32_t tiles,
+                                                                                  BS_V bias, bool clamp, BS_V low,
+                                                                                  BS_V high)
 {
-    const bs_conv_task *task = tile->task;
+    const ptrdiff_t step = bs_conv_round_up(tile->channels, BS_LANES), out_step = BS_WINOGRAD_OUT * tile->out_pixel;
+    float *out = tile->out + c;
+    for (points += c; tiles > 0; tiles--, points += step, out += out_step)
+        BS_TIER_FN(bs_conv_winograd_out_vector)(points, point_step, bias, clamp, low, high, out, out_row,
+                                                tile->out_pixel, BS_V_PART_OF(BS_LANES));
+}
+
+static BS_TARGET void BS_TIER_FN(bs_conv_winograd_out)(const float *points, ptrdiff_t point_step,
+                                                       const bs_conv_tile *first, ptrdiff_t out_row,
+                                                       ptrdiff_t residual_row, int32_t rows, int32_t columns,
+                                                       int32_t tiles)
+{
+    const bs_conv_task *task = first->task;
     const bool clip = task->activation == BS_CONV_CLIP, clamp = clip || task->activation == BS_CONV_RELU;
     const BS_V low = BS_V_SET1(clip ? task->low : clamp ? 0.0f : -INFINITY);
     const BS_V high = BS_V_SET1(clip ? task->high : INFINITY);
-    const BS_V lowest = BS_V_SET1(-INFINITY), highest = BS_V_SET1(INFINITY);
-    const bool straight = rows == 4 && columns == 4 && !tile->residual && (clamp || task->activation == BS_CONV_NONE);
-    for (int32_t c = 0; c < tile->channels; c += BS_LANES, points += BS_LANES) {
-        const int32_t valid = bs_conv_min(tile->channels - c, BS_LANES);
+    const bool straight = rows == 4 && columns == 4 && !first->residual && (clamp || task->activation == BS_CONV_NONE);
+    for (int32_t c = 0; c < first->channels; c += BS_LANES) {
+        const int32_t valid = bs_conv_min(first->channels - c, BS_LANES);
         BS_V bias = BS_V_ZERO();
         if (task->bias)
             bias = BS_V_LOAD_PART(task->bias + c, BS_V_PART_OF(valid));
-        if (straight && valid == BS_LANES) {
-            BS_TIER_FN(bs_conv_winograd_out_vector)(points, point_step, bias, low, high, tile->out + c, out_row,
-                                                    tile->out_pixel, BS_V_PART_OF(BS_LANES));
+        if (straight && valid == BS_LANES && clamp) {
+            BS_TIER_FN(bs_conv_winograd_out_straight)
+            (points, point_step, first, c, out_row, tiles, bias, true, low, high);
             continue;
         }
-        float patch[16 * BS_LANES];
-        BS_TIER_FN(bs_conv_winograd_out_vector)(points, point_step, bias, lowest, highest, patch, 4 * BS_LANES,
-                                                BS_LANES, BS_V_PART_OF(BS_LANES));
-        BS_TIER_FN(bs_conv_winograd_finish)(patch, tile, c, out_row, residual_row, rows, columns, low, high);
+        if (straight && valid == BS_LANES) {
+            BS_TIER_FN(bs_conv_winograd_out_straight)
+            (points, point_step, first, c, out_row, tiles, bias, false, low, high);
+            continue;
+        }
+        const float *from = points + c;
+        bs_conv_tile tile = *first;
+        for (int32_t t = 0; t < tiles; t++, from += bs_conv_round_up(tile.channels, BS_LANES)) {
+            float patch[16 * BS_LANES];
+            BS_TIER_FN(bs_conv_winograd_out_vector)(from, point_step, bias, false, low, high, patch, 4 * BS_LANES,
+                                                    BS_LANES, BS_V_PART_OF(BS_LANES));
+            BS_TIER_FN(bs_conv_winograd_finish)(patch, &tile, c, out_row, residual_row, rows, columns, low, high);
+            tile.out += BS_WINOGRAD_OUT * tile.out_pixel;
+            if (tile.residual)
+                tile.residual += BS_WINOGRAD_OUT * tile.residual_pixel;
+        }
     }
 }
 #endif
@@ -5625,7 +5655,58 @@ BS_OUTER_UPTO_2(BS_POINTS_DEFINE)
 #define BS_POINTS_NAME(P, B) [P] = BS_TIER_FN(bs_conv_winograd_points_##B##_##P),
 static bs_conv_points_kernel *const BS_TIER_FN(bs_conv_points_1)[] = { NULL, BS_OUTER_UPTO_1(BS_POINTS_NAME) };
 static bs_conv_points_kernel *const BS_TIER_FN(bs_conv_points_2)[] = { NULL, BS_OUTER_UPTO_2(BS_POINTS_NAME) };
-#define BS_POINTS_KERNELS .points = { NULL, BS_TIER_FN(bs_conv_points_1), BS_TIER_FN(bs_conv_points_2) },
+
+#ifdef BS_POINTS_EIGHT
+/* Eight channels to one vector: weights of a point stay in registers while all its tiles pass. */
+#define BS_EIGHT_FIRST(p) BS_V a##p = BS_V_MUL(BS_V_SET1(x[(p) * step]), w0);
+#define BS_EIGHT_FMA(p, c) a##p = BS_V_FMA(BS_V_SET1(x[(p) * step + (c)]), w##c, a##p);
+#define BS_EIGHT_STORE(p) BS_V_STORE(y + (p) * step, a##p);
+#define BS_EIGHT_EACH_1(c) BS_EIGHT_FMA(0, c)
+#define BS_EIGHT_EACH_4(c) BS_EIGHT_FMA(0, c) BS_EIGHT_FMA(1, c) BS_EIGHT_FMA(2, c) BS_EIGHT_FMA(3, c)
+#define BS_EIGHT(P)                    \
+    {                                  \
+        BS_EACH_##P(BS_EIGHT_FIRST)    \
+        BS_EIGHT_EACH_##P(1)           \
+        BS_EIGHT_EACH_##P(2)           \
+        BS_EIGHT_EACH_##P(3)           \
+        BS_EIGHT_EACH_##P(4)           \
+        BS_EIGHT_EACH_##P(5)           \
+        BS_EIGHT_EACH_##P(6)           \
+        BS_EIGHT_EACH_##P(7)           \
+        BS_EACH_##P(BS_EIGHT_STORE)    \
+        x += P * step;                 \
+        y += P * step;                 \
+    }
+
+static BS_TARGET void BS_TIER_FN(bs_conv_winograd_points_eight)(const bs_conv_points *job)
+{
+    enum { step = BS_LANES };
+    const float *from = job->in, *weights = job->weights;
+    float *to = job->out;
+    for (int32_t point = 0; point < BS_WINOGRAD_POINTS; point++) {
+        const float *x = from, *w = weights;
+        float *y = to;
+        BS_V w0 = BS_V_LOAD(w), w1 = BS_V_LOAD(w + step), w2 = BS_V_LOAD(w + 2 * step), w3 = BS_V_LOAD(w + 3 * step);
+        w += 4 * step;
+        BS_V w4 = BS_V_LOAD(w), w5 = BS_V_LOAD(w + step), w6 = BS_V_LOAD(w + 2 * step), w7 = BS_V_LOAD(w + 3 * step);
+        BS_HOLD4(w0, w1, w2, w3);
+        BS_HOLD4(w4, w5, w6, w7);
+        int32_t left = job->groups;
+        for (; left >= 4; left -= 4)
+            BS_EIGHT(4)
+        for (; left > 0; left--)
+            BS_EIGHT(1)
+        from += job->in_step;
+        to += job->out_step;
+        weights += job->weights_step;
+    }
+}
+#define BS_EIGHT_KERNELS .points_eight = BS_TIER_FN(bs_conv_winograd_points_eight),
+#else
+#define BS_EIGHT_KERNELS
+#endif
+#define BS_POINTS_KERNELS \
+    .points = { NULL, BS_TIER_FN(bs_conv_points_1), BS_TIER_FN(bs_conv_points_2) }, BS_EIGHT_KERNELS
 #else
 #define BS_POINTS_KERNELS
 #endif
@@ -5909,17 +5990,11 @@ static const bs_conv_kernels bs_conv_table_avx2 = BS_CONV_TABLE(BS_DOT_PIXELS, B
 #undef BS_BICUBIC_DEFINE
 #undef BS_CLAMP_1
 #undef BS_CLAMP_2
+#undef BS_COLUMN_LOAD
 #undef BS_COLUMN_OUT
-#undef BS_COLUMN_OUTER
-#undef BS_COLUMN_PAIR
+#undef BS_COLUMN_STORE
 #undef BS_CUBIC_CODE
 #undef BS_CUBIC_PLAIN
-#undef BS_D0
-#undef BS_D1
-#undef BS_D2
-#undef BS_D3
-#undef BS_D4
-#undef BS_D5
 #undef BS_DEPTHWISE_DEFINE
 #undef BS_DEPTHWISE_MAC
 #undef BS_DEPTHWISE_MAC_PART
@@ -5959,6 +6034,13 @@ static const bs_conv_kernels bs_conv_table_avx2 = BS_CONV_TABLE(BS_DOT_PIXELS, B
 #undef BS_EACH_12
 #undef BS_EACH_13
 #undef BS_EACH_14
+#undef BS_EIGHT
+#undef BS_EIGHT_EACH_1
+#undef BS_EIGHT_EACH_4
+#undef BS_EIGHT_FIRST
+#undef BS_EIGHT_FMA
+#undef BS_EIGHT_KERNELS
+#undef BS_EIGHT_STORE
 #undef BS_EPILOGUE
 #undef BS_G
 #undef BS_GEMM_ADD_1
@@ -6046,6 +6128,7 @@ static const bs_conv_kernels bs_conv_table_avx2 = BS_CONV_TABLE(BS_DOT_PIXELS, B
 #undef BS_INIT_1
 #undef BS_INIT_2
 #undef BS_LANES
+#undef BS_LINE_IN
 #undef BS_M0
 #undef BS_M1
 #undef BS_M2
@@ -6065,8 +6148,11 @@ static const bs_conv_kernels bs_conv_table_avx2 = BS_CONV_TABLE(BS_DOT_PIXELS, B
 #undef BS_OUTER_UPTO_2
 #undef BS_PART_IS_SLOW
 #undef BS_POINTS_DEFINE
+#undef BS_POINTS_EIGHT
 #undef BS_POINTS_KERNELS
+#undef BS_POINTS_LOAD
 #undef BS_POINTS_NAME
+#undef BS_POINTS_STORE
 #undef BS_POINT_STORE_1
 #undef BS_POINT_STORE_2
 #undef BS_POINT_ZERO_1
@@ -6099,7 +6185,6 @@ static const bs_conv_kernels bs_conv_table_avx2 = BS_CONV_TABLE(BS_DOT_PIXELS, B
 #undef BS_QUAD_STEP
 #undef BS_RESIDUAL_1
 #undef BS_RESIDUAL_2
-#undef BS_ROW_IN
 #undef BS_ROW_OUT
 #undef BS_SLOPES_1
 #undef BS_SLOPES_2
@@ -6165,7 +6250,6 @@ static const bs_conv_kernels bs_conv_table_avx2 = BS_CONV_TABLE(BS_DOT_PIXELS, B
 #undef BS_V_SET1
 #undef BS_V_SQUARE_REST
 #undef BS_V_STORE
-#undef BS_V_STORE_AT
 #undef BS_V_STORE_PAIRS_F32
 #undef BS_V_STORE_PAIRS_U8
 #undef BS_V_STORE_PAIRS_U16
@@ -6181,6 +6265,7 @@ static const bs_conv_kernels bs_conv_table_avx2 = BS_CONV_TABLE(BS_DOT_PIXELS, B
 #undef BS_V_ZERO
 #undef BS_WEIGHTS_1
 #undef BS_WEIGHTS_2
+#undef BS_WINOGRAD_TILES
 #undef BS_X_0
 #undef BS_X_1
 #undef BS_X_2
@@ -6932,6 +7017,7 @@ static bs_gemm_row_kernel *const BS_TIER_FN(bs_row_turns)[] = {BS_TIER_FN(bs_row
  * Relies on: a simd_*.h and conv_epilogue_plain.inc before it; conv_winograd.h for the constants.
  * Must never: read lanes beyond the channels, or store outside the requested rows and columns.
  */
+#define BS_WINOGRAD_TILES 1 /* in a call */
 #if !defined(BS_NO_WINOGRAD)
 
 /* B^T of one line, `step` apart in the result. */
@@ -6952,8 +7038,10 @@ static BS_TARGET void BS_TIER_FN(bs_conv_winograd_in_line)(const BS_V *d, BS_V *
 }
 
 static BS_TARGET void BS_TIER_FN(bs_conv_winograd_in)(const float *in, ptrdiff_t in_row, ptrdiff_t in_pixel,
-                                                      int32_t channels, float *points, ptrdiff_t point_step)
+                                                      int32_t channels, int32_t tiles, float *points,
+                                                      ptrdiff_t point_step)
 {
+    (void)tiles; /* BS_WINOGRAD_TILES */
     for (; channels > 0; channels -= BS_LANES, in += BS_LANES, points += BS_LANES) {
         const BS_V_PART part = BS_V_PART_OF(bs_conv_min(channels, BS_LANES));
         BS_V line[BS_WINOGRAD_IN], half[BS_WINOGRAD_POINTS];
@@ -6984,8 +7072,10 @@ static BS_TARGET void BS_TIER_FN(bs_conv_winograd_out_line)(const BS_V *m, BS_V 
 /* Each row of a patch ends like a tile of the direct kernels. */
 static BS_TARGET void BS_TIER_FN(bs_conv_winograd_out)(const float *points, ptrdiff_t point_step,
                                                        const bs_conv_tile *tile, ptrdiff_t out_row,
-                                                       ptrdiff_t residual_row, int32_t rows, int32_t columns)
+                                                       ptrdiff_t residual_row, int32_t rows, int32_t columns,
+                                                       int32_t tiles)
 {
+    (void)tiles;
     for (int32_t c = 0; c < tile->channels; c += BS_LANES, points += BS_LANES) {
         const BS_V bias = BS_TIER_FN(bs_conv_of_channels)(tile, tile->task->bias, c);
         BS_V line[BS_WINOGRAD_IN], half[BS_WINOGRAD_OUT * BS_WINOGRAD_IN];
@@ -7090,107 +7180,87 @@ static BS_TARGET void BS_TIER_FN(bs_conv_winograd_out)(const float *points, ptrd
  *
  * Both directions work through registers: h<row>_<column> is a patch after its columns were transformed.
  */
+#define BS_WINOGRAD_TILES INT32_MAX /* in a call */
 #if !defined(BS_NO_WINOGRAD)
 
 /* ------------------------------------------------------------------------------------------ input
- * B^T d B. Rows 0 and 5, 1 and 2 (points a, -a), 3 and 4 (b, -b) of the half-transformed patch are made in
- * turn, 12 vectors at a time; reading the patch again is cheaper than keeping 36. */
-#define BS_D0 BS_V_LOAD_PART(d, part)
-#define BS_D1 BS_V_LOAD_PART(d + in_row, part)
-#define BS_D2 BS_V_LOAD_PART(d + 2 * in_row, part)
-#define BS_D3 BS_V_LOAD_PART(d + row3, part)
-#define BS_D4 BS_V_LOAD_PART(d + row4, part)
-#define BS_D5 BS_V_LOAD_PART(d + row5, part)
+ * B^T d B of tiles side by side: the columns of some tiles first, of which neighbours share two, then the rows of each.
+ * B^T of one line: points a and -a, b and -b share their halves. */
+enum { BS_TIER_FN(bs_winograd_beside) = 4 }; /* tiles whose columns lie in the first cache beside their points */
 
-/* `d` walks along the columns. It is opaque to the compiler, which would otherwise compute 36 addresses. */
-#define BS_COLUMN_OUTER(x)                                                           \
-    const BS_V h0_##x = BS_V_FMA(BS_D0, aabb, BS_V_FNMA(BS_D2, sum, BS_D4));         \
-    const BS_V h5_##x = BS_V_FMA(BS_D1, aabb, BS_V_FNMA(BS_D3, sum, BS_D5));         \
-    d += in_pixel;                                                                   \
-    BS_OPAQUE(d);
-#define BS_COLUMN_PAIR(x)                                                            \
-    const BS_V p##x = BS_V_FNMA(BS_D2, other, BS_D4), q##x = BS_V_FNMA(BS_D1, other, BS_D3); \
-    const BS_V h1_##x = BS_V_FMA(q##x, point, p##x), h2_##x = BS_V_FNMA(q##x, point, p##x); \
-    d += in_pixel;                                                                   \
-    BS_OPAQUE(d);
-
-/* One row: B^T again, and out. `y` is the row of points, `h` the name of the row in registers. */
-#define BS_ROW_IN(y, h)                                                                                      \
-    {                                                                                                        \
-        float *to = points + (y) * 6 * point_step;                                                           \
-        BS_OPAQUE(to);                                                                                       \
-        const BS_V pa = BS_V_FNMA(h##_2, bb, h##_4), qa = BS_V_FNMA(h##_1, bb, h##_3);                       \
-        const BS_V pb = BS_V_FNMA(h##_2, aa, h##_4), qb = BS_V_FNMA(h##_1, aa, h##_3);                       \
-        BS_V_STORE_AT(to, BS_V_FMA(h##_0, aabb, BS_V_FNMA(h##_2, sum, h##_4)));                              \
-        BS_V_STORE_AT(to + point_step, BS_V_FMA(qa, a, pa));                                                 \
-        BS_V_STORE_AT(to + 2 * point_step, BS_V_FNMA(qa, a, pa));                                            \
-        BS_V_STORE_AT(to + step3, BS_V_FMA(qb, b, pb));                                             \
-        BS_V_STORE_AT(to + step4, BS_V_FNMA(qb, b, pb));                                            \
-        BS_V_STORE_AT(to + step5, BS_V_FMA(h##_1, aabb, BS_V_FNMA(h##_3, sum, h##_5)));             \
+#define BS_LINE_IN(LOAD, STORE)                                                       \
+    {                                                                                 \
+        const BS_V d0 = LOAD(0), d1 = LOAD(1), d2 = LOAD(2);                          \
+        const BS_V d3 = LOAD(3), d4 = LOAD(4), d5 = LOAD(5);                          \
+        const BS_V pa = BS_V_FNMA(d2, bb, d4), qa = BS_V_FNMA(d1, bb, d3);            \
+        const BS_V pb = BS_V_FNMA(d2, aa, d4), qb = BS_V_FNMA(d1, aa, d3);            \
+        STORE(0, BS_V_FMA(d0, aabb, BS_V_FNMA(d2, sum, d4)))                          \
+        STORE(1, BS_V_FMA(qa, a, pa))                                                 \
+        STORE(2, BS_V_FNMA(qa, a, pa))                                                \
+        STORE(3, BS_V_FMA(qb, b, pb))                                                 \
+        STORE(4, BS_V_FNMA(qb, b, pb))                                                \
+        STORE(5, BS_V_FMA(d1, aabb, BS_V_FNMA(d3, sum, d5)))                          \
     }
-#define BS_V_STORE_AT(to, value)     \
-    {                                \
-        const BS_V stored = value;   \
-        BS_V_STORE(to, stored);      \
+#define BS_COLUMN_LOAD(y) BS_V_LOAD_PART(((y) < 3 ? upper : lower) + (y) % 3 * in_row, part)
+#define BS_COLUMN_STORE(y, value) column[y] = value;
+#define BS_POINTS_LOAD(x) row[(x) * BS_WINOGRAD_IN]
+#define BS_POINTS_STORE(x, value)                                            \
+    {                                                                        \
+        const BS_V stored = value;                                           \
+        BS_V_STORE(((x) < 3 ? left : right) + (x) % 3 * point_step, stored); \
     }
 
+/* Pointers are opaque to the compiler, which would otherwise keep more addresses than there are registers. */
 static inline BS_INLINE BS_TARGET void BS_TIER_FN(bs_conv_winograd_in_vector)(const float *in, ptrdiff_t in_row,
                                                                                ptrdiff_t in_pixel, BS_V_PART part,
-                                                                               float *points, ptrdiff_t point_step)
+                                                                               int32_t tiles, float *points,
+                                                                               ptrdiff_t point_step,
+                                                                               ptrdiff_t tile_step)
 {
     const BS_V a = BS_V_SET1(BS_WINOGRAD_A), b = BS_V_SET1(BS_WINOGRAD_B);
     const BS_V aa = BS_V_SET1(BS_WINOGRAD_A * BS_WINOGRAD_A), bb = BS_V_SET1(BS_WINOGRAD_B * BS_WINOGRAD_B);
     const BS_V aabb = BS_V_SET1(BS_WINOGRAD_A * BS_WINOGRAD_A * BS_WINOGRAD_B * BS_WINOGRAD_B);
     const BS_V sum = BS_V_SET1(BS_WINOGRAD_A * BS_WINOGRAD_A + BS_WINOGRAD_B * BS_WINOGRAD_B);
-    ptrdiff_t row3 = 3 * in_row, row4 = 4 * in_row, row5 = 5 * in_row;
-    ptrdiff_t step3 = 3 * point_step, step4 = 4 * point_step, step5 = 5 * point_step;
-    BS_OPAQUE(row3);
-    BS_OPAQUE(row4);
-    BS_OPAQUE(row5);
-    BS_OPAQUE(step3);
-    BS_OPAQUE(step4);
-    BS_OPAQUE(step5);
-    {
-        const float *d = in;
-        BS_EACH_6(BS_COLUMN_OUTER)
-        BS_ROW_IN(0, h0)
-        BS_ROW_IN(5, h5)
+    BS_V columns[(BS_WINOGRAD_OUT * BS_TIER_FN(bs_winograd_beside) + 2) * BS_WINOGRAD_IN], *column = columns;
+    const float *upper = in, *lower = in + 3 * in_row;
+    for (int32_t x = BS_WINOGRAD_OUT * tiles + 2; x > 0; x--) {
+        BS_LINE_IN(BS_COLUMN_LOAD, BS_COLUMN_STORE)
+        upper += in_pixel;
+        lower += in_pixel;
+        column += BS_WINOGRAD_IN;
+        BS_OPAQUE(upper);
+        BS_OPAQUE(lower);
     }
-    {
-        const float *d = in;
-        const BS_V point = a, other = bb;
-        BS_EACH_6(BS_COLUMN_PAIR)
-        BS_ROW_IN(1, h1)
-        BS_ROW_IN(2, h2)
-    }
-    {
-        const float *d = in;
-        const BS_V point = b, other = aa;
-        BS_EACH_6(BS_COLUMN_PAIR)
-        BS_ROW_IN(3, h1)
-        BS_ROW_IN(4, h2)
+    const BS_V *row = columns;
+    for (int32_t t = 0; t < tiles; t++, row += (BS_WINOGRAD_OUT - 1) * BS_WINOGRAD_IN) {
+        float *left = points + t * tile_step, *right = left + 3 * point_step;
+        for (int32_t y = 0; y < BS_WINOGRAD_IN; y++, row++) {
+            BS_LINE_IN(BS_POINTS_LOAD, BS_POINTS_STORE)
+            left += 6 * point_step;
+            right += 6 * point_step;
+            BS_OPAQUE(left);
+            BS_OPAQUE(right);
+        }
     }
 }
 
 static BS_TARGET void BS_TIER_FN(bs_conv_winograd_in)(const float *in, ptrdiff_t in_row, ptrdiff_t in_pixel,
-                                                      int32_t channels, float *points, ptrdiff_t point_step)
+                                                      int32_t channels, int32_t tiles, float *points,
+                                                      ptrdiff_t point_step)
 {
-    for (; channels >= BS_LANES; channels -= BS_LANES, in += BS_LANES, points += BS_LANES)
-        BS_TIER_FN(bs_conv_winograd_in_vector)(in, in_row, in_pixel, BS_V_PART_OF(BS_LANES), points, point_step);
-#ifdef BS_PART_IS_SLOW
-    /* The transform reads a patch three times, so a partial vector is read once, and copied. */
-    float patch[BS_WINOGRAD_POINTS * BS_LANES];
-    for (int32_t i = 0; channels > 0 && i < BS_WINOGRAD_POINTS; i++) {
-        const float *from = in + i / BS_WINOGRAD_IN * in_row + i % BS_WINOGRAD_IN * in_pixel;
-        BS_V_STORE_AT(patch + i * BS_LANES, BS_V_LOAD_PART(from, BS_V_PART_OF(channels)))
+    const ptrdiff_t step = bs_conv_round_up(channels, BS_LANES);
+    for (int32_t count; tiles > 0; tiles -= count) {
+        count = step > 2 * BS_LANES ? 1 : bs_conv_min(tiles, BS_TIER_FN(bs_winograd_beside));
+        int32_t c = 0;
+        for (; c + BS_LANES <= channels; c += BS_LANES)
+            BS_TIER_FN(bs_conv_winograd_in_vector)
+            (in + c, in_row, in_pixel, BS_V_PART_OF(BS_LANES), count, points + c, point_step, step);
+        if (c < channels)
+            BS_TIER_FN(bs_conv_winograd_in_vector)
+            (in + c, in_row, in_pixel, BS_V_PART_OF(channels - c), count, points + c, point_step, step);
+        in += count * BS_WINOGRAD_OUT * in_pixel;
+        points += count * step;
     }
-    if (channels > 0)
-        BS_TIER_FN(bs_conv_winograd_in_vector)
-        (patch, BS_WINOGRAD_IN * BS_LANES, BS_LANES, BS_V_PART_OF(BS_LANES), points, point_step);
-#else
-    if (channels > 0)
-        BS_TIER_FN(bs_conv_winograd_in_vector)(in, in_row, in_pixel, BS_V_PART_OF(channels), points, point_step);
-#endif
 }
 
 /* ----------------------------------------------------------------------------------------- output
@@ -7227,14 +7297,17 @@ static BS_TARGET void BS_TIER_FN(bs_conv_winograd_in)(const float *in, ptrdiff_t
 #define BS_STORE_OUT(at, power, value)                                                         \
     {                                                                                          \
         BS_V scaled = BS_V_FMA(value, BS_V_SET1(bs_conv_winograd_scale[power]), bias);         \
-        scaled = BS_V_MAX(low, scaled);                                                        \
-        scaled = BS_V_MIN(high, scaled);                                                       \
+        if (clamp) {                                                                           \
+            scaled = BS_V_MAX(low, scaled);                                                    \
+            scaled = BS_V_MIN(high, scaled);                                                   \
+        }                                                                                      \
         BS_V_STORE_PART(at, scaled, part);                                                     \
     }
 
 static inline BS_INLINE BS_TARGET void BS_TIER_FN(bs_conv_winograd_out_vector)(const float *points,
                                                                                 ptrdiff_t point_step, BS_V bias,
-                                                                                BS_V low, BS_V high, float *to,
+                                                                                bool clamp, BS_V low, BS_V high,
+                                                                                float *to,
                                                                                 ptrdiff_t to_row, ptrdiff_t to_pixel,
                                                                                 BS_V_PART part)
 {
@@ -7284,30 +7357,57 @@ static BS_TARGET void BS_TIER_FN(bs_conv_winograd_finish)(const float *patch, co
         }
 }
 
-static BS_TARGET void BS_TIER_FN(bs_conv_winograd_out)(const float *points, ptrdiff_t point_step,
-                                                       const bs_conv_tile *tile, ptrdiff_t out_row,
-                                                       ptrdiff_t residual_row, int32_t rows, int32_t columns)
+/* Whole patches of whole vectors, after which no more than a clamp follows. */
+static inline BS_INLINE BS_TARGET void BS_TIER_FN(bs_conv_winograd_out_straight)(const float *points,
+                                                                                  ptrdiff_t point_step,
+                                                                                  const bs_conv_tile *tile, int32_t c,
+                                                                                  ptrdiff_t out_row, int32_t tiles,
+                                                                                  BS_V bias, bool clamp, BS_V low,
+                                                                                  BS_V high)
 {
-    const bs_conv_task *task = tile->task;
+    const ptrdiff_t step = bs_conv_round_up(tile->channels, BS_LANES), out_step = BS_WINOGRAD_OUT * tile->out_pixel;
+    float *out = tile->out + c;
+    for (points += c; tiles > 0; tiles--, points += step, out += out_step)
+        BS_TIER_FN(bs_conv_winograd_out_vector)(points, point_step, bias, clamp, low, high, out, out_row,
+                                                tile->out_pixel, BS_V_PART_OF(BS_LANES));
+}
+
+static BS_TARGET void BS_TIER_FN(bs_conv_winograd_out)(const float *points, ptrdiff_t point_step,
+                                                       const bs_conv_tile *first, ptrdiff_t out_row,
+                                                       ptrdiff_t residual_row, int32_t rows, int32_t columns,
+                                                       int32_t tiles)
+{
+    const bs_conv_task *task = first->task;
     const bool clip = task->activation == BS_CONV_CLIP, clamp = clip || task->activation == BS_CONV_RELU;
     const BS_V low = BS_V_SET1(clip ? task->low : clamp ? 0.0f : -INFINITY);
     const BS_V high = BS_V_SET1(clip ? task->high : INFINITY);
-    const BS_V lowest = BS_V_SET1(-INFINITY), highest = BS_V_SET1(INFINITY);
-    const bool straight = rows == 4 && columns == 4 && !tile->residual && (clamp || task->activation == BS_CONV_NONE);
-    for (int32_t c = 0; c < tile->channels; c += BS_LANES, points += BS_LANES) {
-        const int32_t valid = bs_conv_min(tile->channels - c, BS_LANES);
+    const bool straight = rows == 4 && columns == 4 && !first->residual && (clamp || task->activation == BS_CONV_NONE);
+    for (int32_t c = 0; c < first->channels; c += BS_LANES) {
+        const int32_t valid = bs_conv_min(first->channels - c, BS_LANES);
         BS_V bias = BS_V_ZERO();
         if (task->bias)
             bias = BS_V_LOAD_PART(task->bias + c, BS_V_PART_OF(valid));
-        if (straight && valid == BS_LANES) {
-            BS_TIER_FN(bs_conv_winograd_out_vector)(points, point_step, bias, low, high, tile->out + c, out_row,
-                                                    tile->out_pixel, BS_V_PART_OF(BS_LANES));
+        if (straight && valid == BS_LANES && clamp) {
+            BS_TIER_FN(bs_conv_winograd_out_straight)
+            (points, point_step, first, c, out_row, tiles, bias, true, low, high);
             continue;
         }
-        float patch[16 * BS_LANES];
-        BS_TIER_FN(bs_conv_winograd_out_vector)(points, point_step, bias, lowest, highest, patch, 4 * BS_LANES,
-                                                BS_LANES, BS_V_PART_OF(BS_LANES));
-        BS_TIER_FN(bs_conv_winograd_finish)(patch, tile, c, out_row, residual_row, rows, columns, low, high);
+        if (straight && valid == BS_LANES) {
+            BS_TIER_FN(bs_conv_winograd_out_straight)
+            (points, point_step, first, c, out_row, tiles, bias, false, low, high);
+            continue;
+        }
+        const float *from = points + c;
+        bs_conv_tile tile = *first;
+        for (int32_t t = 0; t < tiles; t++, from += bs_conv_round_up(tile.channels, BS_LANES)) {
+            float patch[16 * BS_LANES];
+            BS_TIER_FN(bs_conv_winograd_out_vector)(from, point_step, bias, false, low, high, patch, 4 * BS_LANES,
+                                                    BS_LANES, BS_V_PART_OF(BS_LANES));
+            BS_TIER_FN(bs_conv_winograd_finish)(patch, &tile, c, out_row, residual_row, rows, columns, low, high);
+            tile.out += BS_WINOGRAD_OUT * tile.out_pixel;
+            if (tile.residual)
+                tile.residual += BS_WINOGRAD_OUT * tile.residual_pixel;
+        }
     }
 }
 #endif
@@ -7514,7 +7614,58 @@ BS_OUTER_UPTO_2(BS_POINTS_DEFINE)
 #define BS_POINTS_NAME(P, B) [P] = BS_TIER_FN(bs_conv_winograd_points_##B##_##P),
 static bs_conv_points_kernel *const BS_TIER_FN(bs_conv_points_1)[] = { NULL, BS_OUTER_UPTO_1(BS_POINTS_NAME) };
 static bs_conv_points_kernel *const BS_TIER_FN(bs_conv_points_2)[] = { NULL, BS_OUTER_UPTO_2(BS_POINTS_NAME) };
-#define BS_POINTS_KERNELS .points = { NULL, BS_TIER_FN(bs_conv_points_1), BS_TIER_FN(bs_conv_points_2) },
+
+#ifdef BS_POINTS_EIGHT
+/* Eight channels to one vector: weights of a point stay in registers while all its tiles pass. */
+#define BS_EIGHT_FIRST(p) BS_V a##p = BS_V_MUL(BS_V_SET1(x[(p) * step]), w0);
+#define BS_EIGHT_FMA(p, c) a##p = BS_V_FMA(BS_V_SET1(x[(p) * step + (c)]), w##c, a##p);
+#define BS_EIGHT_STORE(p) BS_V_STORE(y + (p) * step, a##p);
+#define BS_EIGHT_EACH_1(c) BS_EIGHT_FMA(0, c)
+#define BS_EIGHT_EACH_4(c) BS_EIGHT_FMA(0, c) BS_EIGHT_FMA(1, c) BS_EIGHT_FMA(2, c) BS_EIGHT_FMA(3, c)
+#define BS_EIGHT(P)                    \
+    {                                  \
+        BS_EACH_##P(BS_EIGHT_FIRST)    \
+        BS_EIGHT_EACH_##P(1)           \
+        BS_EIGHT_EACH_##P(2)           \
+        BS_EIGHT_EACH_##P(3)           \
+        BS_EIGHT_EACH_##P(4)           \
+        BS_EIGHT_EACH_##P(5)           \
+        BS_EIGHT_EACH_##P(6)           \
+        BS_EIGHT_EACH_##P(7)           \
+        BS_EACH_##P(BS_EIGHT_STORE)    \
+        x += P * step;                 \
+        y += P * step;                 \
+    }
+
+static BS_TARGET void BS_TIER_FN(bs_conv_winograd_points_eight)(const bs_conv_points *job)
+{
+    enum { step = BS_LANES };
+    const float *from = job->in, *weights = job->weights;
+    float *to = job->out;
+    for (int32_t point = 0; point < BS_WINOGRAD_POINTS; point++) {
+        const float *x = from, *w = weights;
+        float *y = to;
+        BS_V w0 = BS_V_LOAD(w), w1 = BS_V_LOAD(w + step), w2 = BS_V_LOAD(w + 2 * step), w3 = BS_V_LOAD(w + 3 * step);
+        w += 4 * step;
+        BS_V w4 = BS_V_LOAD(w), w5 = BS_V_LOAD(w + step), w6 = BS_V_LOAD(w + 2 * step), w7 = BS_V_LOAD(w + 3 * step);
+        BS_HOLD4(w0, w1, w2, w3);
+        BS_HOLD4(w4, w5, w6, w7);
+        int32_t left = job->groups;
+        for (; left >= 4; left -= 4)
+            BS_EIGHT(4)
+        for (; left > 0; left--)
+            BS_EIGHT(1)
+        from += job->in_step;
+        to += job->out_step;
+        weights += job->weights_step;
+    }
+}
+#define BS_EIGHT_KERNELS .points_eight = BS_TIER_FN(bs_conv_winograd_points_eight),
+#else
+#define BS_EIGHT_KERNELS
+#endif
+#define BS_POINTS_KERNELS \
+    .points = { NULL, BS_TIER_FN(bs_conv_points_1), BS_TIER_FN(bs_conv_points_2) }, BS_EIGHT_KERNELS
 #else
 #define BS_POINTS_KERNELS
 #endif
@@ -7798,17 +7949,11 @@ static const bs_conv_kernels bs_conv_table_avx512 = BS_CONV_TABLE(BS_DOT_PIXELS,
 #undef BS_BICUBIC_DEFINE
 #undef BS_CLAMP_1
 #undef BS_CLAMP_2
+#undef BS_COLUMN_LOAD
 #undef BS_COLUMN_OUT
-#undef BS_COLUMN_OUTER
-#undef BS_COLUMN_PAIR
+#undef BS_COLUMN_STORE
 #undef BS_CUBIC_CODE
 #undef BS_CUBIC_PLAIN
-#undef BS_D0
-#undef BS_D1
-#undef BS_D2
-#undef BS_D3
-#undef BS_D4
-#undef BS_D5
 #undef BS_DEPTHWISE_DEFINE
 #undef BS_DEPTHWISE_MAC
 #undef BS_DEPTHWISE_MAC_PART
@@ -7848,6 +7993,13 @@ static const bs_conv_kernels bs_conv_table_avx512 = BS_CONV_TABLE(BS_DOT_PIXELS,
 #undef BS_EACH_12
 #undef BS_EACH_13
 #undef BS_EACH_14
+#undef BS_EIGHT
+#undef BS_EIGHT_EACH_1
+#undef BS_EIGHT_EACH_4
+#undef BS_EIGHT_FIRST
+#undef BS_EIGHT_FMA
+#undef BS_EIGHT_KERNELS
+#undef BS_EIGHT_STORE
 #undef BS_EPILOGUE
 #undef BS_G
 #undef BS_GEMM_ADD_1
@@ -7935,6 +8087,7 @@ static const bs_conv_kernels bs_conv_table_avx512 = BS_CONV_TABLE(BS_DOT_PIXELS,
 #undef BS_INIT_1
 #undef BS_INIT_2
 #undef BS_LANES
+#undef BS_LINE_IN
 #undef BS_M0
 #undef BS_M1
 #undef BS_M2
@@ -7954,8 +8107,11 @@ static const bs_conv_kernels bs_conv_table_avx512 = BS_CONV_TABLE(BS_DOT_PIXELS,
 #undef BS_OUTER_UPTO_2
 #undef BS_PART_IS_SLOW
 #undef BS_POINTS_DEFINE
+#undef BS_POINTS_EIGHT
 #undef BS_POINTS_KERNELS
+#undef BS_POINTS_LOAD
 #undef BS_POINTS_NAME
+#undef BS_POINTS_STORE
 #undef BS_POINT_STORE_1
 #undef BS_POINT_STORE_2
 #undef BS_POINT_ZERO_1
@@ -7988,7 +8144,6 @@ static const bs_conv_kernels bs_conv_table_avx512 = BS_CONV_TABLE(BS_DOT_PIXELS,
 #undef BS_QUAD_STEP
 #undef BS_RESIDUAL_1
 #undef BS_RESIDUAL_2
-#undef BS_ROW_IN
 #undef BS_ROW_OUT
 #undef BS_SLOPES_1
 #undef BS_SLOPES_2
@@ -8054,7 +8209,6 @@ static const bs_conv_kernels bs_conv_table_avx512 = BS_CONV_TABLE(BS_DOT_PIXELS,
 #undef BS_V_SET1
 #undef BS_V_SQUARE_REST
 #undef BS_V_STORE
-#undef BS_V_STORE_AT
 #undef BS_V_STORE_PAIRS_F32
 #undef BS_V_STORE_PAIRS_U8
 #undef BS_V_STORE_PAIRS_U16
@@ -8070,6 +8224,7 @@ static const bs_conv_kernels bs_conv_table_avx512 = BS_CONV_TABLE(BS_DOT_PIXELS,
 #undef BS_V_ZERO
 #undef BS_WEIGHTS_1
 #undef BS_WEIGHTS_2
+#undef BS_WINOGRAD_TILES
 #undef BS_X_0
 #undef BS_X_1
 #undef BS_X_2
@@ -8857,6 +9012,7 @@ static bs_gemm_row_kernel *const BS_TIER_FN(bs_row_turns)[] = {BS_TIER_FN(bs_row
  * Relies on: a simd_*.h and conv_epilogue_plain.inc before it; conv_winograd.h for the constants.
  * Must never: read lanes beyond the channels, or store outside the requested rows and columns.
  */
+#define BS_WINOGRAD_TILES 1 /* in a call */
 #if !defined(BS_NO_WINOGRAD)
 
 /* B^T of one line, `step` apart in the result. */
@@ -8877,8 +9033,10 @@ static BS_TARGET void BS_TIER_FN(bs_conv_winograd_in_line)(const BS_V *d, BS_V *
 }
 
 static BS_TARGET void BS_TIER_FN(bs_conv_winograd_in)(const float *in, ptrdiff_t in_row, ptrdiff_t in_pixel,
-                                                      int32_t channels, float *points, ptrdiff_t point_step)
+                                                      int32_t channels, int32_t tiles, float *points,
+                                                      ptrdiff_t point_step)
 {
+    (void)tiles; /* BS_WINOGRAD_TILES */
     for (; channels > 0; channels -= BS_LANES, in += BS_LANES, points += BS_LANES) {
         const BS_V_PART part = BS_V_PART_OF(bs_conv_min(channels, BS_LANES));
         BS_V line[BS_WINOGRAD_IN], half[BS_WINOGRAD_POINTS];
@@ -8909,8 +9067,10 @@ static BS_TARGET void BS_TIER_FN(bs_conv_winograd_out_line)(const BS_V *m, BS_V 
 /* Each row of a patch ends like a tile of the direct kernels. */
 static BS_TARGET void BS_TIER_FN(bs_conv_winograd_out)(const float *points, ptrdiff_t point_step,
                                                        const bs_conv_tile *tile, ptrdiff_t out_row,
-                                                       ptrdiff_t residual_row, int32_t rows, int32_t columns)
+                                                       ptrdiff_t residual_row, int32_t rows, int32_t columns,
+                                                       int32_t tiles)
 {
+    (void)tiles;
     for (int32_t c = 0; c < tile->channels; c += BS_LANES, points += BS_LANES) {
         const BS_V bias = BS_TIER_FN(bs_conv_of_channels)(tile, tile->task->bias, c);
         BS_V line[BS_WINOGRAD_IN], half[BS_WINOGRAD_OUT * BS_WINOGRAD_IN];
@@ -9015,107 +9175,87 @@ static BS_TARGET void BS_TIER_FN(bs_conv_winograd_out)(const float *points, ptrd
  *
  * Both directions work through registers: h<row>_<column> is a patch after its columns were transformed.
  */
+#define BS_WINOGRAD_TILES INT32_MAX /* in a call */
 #if !defined(BS_NO_WINOGRAD)
 
 /* ------------------------------------------------------------------------------------------ input
- * B^T d B. Rows 0 and 5, 1 and 2 (points a, -a), 3 and 4 (b, -b) of the half-transformed patch are made in
- * turn, 12 vectors at a time; reading the patch again is cheaper than keeping 36. */
-#define BS_D0 BS_V_LOAD_PART(d, part)
-#define BS_D1 BS_V_LOAD_PART(d + in_row, part)
-#define BS_D2 BS_V_LOAD_PART(d + 2 * in_row, part)
-#define BS_D3 BS_V_LOAD_PART(d + row3, part)
-#define BS_D4 BS_V_LOAD_PART(d + row4, part)
-#define BS_D5 BS_V_LOAD_PART(d + row5, part)
+ * B^T d B of tiles side by side: the columns of some tiles first, of which neighbours share two, then the rows of each.
+ * B^T of one line: points a and -a, b and -b share their halves. */
+enum { BS_TIER_FN(bs_winograd_beside) = 4 }; /* tiles whose columns lie in the first cache beside their points */
 
-/* `d` walks along the columns. It is opaque to the compiler, which would otherwise compute 36 addresses. */
-#define BS_COLUMN_OUTER(x)                                                           \
-    const BS_V h0_##x = BS_V_FMA(BS_D0, aabb, BS_V_FNMA(BS_D2, sum, BS_D4));         \
-    const BS_V h5_##x = BS_V_FMA(BS_D1, aabb, BS_V_FNMA(BS_D3, sum, BS_D5));         \
-    d += in_pixel;                                                                   \
-    BS_OPAQUE(d);
-#define BS_COLUMN_PAIR(x)                                                            \
-    const BS_V p##x = BS_V_FNMA(BS_D2, other, BS_D4), q##x = BS_V_FNMA(BS_D1, other, BS_D3); \
-    const BS_V h1_##x = BS_V_FMA(q##x, point, p##x), h2_##x = BS_V_FNMA(q##x, point, p##x); \
-    d += in_pixel;                                                                   \
-    BS_OPAQUE(d);
-
-/* One row: B^T again, and out. `y` is the row of points, `h` the name of the row in registers. */
-#define BS_ROW_IN(y, h)                                                                                      \
-    {                                                                                                        \
-        float *to = points + (y) * 6 * point_step;                                                           \
-        BS_OPAQUE(to);                                                                                       \
-        const BS_V pa = BS_V_FNMA(h##_2, bb, h##_4), qa = BS_V_FNMA(h##_1, bb, h##_3);                       \
-        const BS_V pb = BS_V_FNMA(h##_2, aa, h##_4), qb = BS_V_FNMA(h##_1, aa, h##_3);                       \
-        BS_V_STORE_AT(to, BS_V_FMA(h##_0, aabb, BS_V_FNMA(h##_2, sum, h##_4)));                              \
-        BS_V_STORE_AT(to + point_step, BS_V_FMA(qa, a, pa));                                                 \
-        BS_V_STORE_AT(to + 2 * point_step, BS_V_FNMA(qa, a, pa));                                            \
-        BS_V_STORE_AT(to + step3, BS_V_FMA(qb, b, pb));                                             \
-        BS_V_STORE_AT(to + step4, BS_V_FNMA(qb, b, pb));                                            \
-        BS_V_STORE_AT(to + step5, BS_V_FMA(h##_1, aabb, BS_V_FNMA(h##_3, sum, h##_5)));             \
+#define BS_LINE_IN(LOAD, STORE)                                                       \
+    {                                                                                 \
+        const BS_V d0 = LOAD(0), d1 = LOAD(1), d2 = LOAD(2);                          \
+        const BS_V d3 = LOAD(3), d4 = LOAD(4), d5 = LOAD(5);                          \
+        const BS_V pa = BS_V_FNMA(d2, bb, d4), qa = BS_V_FNMA(d1, bb, d3);            \
+        const BS_V pb = BS_V_FNMA(d2, aa, d4), qb = BS_V_FNMA(d1, aa, d3);            \
+        STORE(0, BS_V_FMA(d0, aabb, BS_V_FNMA(d2, sum, d4)))                          \
+        STORE(1, BS_V_FMA(qa, a, pa))                                                 \
+        STORE(2, BS_V_FNMA(qa, a, pa))                                                \
+        STORE(3, BS_V_FMA(qb, b, pb))                                                 \
+        STORE(4, BS_V_FNMA(qb, b, pb))                                                \
+        STORE(5, BS_V_FMA(d1, aabb, BS_V_FNMA(d3, sum, d5)))                          \
     }
-#define BS_V_STORE_AT(to, value)     \
-    {                                \
-        const BS_V stored = value;   \
-        BS_V_STORE(to, stored);      \
+#define BS_COLUMN_LOAD(y) BS_V_LOAD_PART(((y) < 3 ? upper : lower) + (y) % 3 * in_row, part)
+#define BS_COLUMN_STORE(y, value) column[y] = value;
+#define BS_POINTS_LOAD(x) row[(x) * BS_WINOGRAD_IN]
+#define BS_POINTS_STORE(x, value)                                            \
+    {                                                                        \
+        const BS_V stored = value;                                           \
+        BS_V_STORE(((x) < 3 ? left : right) + (x) % 3 * point_step, stored); \
     }
 
+/* Pointers are opaque to the compiler, which would otherwise keep more addresses than there are registers. */
 static inline BS_INLINE BS_TARGET void BS_TIER_FN(bs_conv_winograd_in_vector)(const float *in, ptrdiff_t in_row,
                                                                                ptrdiff_t in_pixel, BS_V_PART part,
-                                                                               float *points, ptrdiff_t point_step)
+                                                                               int32_t tiles, float *points,
+                                                                               ptrdiff_t point_step,
+                                                                               ptrdiff_t tile_step)
 {
     const BS_V a = BS_V_SET1(BS_WINOGRAD_A), b = BS_V_SET1(BS_WINOGRAD_B);
     const BS_V aa = BS_V_SET1(BS_WINOGRAD_A * BS_WINOGRAD_A), bb = BS_V_SET1(BS_WINOGRAD_B * BS_WINOGRAD_B);
     const BS_V aabb = BS_V_SET1(BS_WINOGRAD_A * BS_WINOGRAD_A * BS_WINOGRAD_B * BS_WINOGRAD_B);
     const BS_V sum = BS_V_SET1(BS_WINOGRAD_A * BS_WINOGRAD_A + BS_WINOGRAD_B * BS_WINOGRAD_B);
-    ptrdiff_t row3 = 3 * in_row, row4 = 4 * in_row, row5 = 5 * in_row;
-    ptrdiff_t step3 = 3 * point_step, step4 = 4 * point_step, step5 = 5 * point_step;
-    BS_OPAQUE(row3);
-    BS_OPAQUE(row4);
-    BS_OPAQUE(row5);
-    BS_OPAQUE(step3);
-    BS_OPAQUE(step4);
-    BS_OPAQUE(step5);
-    {
-        const float *d = in;
-        BS_EACH_6(BS_COLUMN_OUTER)
-        BS_ROW_IN(0, h0)
-        BS_ROW_IN(5, h5)
+    BS_V columns[(BS_WINOGRAD_OUT * BS_TIER_FN(bs_winograd_beside) + 2) * BS_WINOGRAD_IN], *column = columns;
+    const float *upper = in, *lower = in + 3 * in_row;
+    for (int32_t x = BS_WINOGRAD_OUT * tiles + 2; x > 0; x--) {
+        BS_LINE_IN(BS_COLUMN_LOAD, BS_COLUMN_STORE)
+        upper += in_pixel;
+        lower += in_pixel;
+        column += BS_WINOGRAD_IN;
+        BS_OPAQUE(upper);
+        BS_OPAQUE(lower);
     }
-    {
-        const float *d = in;
-        const BS_V point = a, other = bb;
-        BS_EACH_6(BS_COLUMN_PAIR)
-        BS_ROW_IN(1, h1)
-        BS_ROW_IN(2, h2)
-    }
-    {
-        const float *d = in;
-        const BS_V point = b, other = aa;
-        BS_EACH_6(BS_COLUMN_PAIR)
-        BS_ROW_IN(3, h1)
-        BS_ROW_IN(4, h2)
+    const BS_V *row = columns;
+    for (int32_t t = 0; t < tiles; t++, row += (BS_WINOGRAD_OUT - 1) * BS_WINOGRAD_IN) {
+        float *left = points + t * tile_step, *right = left + 3 * point_step;
+        for (int32_t y = 0; y < BS_WINOGRAD_IN; y++, row++) {
+            BS_LINE_IN(BS_POINTS_LOAD, BS_POINTS_STORE)
+            left += 6 * point_step;
+            right += 6 * point_step;
+            BS_OPAQUE(left);
+            BS_OPAQUE(right);
+        }
     }
 }
 
 static BS_TARGET void BS_TIER_FN(bs_conv_winograd_in)(const float *in, ptrdiff_t in_row, ptrdiff_t in_pixel,
-                                                      int32_t channels, float *points, ptrdiff_t point_step)
+                                                      int32_t channels, int32_t tiles, float *points,
+                                                      ptrdiff_t point_step)
 {
-    for (; channels >= BS_LANES; channels -= BS_LANES, in += BS_LANES, points += BS_LANES)
-        BS_TIER_FN(bs_conv_winograd_in_vector)(in, in_row, in_pixel, BS_V_PART_OF(BS_LANES), points, point_step);
-#ifdef BS_PART_IS_SLOW
-    /* The transform reads a patch three times, so a partial vector is read once, and copied. */
-    float patch[BS_WINOGRAD_POINTS * BS_LANES];
-    for (int32_t i = 0; channels > 0 && i < BS_WINOGRAD_POINTS; i++) {
-        const float *from = in + i / BS_WINOGRAD_IN * in_row + i % BS_WINOGRAD_IN * in_pixel;
-        BS_V_STORE_AT(patch + i * BS_LANES, BS_V_LOAD_PART(from, BS_V_PART_OF(channels)))
+    const ptrdiff_t step = bs_conv_round_up(channels, BS_LANES);
+    for (int32_t count; tiles > 0; tiles -= count) {
+        count = step > 2 * BS_LANES ? 1 : bs_conv_min(tiles, BS_TIER_FN(bs_winograd_beside));
+        int32_t c = 0;
+        for (; c + BS_LANES <= channels; c += BS_LANES)
+            BS_TIER_FN(bs_conv_winograd_in_vector)
+            (in + c, in_row, in_pixel, BS_V_PART_OF(BS_LANES), count, points + c, point_step, step);
+        if (c < channels)
+            BS_TIER_FN(bs_conv_winograd_in_vector)
+            (in + c, in_row, in_pixel, BS_V_PART_OF(channels - c), count, points + c, point_step, step);
+        in += count * BS_WINOGRAD_OUT * in_pixel;
+        points += count * step;
     }
-    if (channels > 0)
-        BS_TIER_FN(bs_conv_winograd_in_vector)
-        (patch, BS_WINOGRAD_IN * BS_LANES, BS_LANES, BS_V_PART_OF(BS_LANES), points, point_step);
-#else
-    if (channels > 0)
-        BS_TIER_FN(bs_conv_winograd_in_vector)(in, in_row, in_pixel, BS_V_PART_OF(channels), points, point_step);
-#endif
 }
 
 /* ----------------------------------------------------------------------------------------- output
@@ -9152,14 +9292,17 @@ static BS_TARGET void BS_TIER_FN(bs_conv_winograd_in)(const float *in, ptrdiff_t
 #define BS_STORE_OUT(at, power, value)                                                         \
     {                                                                                          \
         BS_V scaled = BS_V_FMA(value, BS_V_SET1(bs_conv_winograd_scale[power]), bias);         \
-        scaled = BS_V_MAX(low, scaled);                                                        \
-        scaled = BS_V_MIN(high, scaled);                                                       \
+        if (clamp) {                                                                           \
+            scaled = BS_V_MAX(low, scaled);                                                    \
+            scaled = BS_V_MIN(high, scaled);                                                   \
+        }                                                                                      \
         BS_V_STORE_PART(at, scaled, part);                                                     \
     }
 
 static inline BS_INLINE BS_TARGET void BS_TIER_FN(bs_conv_winograd_out_vector)(const float *points,
                                                                                 ptrdiff_t point_step, BS_V bias,
-                                                                                BS_V low, BS_V high, float *to,
+                                                                                bool clamp, BS_V low, BS_V high,
+                                                                                float *to,
                                                                                 ptrdiff_t to_row, ptrdiff_t to_pixel,
                                                                                 BS_V_PART part)
 {
@@ -9209,30 +9352,57 @@ static BS_TARGET void BS_TIER_FN(bs_conv_winograd_finish)(const float *patch, co
         }
 }
 
-static BS_TARGET void BS_TIER_FN(bs_conv_winograd_out)(const float *points, ptrdiff_t point_step,
-                                                       const bs_conv_tile *tile, ptrdiff_t out_row,
-                                                       ptrdiff_t residual_row, int32_t rows, int32_t columns)
+/* Whole patches of whole vectors, after which no more than a clamp follows. */
+static inline BS_INLINE BS_TARGET void BS_TIER_FN(bs_conv_winograd_out_straight)(const float *points,
+                                                                                  ptrdiff_t point_step,
+                                                                                  const bs_conv_tile *tile, int32_t c,
+                                                                                  ptrdiff_t out_row, int32_t tiles,
+                                                                                  BS_V bias, bool clamp, BS_V low,
+                                                                                  BS_V high)
 {
-    const bs_conv_task *task = tile->task;
+    const ptrdiff_t step = bs_conv_round_up(tile->channels, BS_LANES), out_step = BS_WINOGRAD_OUT * tile->out_pixel;
+    float *out = tile->out + c;
+    for (points += c; tiles > 0; tiles--, points += step, out += out_step)
+        BS_TIER_FN(bs_conv_winograd_out_vector)(points, point_step, bias, clamp, low, high, out, out_row,
+                                                tile->out_pixel, BS_V_PART_OF(BS_LANES));
+}
+
+static BS_TARGET void BS_TIER_FN(bs_conv_winograd_out)(const float *points, ptrdiff_t point_step,
+                                                       const bs_conv_tile *first, ptrdiff_t out_row,
+                                                       ptrdiff_t residual_row, int32_t rows, int32_t columns,
+                                                       int32_t tiles)
+{
+    const bs_conv_task *task = first->task;
     const bool clip = task->activation == BS_CONV_CLIP, clamp = clip || task->activation == BS_CONV_RELU;
     const BS_V low = BS_V_SET1(clip ? task->low : clamp ? 0.0f : -INFINITY);
     const BS_V high = BS_V_SET1(clip ? task->high : INFINITY);
-    const BS_V lowest = BS_V_SET1(-INFINITY), highest = BS_V_SET1(INFINITY);
-    const bool straight = rows == 4 && columns == 4 && !tile->residual && (clamp || task->activation == BS_CONV_NONE);
-    for (int32_t c = 0; c < tile->channels; c += BS_LANES, points += BS_LANES) {
-        const int32_t valid = bs_conv_min(tile->channels - c, BS_LANES);
+    const bool straight = rows == 4 && columns == 4 && !first->residual && (clamp || task->activation == BS_CONV_NONE);
+    for (int32_t c = 0; c < first->channels; c += BS_LANES) {
+        const int32_t valid = bs_conv_min(first->channels - c, BS_LANES);
         BS_V bias = BS_V_ZERO();
         if (task->bias)
             bias = BS_V_LOAD_PART(task->bias + c, BS_V_PART_OF(valid));
-        if (straight && valid == BS_LANES) {
-            BS_TIER_FN(bs_conv_winograd_out_vector)(points, point_step, bias, low, high, tile->out + c, out_row,
-                                                    tile->out_pixel, BS_V_PART_OF(BS_LANES));
+        if (straight && valid == BS_LANES && clamp) {
+            BS_TIER_FN(bs_conv_winograd_out_straight)
+            (points, point_step, first, c, out_row, tiles, bias, true, low, high);
             continue;
         }
-        float patch[16 * BS_LANES];
-        BS_TIER_FN(bs_conv_winograd_out_vector)(points, point_step, bias, lowest, highest, patch, 4 * BS_LANES,
-                                                BS_LANES, BS_V_PART_OF(BS_LANES));
-        BS_TIER_FN(bs_conv_winograd_finish)(patch, tile, c, out_row, residual_row, rows, columns, low, high);
+        if (straight && valid == BS_LANES) {
+            BS_TIER_FN(bs_conv_winograd_out_straight)
+            (points, point_step, first, c, out_row, tiles, bias, false, low, high);
+            continue;
+        }
+        const float *from = points + c;
+        bs_conv_tile tile = *first;
+        for (int32_t t = 0; t < tiles; t++, from += bs_conv_round_up(tile.channels, BS_LANES)) {
+            float patch[16 * BS_LANES];
+            BS_TIER_FN(bs_conv_winograd_out_vector)(from, point_step, bias, false, low, high, patch, 4 * BS_LANES,
+                                                    BS_LANES, BS_V_PART_OF(BS_LANES));
+            BS_TIER_FN(bs_conv_winograd_finish)(patch, &tile, c, out_row, residual_row, rows, columns, low, high);
+            tile.out += BS_WINOGRAD_OUT * tile.out_pixel;
+            if (tile.residual)
+                tile.residual += BS_WINOGRAD_OUT * tile.residual_pixel;
+        }
     }
 }
 #endif
@@ -9439,7 +9609,58 @@ BS_OUTER_UPTO_2(BS_POINTS_DEFINE)
 #define BS_POINTS_NAME(P, B) [P] = BS_TIER_FN(bs_conv_winograd_points_##B##_##P),
 static bs_conv_points_kernel *const BS_TIER_FN(bs_conv_points_1)[] = { NULL, BS_OUTER_UPTO_1(BS_POINTS_NAME) };
 static bs_conv_points_kernel *const BS_TIER_FN(bs_conv_points_2)[] = { NULL, BS_OUTER_UPTO_2(BS_POINTS_NAME) };
-#define BS_POINTS_KERNELS .points = { NULL, BS_TIER_FN(bs_conv_points_1), BS_TIER_FN(bs_conv_points_2) },
+
+#ifdef BS_POINTS_EIGHT
+/* Eight channels to one vector: weights of a point stay in registers while all its tiles pass. */
+#define BS_EIGHT_FIRST(p) BS_V a##p = BS_V_MUL(BS_V_SET1(x[(p) * step]), w0);
+#define BS_EIGHT_FMA(p, c) a##p = BS_V_FMA(BS_V_SET1(x[(p) * step + (c)]), w##c, a##p);
+#define BS_EIGHT_STORE(p) BS_V_STORE(y + (p) * step, a##p);
+#define BS_EIGHT_EACH_1(c) BS_EIGHT_FMA(0, c)
+#define BS_EIGHT_EACH_4(c) BS_EIGHT_FMA(0, c) BS_EIGHT_FMA(1, c) BS_EIGHT_FMA(2, c) BS_EIGHT_FMA(3, c)
+#define BS_EIGHT(P)                    \
+    {                                  \
+        BS_EACH_##P(BS_EIGHT_FIRST)    \
+        BS_EIGHT_EACH_##P(1)           \
+        BS_EIGHT_EACH_##P(2)           \
+        BS_EIGHT_EACH_##P(3)           \
+        BS_EIGHT_EACH_##P(4)           \
+        BS_EIGHT_EACH_##P(5)           \
+        BS_EIGHT_EACH_##P(6)           \
+        BS_EIGHT_EACH_##P(7)           \
+        BS_EACH_##P(BS_EIGHT_STORE)    \
+        x += P * step;                 \
+        y += P * step;                 \
+    }
+
+static BS_TARGET void BS_TIER_FN(bs_conv_winograd_points_eight)(const bs_conv_points *job)
+{
+    enum { step = BS_LANES };
+    const float *from = job->in, *weights = job->weights;
+    float *to = job->out;
+    for (int32_t point = 0; point < BS_WINOGRAD_POINTS; point++) {
+        const float *x = from, *w = weights;
+        float *y = to;
+        BS_V w0 = BS_V_LOAD(w), w1 = BS_V_LOAD(w + step), w2 = BS_V_LOAD(w + 2 * step), w3 = BS_V_LOAD(w + 3 * step);
+        w += 4 * step;
+        BS_V w4 = BS_V_LOAD(w), w5 = BS_V_LOAD(w + step), w6 = BS_V_LOAD(w + 2 * step), w7 = BS_V_LOAD(w + 3 * step);
+        BS_HOLD4(w0, w1, w2, w3);
+        BS_HOLD4(w4, w5, w6, w7);
+        int32_t left = job->groups;
+        for (; left >= 4; left -= 4)
+            BS_EIGHT(4)
+        for (; left > 0; left--)
+            BS_EIGHT(1)
+        from += job->in_step;
+        to += job->out_step;
+        weights += job->weights_step;
+    }
+}
+#define BS_EIGHT_KERNELS .points_eight = BS_TIER_FN(bs_conv_winograd_points_eight),
+#else
+#define BS_EIGHT_KERNELS
+#endif
+#define BS_POINTS_KERNELS \
+    .points = { NULL, BS_TIER_FN(bs_conv_points_1), BS_TIER_FN(bs_conv_points_2) }, BS_EIGHT_KERNELS
 #else
 #define BS_POINTS_KERNELS
 #endif
@@ -9608,17 +9829,11 @@ static const bs_conv_kernels bs_conv_table_neon = BS_CONV_TABLE(0, NULL);
 #undef BS_BICUBIC_DEFINE
 #undef BS_CLAMP_1
 #undef BS_CLAMP_2
+#undef BS_COLUMN_LOAD
 #undef BS_COLUMN_OUT
-#undef BS_COLUMN_OUTER
-#undef BS_COLUMN_PAIR
+#undef BS_COLUMN_STORE
 #undef BS_CUBIC_CODE
 #undef BS_CUBIC_PLAIN
-#undef BS_D0
-#undef BS_D1
-#undef BS_D2
-#undef BS_D3
-#undef BS_D4
-#undef BS_D5
 #undef BS_DEPTHWISE_DEFINE
 #undef BS_DEPTHWISE_MAC
 #undef BS_DEPTHWISE_MAC_PART
@@ -9658,6 +9873,13 @@ static const bs_conv_kernels bs_conv_table_neon = BS_CONV_TABLE(0, NULL);
 #undef BS_EACH_12
 #undef BS_EACH_13
 #undef BS_EACH_14
+#undef BS_EIGHT
+#undef BS_EIGHT_EACH_1
+#undef BS_EIGHT_EACH_4
+#undef BS_EIGHT_FIRST
+#undef BS_EIGHT_FMA
+#undef BS_EIGHT_KERNELS
+#undef BS_EIGHT_STORE
 #undef BS_EPILOGUE
 #undef BS_G
 #undef BS_GEMM_ADD_1
@@ -9745,6 +9967,7 @@ static const bs_conv_kernels bs_conv_table_neon = BS_CONV_TABLE(0, NULL);
 #undef BS_INIT_1
 #undef BS_INIT_2
 #undef BS_LANES
+#undef BS_LINE_IN
 #undef BS_M0
 #undef BS_M1
 #undef BS_M2
@@ -9764,8 +9987,11 @@ static const bs_conv_kernels bs_conv_table_neon = BS_CONV_TABLE(0, NULL);
 #undef BS_OUTER_UPTO_2
 #undef BS_PART_IS_SLOW
 #undef BS_POINTS_DEFINE
+#undef BS_POINTS_EIGHT
 #undef BS_POINTS_KERNELS
+#undef BS_POINTS_LOAD
 #undef BS_POINTS_NAME
+#undef BS_POINTS_STORE
 #undef BS_POINT_STORE_1
 #undef BS_POINT_STORE_2
 #undef BS_POINT_ZERO_1
@@ -9798,7 +10024,6 @@ static const bs_conv_kernels bs_conv_table_neon = BS_CONV_TABLE(0, NULL);
 #undef BS_QUAD_STEP
 #undef BS_RESIDUAL_1
 #undef BS_RESIDUAL_2
-#undef BS_ROW_IN
 #undef BS_ROW_OUT
 #undef BS_SLOPES_1
 #undef BS_SLOPES_2
@@ -9864,7 +10089,6 @@ static const bs_conv_kernels bs_conv_table_neon = BS_CONV_TABLE(0, NULL);
 #undef BS_V_SET1
 #undef BS_V_SQUARE_REST
 #undef BS_V_STORE
-#undef BS_V_STORE_AT
 #undef BS_V_STORE_PAIRS_F32
 #undef BS_V_STORE_PAIRS_U8
 #undef BS_V_STORE_PAIRS_U16
@@ -9880,6 +10104,7 @@ static const bs_conv_kernels bs_conv_table_neon = BS_CONV_TABLE(0, NULL);
 #undef BS_V_ZERO
 #undef BS_WEIGHTS_1
 #undef BS_WEIGHTS_2
+#undef BS_WINOGRAD_TILES
 #undef BS_X_0
 #undef BS_X_1
 #undef BS_X_2
@@ -9976,6 +10201,7 @@ typedef struct bs_winograd_plan {
     int32_t strip; /* tiles transformed together */
     int32_t depth; /* channels that are summed from zero */
     bool stores; /* transformed weights are at hand */
+    bool in_place; /* points of the output are written where those of the input were */
     ptrdiff_t in_step, out_step; /* floats from point to point */
     size_t in_points, out_points, patch, weights; /* floats */
 } bs_winograd_plan;
@@ -10012,10 +10238,13 @@ static bs_winograd_plan bs_winograd_plan_of(const bs_conv_geometry *g, int32_t l
     plan.strip = unit;
     while (plan.strip < 4 * unit && (plan.strip + unit) * tile_bytes <= most)
         plan.strip += unit;
+    /* A product reads all channels of its tiles before it writes any, where one block has all outputs. */
+    plan.in_place = plan.stores && plan.in_padded == plan.out_padded && block == plan.out_padded &&
+                    g->in_channels <= plan.depth;
     plan.in_step = bs_winograd_step(plan.strip, plan.in_padded);
     plan.out_step = bs_winograd_step(plan.strip, outputs);
     plan.in_points = BS_WINOGRAD_POINTS * (size_t)plan.in_step;
-    plan.out_points = BS_WINOGRAD_POINTS * (size_t)plan.out_step;
+    plan.out_points = plan.in_place ? 0 : BS_WINOGRAD_POINTS * (size_t)plan.out_step;
     plan.patch = (size_t)BS_WINOGRAD_POINTS * (size_t)plan.in_padded;
     plan.weights = plan.stores ? 0 : (size_t)BS_WINOGRAD_IN * (size_t)g->in_channels * (size_t)block;
     return plan;
@@ -10058,17 +10287,24 @@ static bs_winograd_at bs_winograd_tile(const bs_winograd_run *run, int32_t index
     return (bs_winograd_at){ index / run->tiles_x * BS_WINOGRAD_OUT, index % run->tiles_x * BS_WINOGRAD_OUT };
 }
 
-/* The next one: divisions would take a good part of the time of a tile of few channels. */
-static void bs_winograd_on(const bs_winograd_run *run, bs_winograd_at *at)
+/* How many of `left` tiles lie side by side from there on: whole ones, or one that hangs over an edge. */
+static int32_t bs_winograd_beside(const bs_winograd_run *run, bs_winograd_at at, int32_t left)
 {
-    at->x += BS_WINOGRAD_OUT;
+    const int32_t whole = run->task->out_h - at.y < BS_WINOGRAD_OUT ? 0 : (run->task->out_w - at.x) / BS_WINOGRAD_OUT;
+    return whole > 0 ? bs_conv_min(bs_conv_min(whole, left), run->kernels->winograd_tiles) : 1;
+}
+
+/* Beyond them: divisions would take a good part of the time of a tile of few channels. */
+static void bs_winograd_on(const bs_winograd_run *run, int32_t tiles, bs_winograd_at *at)
+{
+    at->x += tiles * BS_WINOGRAD_OUT;
     if (at->x >= run->task->out_w) {
         at->x = 0;
         at->y += BS_WINOGRAD_OUT;
     }
 }
 
-static void bs_winograd_transform_in(const bs_winograd_run *run, bs_winograd_at at, float *points)
+static void bs_winograd_transform_in(const bs_winograd_run *run, bs_winograd_at at, int32_t tiles, float *points)
 {
     const bs_conv_task *task = run->task;
     const int32_t y = at.y, x = at.x;
@@ -10082,8 +10318,7 @@ static void bs_winograd_transform_in(const bs_winograd_run *run, bs_winograd_at 
         pixel = run->plan.in_padded;
         row = BS_WINOGRAD_IN * pixel;
     }
-    run->kernels->winograd_in(in, row, pixel, run->geometry->in_channels, points,
-                              run->plan.in_step);
+    run->kernels->winograd_in(in, row, pixel, run->geometry->in_channels, tiles, points, run->plan.in_step);
 }
 
 /* All tiles of a strip. `block`: the channels, and their bias and slopes; points of the next tile are `width` on. */
@@ -10094,13 +10329,16 @@ static void bs_winograd_transform_out(const bs_winograd_run *run, int32_t first,
     const float *points = run->out_points;
     bs_winograd_at at = bs_winograd_tile(run, first);
     bs_conv_tile tile = *block;
-    for (int32_t t = 0; t < tiles; t++, points += width, bs_winograd_on(run, &at)) {
+    for (int32_t count; tiles > 0; tiles -= count) {
+        count = bs_winograd_beside(run, at, tiles);
         tile.out = block->out + at.y * task->out_row + (ptrdiff_t)at.x * task->out_pixel;
         if (block->residual)
             tile.residual = block->residual + at.y * task->residual_row + (ptrdiff_t)at.x * task->residual_pixel;
         run->kernels->winograd_out(points, run->plan.out_step, &tile, task->out_row, task->residual_row,
                                    bs_conv_min(task->out_h - at.y, BS_WINOGRAD_OUT),
-                                   bs_conv_min(task->out_w - at.x, BS_WINOGRAD_OUT));
+                                   bs_conv_min(task->out_w - at.x, BS_WINOGRAD_OUT), count);
+        points += (ptrdiff_t)count * width;
+        bs_winograd_on(run, count, &at);
     }
 }
 
@@ -10149,6 +10387,13 @@ static bool bs_winograd_points(const bs_winograd_run *run, int32_t tiles)
                            .out_tile = plan->out_padded, .channels = (int32_t)channels };
     if (!k->points[1] || channels > plan->depth)
         return false;
+    if (k->points_eight && channels == 8 && plan->in_padded == k->lanes && plan->out_padded == k->lanes) {
+        job.in = run->in_points;
+        job.out = run->out_points;
+        job.groups = tiles;
+        k->points_eight(&job);
+        return true;
+    }
     for (int32_t channel = 0; channel < plan->out_padded;) {
         const int32_t vectors = plan->out_padded - channel > k->lanes ? 2 : 1;
         int32_t parts = bs_conv_ceil_div(tiles, k->outer_pixels[vectors]);
@@ -10218,8 +10463,10 @@ static void bs_winograd_plain(const bs_winograd_run *run, int32_t first, int32_t
 static void bs_winograd_strip(const bs_winograd_run *run, int32_t first, int32_t tiles)
 {
     bs_winograd_at at = bs_winograd_tile(run, first);
-    for (int32_t t = 0; t < tiles; t++, bs_winograd_on(run, &at))
-        bs_winograd_transform_in(run, at, run->in_points + (ptrdiff_t)t * run->plan.in_padded);
+    for (int32_t t = 0, count; t < tiles; t += count, bs_winograd_on(run, count, &at)) {
+        count = bs_winograd_beside(run, at, tiles - t);
+        bs_winograd_transform_in(run, at, count, run->in_points + (ptrdiff_t)t * run->plan.in_padded);
+    }
     if (run->plan.stores)
         bs_winograd_stored(run, first, tiles);
     else
@@ -10232,8 +10479,8 @@ void bs_conv_winograd_run(const bs_conv_geometry *geometry, const bs_conv_kernel
     bs_winograd_run run = { .geometry = geometry, .kernels = kernels, .task = task,
                             .plan = bs_winograd_plan_of(geometry, kernels->lanes) };
     run.in_points = task->scratch;
-    run.out_points = run.in_points + run.plan.in_points;
-    run.patch = run.out_points + run.plan.out_points;
+    run.out_points = run.plan.in_place ? run.in_points : run.in_points + run.plan.in_points;
+    run.patch = run.in_points + run.plan.in_points + run.plan.out_points;
     run.weights = run.patch + run.plan.patch;
     run.tiles_x = bs_conv_ceil_div(task->out_w, BS_WINOGRAD_OUT);
     const int32_t tiles = run.tiles_x * bs_conv_ceil_div(task->out_h, BS_WINOGRAD_OUT);
@@ -11691,17 +11938,11 @@ BS_WRAPS static BS_TARGET uint64_t BS_TIER_FN(bs_change_u16)(const void *codes, 
 #undef BS_BICUBIC_DEFINE
 #undef BS_CLAMP_1
 #undef BS_CLAMP_2
+#undef BS_COLUMN_LOAD
 #undef BS_COLUMN_OUT
-#undef BS_COLUMN_OUTER
-#undef BS_COLUMN_PAIR
+#undef BS_COLUMN_STORE
 #undef BS_CUBIC_CODE
 #undef BS_CUBIC_PLAIN
-#undef BS_D0
-#undef BS_D1
-#undef BS_D2
-#undef BS_D3
-#undef BS_D4
-#undef BS_D5
 #undef BS_DEPTHWISE_DEFINE
 #undef BS_DEPTHWISE_MAC
 #undef BS_DEPTHWISE_MAC_PART
@@ -11741,6 +11982,13 @@ BS_WRAPS static BS_TARGET uint64_t BS_TIER_FN(bs_change_u16)(const void *codes, 
 #undef BS_EACH_12
 #undef BS_EACH_13
 #undef BS_EACH_14
+#undef BS_EIGHT
+#undef BS_EIGHT_EACH_1
+#undef BS_EIGHT_EACH_4
+#undef BS_EIGHT_FIRST
+#undef BS_EIGHT_FMA
+#undef BS_EIGHT_KERNELS
+#undef BS_EIGHT_STORE
 #undef BS_EPILOGUE
 #undef BS_G
 #undef BS_GEMM_ADD_1
@@ -11828,6 +12076,7 @@ BS_WRAPS static BS_TARGET uint64_t BS_TIER_FN(bs_change_u16)(const void *codes, 
 #undef BS_INIT_1
 #undef BS_INIT_2
 #undef BS_LANES
+#undef BS_LINE_IN
 #undef BS_M0
 #undef BS_M1
 #undef BS_M2
@@ -11847,8 +12096,11 @@ BS_WRAPS static BS_TARGET uint64_t BS_TIER_FN(bs_change_u16)(const void *codes, 
 #undef BS_OUTER_UPTO_2
 #undef BS_PART_IS_SLOW
 #undef BS_POINTS_DEFINE
+#undef BS_POINTS_EIGHT
 #undef BS_POINTS_KERNELS
+#undef BS_POINTS_LOAD
 #undef BS_POINTS_NAME
+#undef BS_POINTS_STORE
 #undef BS_POINT_STORE_1
 #undef BS_POINT_STORE_2
 #undef BS_POINT_ZERO_1
@@ -11881,7 +12133,6 @@ BS_WRAPS static BS_TARGET uint64_t BS_TIER_FN(bs_change_u16)(const void *codes, 
 #undef BS_QUAD_STEP
 #undef BS_RESIDUAL_1
 #undef BS_RESIDUAL_2
-#undef BS_ROW_IN
 #undef BS_ROW_OUT
 #undef BS_SLOPES_1
 #undef BS_SLOPES_2
@@ -11947,7 +12198,6 @@ BS_WRAPS static BS_TARGET uint64_t BS_TIER_FN(bs_change_u16)(const void *codes, 
 #undef BS_V_SET1
 #undef BS_V_SQUARE_REST
 #undef BS_V_STORE
-#undef BS_V_STORE_AT
 #undef BS_V_STORE_PAIRS_F32
 #undef BS_V_STORE_PAIRS_U8
 #undef BS_V_STORE_PAIRS_U16
@@ -11963,6 +12213,7 @@ BS_WRAPS static BS_TARGET uint64_t BS_TIER_FN(bs_change_u16)(const void *codes, 
 #undef BS_V_ZERO
 #undef BS_WEIGHTS_1
 #undef BS_WEIGHTS_2
+#undef BS_WINOGRAD_TILES
 #undef BS_X_0
 #undef BS_X_1
 #undef BS_X_2
@@ -12074,6 +12325,7 @@ BS_WRAPS static BS_TARGET uint64_t BS_TIER_FN(bs_change_u16)(const void *codes, 
 /* Keeps four weights in registers: left alone, GCC reads each from memory once for every pixel. */
 #define BS_HOLD(a) __asm__("" : "+x"(a))
 #define BS_HOLD4(a, b, c, d) __asm__("" : "+x"(a), "+x"(b), "+x"(c), "+x"(d))
+#define BS_POINTS_EIGHT
 #define BS_DOT_PIXELS 2
 #define BS_DOT_UPTO(M) M(1, 0) M(2, 0)
 
@@ -12553,17 +12805,11 @@ BS_WRAPS static BS_TARGET uint64_t BS_TIER_FN(bs_change_u16)(const void *codes, 
 #undef BS_BICUBIC_DEFINE
 #undef BS_CLAMP_1
 #undef BS_CLAMP_2
+#undef BS_COLUMN_LOAD
 #undef BS_COLUMN_OUT
-#undef BS_COLUMN_OUTER
-#undef BS_COLUMN_PAIR
+#undef BS_COLUMN_STORE
 #undef BS_CUBIC_CODE
 #undef BS_CUBIC_PLAIN
-#undef BS_D0
-#undef BS_D1
-#undef BS_D2
-#undef BS_D3
-#undef BS_D4
-#undef BS_D5
 #undef BS_DEPTHWISE_DEFINE
 #undef BS_DEPTHWISE_MAC
 #undef BS_DEPTHWISE_MAC_PART
@@ -12603,6 +12849,13 @@ BS_WRAPS static BS_TARGET uint64_t BS_TIER_FN(bs_change_u16)(const void *codes, 
 #undef BS_EACH_12
 #undef BS_EACH_13
 #undef BS_EACH_14
+#undef BS_EIGHT
+#undef BS_EIGHT_EACH_1
+#undef BS_EIGHT_EACH_4
+#undef BS_EIGHT_FIRST
+#undef BS_EIGHT_FMA
+#undef BS_EIGHT_KERNELS
+#undef BS_EIGHT_STORE
 #undef BS_EPILOGUE
 #undef BS_G
 #undef BS_GEMM_ADD_1
@@ -12690,6 +12943,7 @@ BS_WRAPS static BS_TARGET uint64_t BS_TIER_FN(bs_change_u16)(const void *codes, 
 #undef BS_INIT_1
 #undef BS_INIT_2
 #undef BS_LANES
+#undef BS_LINE_IN
 #undef BS_M0
 #undef BS_M1
 #undef BS_M2
@@ -12709,8 +12963,11 @@ BS_WRAPS static BS_TARGET uint64_t BS_TIER_FN(bs_change_u16)(const void *codes, 
 #undef BS_OUTER_UPTO_2
 #undef BS_PART_IS_SLOW
 #undef BS_POINTS_DEFINE
+#undef BS_POINTS_EIGHT
 #undef BS_POINTS_KERNELS
+#undef BS_POINTS_LOAD
 #undef BS_POINTS_NAME
+#undef BS_POINTS_STORE
 #undef BS_POINT_STORE_1
 #undef BS_POINT_STORE_2
 #undef BS_POINT_ZERO_1
@@ -12743,7 +13000,6 @@ BS_WRAPS static BS_TARGET uint64_t BS_TIER_FN(bs_change_u16)(const void *codes, 
 #undef BS_QUAD_STEP
 #undef BS_RESIDUAL_1
 #undef BS_RESIDUAL_2
-#undef BS_ROW_IN
 #undef BS_ROW_OUT
 #undef BS_SLOPES_1
 #undef BS_SLOPES_2
@@ -12809,7 +13065,6 @@ BS_WRAPS static BS_TARGET uint64_t BS_TIER_FN(bs_change_u16)(const void *codes, 
 #undef BS_V_SET1
 #undef BS_V_SQUARE_REST
 #undef BS_V_STORE
-#undef BS_V_STORE_AT
 #undef BS_V_STORE_PAIRS_F32
 #undef BS_V_STORE_PAIRS_U8
 #undef BS_V_STORE_PAIRS_U16
@@ -12825,6 +13080,7 @@ BS_WRAPS static BS_TARGET uint64_t BS_TIER_FN(bs_change_u16)(const void *codes, 
 #undef BS_V_ZERO
 #undef BS_WEIGHTS_1
 #undef BS_WEIGHTS_2
+#undef BS_WINOGRAD_TILES
 #undef BS_X_0
 #undef BS_X_1
 #undef BS_X_2
@@ -13344,17 +13600,11 @@ BS_WRAPS static BS_TARGET uint64_t BS_TIER_FN(bs_change_u16)(const void *codes, 
 #undef BS_BICUBIC_DEFINE
 #undef BS_CLAMP_1
 #undef BS_CLAMP_2
+#undef BS_COLUMN_LOAD
 #undef BS_COLUMN_OUT
-#undef BS_COLUMN_OUTER
-#undef BS_COLUMN_PAIR
+#undef BS_COLUMN_STORE
 #undef BS_CUBIC_CODE
 #undef BS_CUBIC_PLAIN
-#undef BS_D0
-#undef BS_D1
-#undef BS_D2
-#undef BS_D3
-#undef BS_D4
-#undef BS_D5
 #undef BS_DEPTHWISE_DEFINE
 #undef BS_DEPTHWISE_MAC
 #undef BS_DEPTHWISE_MAC_PART
@@ -13394,6 +13644,13 @@ BS_WRAPS static BS_TARGET uint64_t BS_TIER_FN(bs_change_u16)(const void *codes, 
 #undef BS_EACH_12
 #undef BS_EACH_13
 #undef BS_EACH_14
+#undef BS_EIGHT
+#undef BS_EIGHT_EACH_1
+#undef BS_EIGHT_EACH_4
+#undef BS_EIGHT_FIRST
+#undef BS_EIGHT_FMA
+#undef BS_EIGHT_KERNELS
+#undef BS_EIGHT_STORE
 #undef BS_EPILOGUE
 #undef BS_G
 #undef BS_GEMM_ADD_1
@@ -13481,6 +13738,7 @@ BS_WRAPS static BS_TARGET uint64_t BS_TIER_FN(bs_change_u16)(const void *codes, 
 #undef BS_INIT_1
 #undef BS_INIT_2
 #undef BS_LANES
+#undef BS_LINE_IN
 #undef BS_M0
 #undef BS_M1
 #undef BS_M2
@@ -13500,8 +13758,11 @@ BS_WRAPS static BS_TARGET uint64_t BS_TIER_FN(bs_change_u16)(const void *codes, 
 #undef BS_OUTER_UPTO_2
 #undef BS_PART_IS_SLOW
 #undef BS_POINTS_DEFINE
+#undef BS_POINTS_EIGHT
 #undef BS_POINTS_KERNELS
+#undef BS_POINTS_LOAD
 #undef BS_POINTS_NAME
+#undef BS_POINTS_STORE
 #undef BS_POINT_STORE_1
 #undef BS_POINT_STORE_2
 #undef BS_POINT_ZERO_1
@@ -13534,7 +13795,6 @@ BS_WRAPS static BS_TARGET uint64_t BS_TIER_FN(bs_change_u16)(const void *codes, 
 #undef BS_QUAD_STEP
 #undef BS_RESIDUAL_1
 #undef BS_RESIDUAL_2
-#undef BS_ROW_IN
 #undef BS_ROW_OUT
 #undef BS_SLOPES_1
 #undef BS_SLOPES_2
@@ -13600,7 +13860,6 @@ BS_WRAPS static BS_TARGET uint64_t BS_TIER_FN(bs_change_u16)(const void *codes, 
 #undef BS_V_SET1
 #undef BS_V_SQUARE_REST
 #undef BS_V_STORE
-#undef BS_V_STORE_AT
 #undef BS_V_STORE_PAIRS_F32
 #undef BS_V_STORE_PAIRS_U8
 #undef BS_V_STORE_PAIRS_U16
@@ -13616,6 +13875,7 @@ BS_WRAPS static BS_TARGET uint64_t BS_TIER_FN(bs_change_u16)(const void *codes, 
 #undef BS_V_ZERO
 #undef BS_WEIGHTS_1
 #undef BS_WEIGHTS_2
+#undef BS_WINOGRAD_TILES
 #undef BS_X_0
 #undef BS_X_1
 #undef BS_X_2
@@ -14173,17 +14433,11 @@ BS_WRAPS static BS_TARGET uint64_t BS_TIER_FN(bs_change_u16)(const void *codes, 
 #undef BS_BICUBIC_DEFINE
 #undef BS_CLAMP_1
 #undef BS_CLAMP_2
+#undef BS_COLUMN_LOAD
 #undef BS_COLUMN_OUT
-#undef BS_COLUMN_OUTER
-#undef BS_COLUMN_PAIR
+#undef BS_COLUMN_STORE
 #undef BS_CUBIC_CODE
 #undef BS_CUBIC_PLAIN
-#undef BS_D0
-#undef BS_D1
-#undef BS_D2
-#undef BS_D3
-#undef BS_D4
-#undef BS_D5
 #undef BS_DEPTHWISE_DEFINE
 #undef BS_DEPTHWISE_MAC
 #undef BS_DEPTHWISE_MAC_PART
@@ -14223,6 +14477,13 @@ BS_WRAPS static BS_TARGET uint64_t BS_TIER_FN(bs_change_u16)(const void *codes, 
 #undef BS_EACH_12
 #undef BS_EACH_13
 #undef BS_EACH_14
+#undef BS_EIGHT
+#undef BS_EIGHT_EACH_1
+#undef BS_EIGHT_EACH_4
+#undef BS_EIGHT_FIRST
+#undef BS_EIGHT_FMA
+#undef BS_EIGHT_KERNELS
+#undef BS_EIGHT_STORE
 #undef BS_EPILOGUE
 #undef BS_G
 #undef BS_GEMM_ADD_1
@@ -14310,6 +14571,7 @@ BS_WRAPS static BS_TARGET uint64_t BS_TIER_FN(bs_change_u16)(const void *codes, 
 #undef BS_INIT_1
 #undef BS_INIT_2
 #undef BS_LANES
+#undef BS_LINE_IN
 #undef BS_M0
 #undef BS_M1
 #undef BS_M2
@@ -14329,8 +14591,11 @@ BS_WRAPS static BS_TARGET uint64_t BS_TIER_FN(bs_change_u16)(const void *codes, 
 #undef BS_OUTER_UPTO_2
 #undef BS_PART_IS_SLOW
 #undef BS_POINTS_DEFINE
+#undef BS_POINTS_EIGHT
 #undef BS_POINTS_KERNELS
+#undef BS_POINTS_LOAD
 #undef BS_POINTS_NAME
+#undef BS_POINTS_STORE
 #undef BS_POINT_STORE_1
 #undef BS_POINT_STORE_2
 #undef BS_POINT_ZERO_1
@@ -14363,7 +14628,6 @@ BS_WRAPS static BS_TARGET uint64_t BS_TIER_FN(bs_change_u16)(const void *codes, 
 #undef BS_QUAD_STEP
 #undef BS_RESIDUAL_1
 #undef BS_RESIDUAL_2
-#undef BS_ROW_IN
 #undef BS_ROW_OUT
 #undef BS_SLOPES_1
 #undef BS_SLOPES_2
@@ -14429,7 +14693,6 @@ BS_WRAPS static BS_TARGET uint64_t BS_TIER_FN(bs_change_u16)(const void *codes, 
 #undef BS_V_SET1
 #undef BS_V_SQUARE_REST
 #undef BS_V_STORE
-#undef BS_V_STORE_AT
 #undef BS_V_STORE_PAIRS_F32
 #undef BS_V_STORE_PAIRS_U8
 #undef BS_V_STORE_PAIRS_U16
@@ -14445,6 +14708,7 @@ BS_WRAPS static BS_TARGET uint64_t BS_TIER_FN(bs_change_u16)(const void *codes, 
 #undef BS_V_ZERO
 #undef BS_WEIGHTS_1
 #undef BS_WEIGHTS_2
+#undef BS_WINOGRAD_TILES
 #undef BS_X_0
 #undef BS_X_1
 #undef BS_X_2
@@ -15445,17 +15709,11 @@ static BS_TARGET void BS_TIER_FN(bs_normalise)(const bs_row_norm *norm, const fl
 #undef BS_BICUBIC_DEFINE
 #undef BS_CLAMP_1
 #undef BS_CLAMP_2
+#undef BS_COLUMN_LOAD
 #undef BS_COLUMN_OUT
-#undef BS_COLUMN_OUTER
-#undef BS_COLUMN_PAIR
+#undef BS_COLUMN_STORE
 #undef BS_CUBIC_CODE
 #undef BS_CUBIC_PLAIN
-#undef BS_D0
-#undef BS_D1
-#undef BS_D2
-#undef BS_D3
-#undef BS_D4
-#undef BS_D5
 #undef BS_DEPTHWISE_DEFINE
 #undef BS_DEPTHWISE_MAC
 #undef BS_DEPTHWISE_MAC_PART
@@ -15495,6 +15753,13 @@ static BS_TARGET void BS_TIER_FN(bs_normalise)(const bs_row_norm *norm, const fl
 #undef BS_EACH_12
 #undef BS_EACH_13
 #undef BS_EACH_14
+#undef BS_EIGHT
+#undef BS_EIGHT_EACH_1
+#undef BS_EIGHT_EACH_4
+#undef BS_EIGHT_FIRST
+#undef BS_EIGHT_FMA
+#undef BS_EIGHT_KERNELS
+#undef BS_EIGHT_STORE
 #undef BS_EPILOGUE
 #undef BS_G
 #undef BS_GEMM_ADD_1
@@ -15582,6 +15847,7 @@ static BS_TARGET void BS_TIER_FN(bs_normalise)(const bs_row_norm *norm, const fl
 #undef BS_INIT_1
 #undef BS_INIT_2
 #undef BS_LANES
+#undef BS_LINE_IN
 #undef BS_M0
 #undef BS_M1
 #undef BS_M2
@@ -15601,8 +15867,11 @@ static BS_TARGET void BS_TIER_FN(bs_normalise)(const bs_row_norm *norm, const fl
 #undef BS_OUTER_UPTO_2
 #undef BS_PART_IS_SLOW
 #undef BS_POINTS_DEFINE
+#undef BS_POINTS_EIGHT
 #undef BS_POINTS_KERNELS
+#undef BS_POINTS_LOAD
 #undef BS_POINTS_NAME
+#undef BS_POINTS_STORE
 #undef BS_POINT_STORE_1
 #undef BS_POINT_STORE_2
 #undef BS_POINT_ZERO_1
@@ -15635,7 +15904,6 @@ static BS_TARGET void BS_TIER_FN(bs_normalise)(const bs_row_norm *norm, const fl
 #undef BS_QUAD_STEP
 #undef BS_RESIDUAL_1
 #undef BS_RESIDUAL_2
-#undef BS_ROW_IN
 #undef BS_ROW_OUT
 #undef BS_SLOPES_1
 #undef BS_SLOPES_2
@@ -15701,7 +15969,6 @@ static BS_TARGET void BS_TIER_FN(bs_normalise)(const bs_row_norm *norm, const fl
 #undef BS_V_SET1
 #undef BS_V_SQUARE_REST
 #undef BS_V_STORE
-#undef BS_V_STORE_AT
 #undef BS_V_STORE_PAIRS_F32
 #undef BS_V_STORE_PAIRS_U8
 #undef BS_V_STORE_PAIRS_U16
@@ -15717,6 +15984,7 @@ static BS_TARGET void BS_TIER_FN(bs_normalise)(const bs_row_norm *norm, const fl
 #undef BS_V_ZERO
 #undef BS_WEIGHTS_1
 #undef BS_WEIGHTS_2
+#undef BS_WINOGRAD_TILES
 #undef BS_X_0
 #undef BS_X_1
 #undef BS_X_2
@@ -15828,6 +16096,7 @@ static BS_TARGET void BS_TIER_FN(bs_normalise)(const bs_row_norm *norm, const fl
 /* Keeps four weights in registers: left alone, GCC reads each from memory once for every pixel. */
 #define BS_HOLD(a) __asm__("" : "+x"(a))
 #define BS_HOLD4(a, b, c, d) __asm__("" : "+x"(a), "+x"(b), "+x"(c), "+x"(d))
+#define BS_POINTS_EIGHT
 #define BS_DOT_PIXELS 2
 #define BS_DOT_UPTO(M) M(1, 0) M(2, 0)
 
@@ -16495,17 +16764,11 @@ static BS_TARGET void BS_TIER_FN(bs_normalise)(const bs_row_norm *norm, const fl
 #undef BS_BICUBIC_DEFINE
 #undef BS_CLAMP_1
 #undef BS_CLAMP_2
+#undef BS_COLUMN_LOAD
 #undef BS_COLUMN_OUT
-#undef BS_COLUMN_OUTER
-#undef BS_COLUMN_PAIR
+#undef BS_COLUMN_STORE
 #undef BS_CUBIC_CODE
 #undef BS_CUBIC_PLAIN
-#undef BS_D0
-#undef BS_D1
-#undef BS_D2
-#undef BS_D3
-#undef BS_D4
-#undef BS_D5
 #undef BS_DEPTHWISE_DEFINE
 #undef BS_DEPTHWISE_MAC
 #undef BS_DEPTHWISE_MAC_PART
@@ -16545,6 +16808,13 @@ static BS_TARGET void BS_TIER_FN(bs_normalise)(const bs_row_norm *norm, const fl
 #undef BS_EACH_12
 #undef BS_EACH_13
 #undef BS_EACH_14
+#undef BS_EIGHT
+#undef BS_EIGHT_EACH_1
+#undef BS_EIGHT_EACH_4
+#undef BS_EIGHT_FIRST
+#undef BS_EIGHT_FMA
+#undef BS_EIGHT_KERNELS
+#undef BS_EIGHT_STORE
 #undef BS_EPILOGUE
 #undef BS_G
 #undef BS_GEMM_ADD_1
@@ -16632,6 +16902,7 @@ static BS_TARGET void BS_TIER_FN(bs_normalise)(const bs_row_norm *norm, const fl
 #undef BS_INIT_1
 #undef BS_INIT_2
 #undef BS_LANES
+#undef BS_LINE_IN
 #undef BS_M0
 #undef BS_M1
 #undef BS_M2
@@ -16651,8 +16922,11 @@ static BS_TARGET void BS_TIER_FN(bs_normalise)(const bs_row_norm *norm, const fl
 #undef BS_OUTER_UPTO_2
 #undef BS_PART_IS_SLOW
 #undef BS_POINTS_DEFINE
+#undef BS_POINTS_EIGHT
 #undef BS_POINTS_KERNELS
+#undef BS_POINTS_LOAD
 #undef BS_POINTS_NAME
+#undef BS_POINTS_STORE
 #undef BS_POINT_STORE_1
 #undef BS_POINT_STORE_2
 #undef BS_POINT_ZERO_1
@@ -16685,7 +16959,6 @@ static BS_TARGET void BS_TIER_FN(bs_normalise)(const bs_row_norm *norm, const fl
 #undef BS_QUAD_STEP
 #undef BS_RESIDUAL_1
 #undef BS_RESIDUAL_2
-#undef BS_ROW_IN
 #undef BS_ROW_OUT
 #undef BS_SLOPES_1
 #undef BS_SLOPES_2
@@ -16751,7 +17024,6 @@ static BS_TARGET void BS_TIER_FN(bs_normalise)(const bs_row_norm *norm, const fl
 #undef BS_V_SET1
 #undef BS_V_SQUARE_REST
 #undef BS_V_STORE
-#undef BS_V_STORE_AT
 #undef BS_V_STORE_PAIRS_F32
 #undef BS_V_STORE_PAIRS_U8
 #undef BS_V_STORE_PAIRS_U16
@@ -16767,6 +17039,7 @@ static BS_TARGET void BS_TIER_FN(bs_normalise)(const bs_row_norm *norm, const fl
 #undef BS_V_ZERO
 #undef BS_WEIGHTS_1
 #undef BS_WEIGHTS_2
+#undef BS_WINOGRAD_TILES
 #undef BS_X_0
 #undef BS_X_1
 #undef BS_X_2
@@ -17474,17 +17747,11 @@ static BS_TARGET void BS_TIER_FN(bs_normalise)(const bs_row_norm *norm, const fl
 #undef BS_BICUBIC_DEFINE
 #undef BS_CLAMP_1
 #undef BS_CLAMP_2
+#undef BS_COLUMN_LOAD
 #undef BS_COLUMN_OUT
-#undef BS_COLUMN_OUTER
-#undef BS_COLUMN_PAIR
+#undef BS_COLUMN_STORE
 #undef BS_CUBIC_CODE
 #undef BS_CUBIC_PLAIN
-#undef BS_D0
-#undef BS_D1
-#undef BS_D2
-#undef BS_D3
-#undef BS_D4
-#undef BS_D5
 #undef BS_DEPTHWISE_DEFINE
 #undef BS_DEPTHWISE_MAC
 #undef BS_DEPTHWISE_MAC_PART
@@ -17524,6 +17791,13 @@ static BS_TARGET void BS_TIER_FN(bs_normalise)(const bs_row_norm *norm, const fl
 #undef BS_EACH_12
 #undef BS_EACH_13
 #undef BS_EACH_14
+#undef BS_EIGHT
+#undef BS_EIGHT_EACH_1
+#undef BS_EIGHT_EACH_4
+#undef BS_EIGHT_FIRST
+#undef BS_EIGHT_FMA
+#undef BS_EIGHT_KERNELS
+#undef BS_EIGHT_STORE
 #undef BS_EPILOGUE
 #undef BS_G
 #undef BS_GEMM_ADD_1
@@ -17611,6 +17885,7 @@ static BS_TARGET void BS_TIER_FN(bs_normalise)(const bs_row_norm *norm, const fl
 #undef BS_INIT_1
 #undef BS_INIT_2
 #undef BS_LANES
+#undef BS_LINE_IN
 #undef BS_M0
 #undef BS_M1
 #undef BS_M2
@@ -17630,8 +17905,11 @@ static BS_TARGET void BS_TIER_FN(bs_normalise)(const bs_row_norm *norm, const fl
 #undef BS_OUTER_UPTO_2
 #undef BS_PART_IS_SLOW
 #undef BS_POINTS_DEFINE
+#undef BS_POINTS_EIGHT
 #undef BS_POINTS_KERNELS
+#undef BS_POINTS_LOAD
 #undef BS_POINTS_NAME
+#undef BS_POINTS_STORE
 #undef BS_POINT_STORE_1
 #undef BS_POINT_STORE_2
 #undef BS_POINT_ZERO_1
@@ -17664,7 +17942,6 @@ static BS_TARGET void BS_TIER_FN(bs_normalise)(const bs_row_norm *norm, const fl
 #undef BS_QUAD_STEP
 #undef BS_RESIDUAL_1
 #undef BS_RESIDUAL_2
-#undef BS_ROW_IN
 #undef BS_ROW_OUT
 #undef BS_SLOPES_1
 #undef BS_SLOPES_2
@@ -17730,7 +18007,6 @@ static BS_TARGET void BS_TIER_FN(bs_normalise)(const bs_row_norm *norm, const fl
 #undef BS_V_SET1
 #undef BS_V_SQUARE_REST
 #undef BS_V_STORE
-#undef BS_V_STORE_AT
 #undef BS_V_STORE_PAIRS_F32
 #undef BS_V_STORE_PAIRS_U8
 #undef BS_V_STORE_PAIRS_U16
@@ -17746,6 +18022,7 @@ static BS_TARGET void BS_TIER_FN(bs_normalise)(const bs_row_norm *norm, const fl
 #undef BS_V_ZERO
 #undef BS_WEIGHTS_1
 #undef BS_WEIGHTS_2
+#undef BS_WINOGRAD_TILES
 #undef BS_X_0
 #undef BS_X_1
 #undef BS_X_2
@@ -18491,17 +18768,11 @@ static BS_TARGET void BS_TIER_FN(bs_normalise)(const bs_row_norm *norm, const fl
 #undef BS_BICUBIC_DEFINE
 #undef BS_CLAMP_1
 #undef BS_CLAMP_2
+#undef BS_COLUMN_LOAD
 #undef BS_COLUMN_OUT
-#undef BS_COLUMN_OUTER
-#undef BS_COLUMN_PAIR
+#undef BS_COLUMN_STORE
 #undef BS_CUBIC_CODE
 #undef BS_CUBIC_PLAIN
-#undef BS_D0
-#undef BS_D1
-#undef BS_D2
-#undef BS_D3
-#undef BS_D4
-#undef BS_D5
 #undef BS_DEPTHWISE_DEFINE
 #undef BS_DEPTHWISE_MAC
 #undef BS_DEPTHWISE_MAC_PART
@@ -18541,6 +18812,13 @@ static BS_TARGET void BS_TIER_FN(bs_normalise)(const bs_row_norm *norm, const fl
 #undef BS_EACH_12
 #undef BS_EACH_13
 #undef BS_EACH_14
+#undef BS_EIGHT
+#undef BS_EIGHT_EACH_1
+#undef BS_EIGHT_EACH_4
+#undef BS_EIGHT_FIRST
+#undef BS_EIGHT_FMA
+#undef BS_EIGHT_KERNELS
+#undef BS_EIGHT_STORE
 #undef BS_EPILOGUE
 #undef BS_G
 #undef BS_GEMM_ADD_1
@@ -18628,6 +18906,7 @@ static BS_TARGET void BS_TIER_FN(bs_normalise)(const bs_row_norm *norm, const fl
 #undef BS_INIT_1
 #undef BS_INIT_2
 #undef BS_LANES
+#undef BS_LINE_IN
 #undef BS_M0
 #undef BS_M1
 #undef BS_M2
@@ -18647,8 +18926,11 @@ static BS_TARGET void BS_TIER_FN(bs_normalise)(const bs_row_norm *norm, const fl
 #undef BS_OUTER_UPTO_2
 #undef BS_PART_IS_SLOW
 #undef BS_POINTS_DEFINE
+#undef BS_POINTS_EIGHT
 #undef BS_POINTS_KERNELS
+#undef BS_POINTS_LOAD
 #undef BS_POINTS_NAME
+#undef BS_POINTS_STORE
 #undef BS_POINT_STORE_1
 #undef BS_POINT_STORE_2
 #undef BS_POINT_ZERO_1
@@ -18681,7 +18963,6 @@ static BS_TARGET void BS_TIER_FN(bs_normalise)(const bs_row_norm *norm, const fl
 #undef BS_QUAD_STEP
 #undef BS_RESIDUAL_1
 #undef BS_RESIDUAL_2
-#undef BS_ROW_IN
 #undef BS_ROW_OUT
 #undef BS_SLOPES_1
 #undef BS_SLOPES_2
@@ -18747,7 +19028,6 @@ static BS_TARGET void BS_TIER_FN(bs_normalise)(const bs_row_norm *norm, const fl
 #undef BS_V_SET1
 #undef BS_V_SQUARE_REST
 #undef BS_V_STORE
-#undef BS_V_STORE_AT
 #undef BS_V_STORE_PAIRS_F32
 #undef BS_V_STORE_PAIRS_U8
 #undef BS_V_STORE_PAIRS_U16
@@ -18763,6 +19043,7 @@ static BS_TARGET void BS_TIER_FN(bs_normalise)(const bs_row_norm *norm, const fl
 #undef BS_V_ZERO
 #undef BS_WEIGHTS_1
 #undef BS_WEIGHTS_2
+#undef BS_WINOGRAD_TILES
 #undef BS_X_0
 #undef BS_X_1
 #undef BS_X_2
@@ -18950,6 +19231,7 @@ void bs_row_normalise(bs_tier tier, const bs_row_norm *norm, const float *x, ptr
 /* Keeps four weights in registers: left alone, GCC reads each from memory once for every pixel. */
 #define BS_HOLD(a) __asm__("" : "+x"(a))
 #define BS_HOLD4(a, b, c, d) __asm__("" : "+x"(a), "+x"(b), "+x"(c), "+x"(d))
+#define BS_POINTS_EIGHT
 #define BS_DOT_PIXELS 2
 #define BS_DOT_UPTO(M) M(1, 0) M(2, 0)
 
@@ -19231,17 +19513,11 @@ static BS_TARGET bool BS_TIER_FN(bs_pool)(const bs_pool_window *w)
 #undef BS_BICUBIC_DEFINE
 #undef BS_CLAMP_1
 #undef BS_CLAMP_2
+#undef BS_COLUMN_LOAD
 #undef BS_COLUMN_OUT
-#undef BS_COLUMN_OUTER
-#undef BS_COLUMN_PAIR
+#undef BS_COLUMN_STORE
 #undef BS_CUBIC_CODE
 #undef BS_CUBIC_PLAIN
-#undef BS_D0
-#undef BS_D1
-#undef BS_D2
-#undef BS_D3
-#undef BS_D4
-#undef BS_D5
 #undef BS_DEPTHWISE_DEFINE
 #undef BS_DEPTHWISE_MAC
 #undef BS_DEPTHWISE_MAC_PART
@@ -19281,6 +19557,13 @@ static BS_TARGET bool BS_TIER_FN(bs_pool)(const bs_pool_window *w)
 #undef BS_EACH_12
 #undef BS_EACH_13
 #undef BS_EACH_14
+#undef BS_EIGHT
+#undef BS_EIGHT_EACH_1
+#undef BS_EIGHT_EACH_4
+#undef BS_EIGHT_FIRST
+#undef BS_EIGHT_FMA
+#undef BS_EIGHT_KERNELS
+#undef BS_EIGHT_STORE
 #undef BS_EPILOGUE
 #undef BS_G
 #undef BS_GEMM_ADD_1
@@ -19368,6 +19651,7 @@ static BS_TARGET bool BS_TIER_FN(bs_pool)(const bs_pool_window *w)
 #undef BS_INIT_1
 #undef BS_INIT_2
 #undef BS_LANES
+#undef BS_LINE_IN
 #undef BS_M0
 #undef BS_M1
 #undef BS_M2
@@ -19387,8 +19671,11 @@ static BS_TARGET bool BS_TIER_FN(bs_pool)(const bs_pool_window *w)
 #undef BS_OUTER_UPTO_2
 #undef BS_PART_IS_SLOW
 #undef BS_POINTS_DEFINE
+#undef BS_POINTS_EIGHT
 #undef BS_POINTS_KERNELS
+#undef BS_POINTS_LOAD
 #undef BS_POINTS_NAME
+#undef BS_POINTS_STORE
 #undef BS_POINT_STORE_1
 #undef BS_POINT_STORE_2
 #undef BS_POINT_ZERO_1
@@ -19421,7 +19708,6 @@ static BS_TARGET bool BS_TIER_FN(bs_pool)(const bs_pool_window *w)
 #undef BS_QUAD_STEP
 #undef BS_RESIDUAL_1
 #undef BS_RESIDUAL_2
-#undef BS_ROW_IN
 #undef BS_ROW_OUT
 #undef BS_SLOPES_1
 #undef BS_SLOPES_2
@@ -19487,7 +19773,6 @@ static BS_TARGET bool BS_TIER_FN(bs_pool)(const bs_pool_window *w)
 #undef BS_V_SET1
 #undef BS_V_SQUARE_REST
 #undef BS_V_STORE
-#undef BS_V_STORE_AT
 #undef BS_V_STORE_PAIRS_F32
 #undef BS_V_STORE_PAIRS_U8
 #undef BS_V_STORE_PAIRS_U16
@@ -19503,6 +19788,7 @@ static BS_TARGET bool BS_TIER_FN(bs_pool)(const bs_pool_window *w)
 #undef BS_V_ZERO
 #undef BS_WEIGHTS_1
 #undef BS_WEIGHTS_2
+#undef BS_WINOGRAD_TILES
 #undef BS_X_0
 #undef BS_X_1
 #undef BS_X_2
@@ -19824,17 +20110,11 @@ static BS_TARGET bool BS_TIER_FN(bs_pool)(const bs_pool_window *w)
 #undef BS_BICUBIC_DEFINE
 #undef BS_CLAMP_1
 #undef BS_CLAMP_2
+#undef BS_COLUMN_LOAD
 #undef BS_COLUMN_OUT
-#undef BS_COLUMN_OUTER
-#undef BS_COLUMN_PAIR
+#undef BS_COLUMN_STORE
 #undef BS_CUBIC_CODE
 #undef BS_CUBIC_PLAIN
-#undef BS_D0
-#undef BS_D1
-#undef BS_D2
-#undef BS_D3
-#undef BS_D4
-#undef BS_D5
 #undef BS_DEPTHWISE_DEFINE
 #undef BS_DEPTHWISE_MAC
 #undef BS_DEPTHWISE_MAC_PART
@@ -19874,6 +20154,13 @@ static BS_TARGET bool BS_TIER_FN(bs_pool)(const bs_pool_window *w)
 #undef BS_EACH_12
 #undef BS_EACH_13
 #undef BS_EACH_14
+#undef BS_EIGHT
+#undef BS_EIGHT_EACH_1
+#undef BS_EIGHT_EACH_4
+#undef BS_EIGHT_FIRST
+#undef BS_EIGHT_FMA
+#undef BS_EIGHT_KERNELS
+#undef BS_EIGHT_STORE
 #undef BS_EPILOGUE
 #undef BS_G
 #undef BS_GEMM_ADD_1
@@ -19961,6 +20248,7 @@ static BS_TARGET bool BS_TIER_FN(bs_pool)(const bs_pool_window *w)
 #undef BS_INIT_1
 #undef BS_INIT_2
 #undef BS_LANES
+#undef BS_LINE_IN
 #undef BS_M0
 #undef BS_M1
 #undef BS_M2
@@ -19980,8 +20268,11 @@ static BS_TARGET bool BS_TIER_FN(bs_pool)(const bs_pool_window *w)
 #undef BS_OUTER_UPTO_2
 #undef BS_PART_IS_SLOW
 #undef BS_POINTS_DEFINE
+#undef BS_POINTS_EIGHT
 #undef BS_POINTS_KERNELS
+#undef BS_POINTS_LOAD
 #undef BS_POINTS_NAME
+#undef BS_POINTS_STORE
 #undef BS_POINT_STORE_1
 #undef BS_POINT_STORE_2
 #undef BS_POINT_ZERO_1
@@ -20014,7 +20305,6 @@ static BS_TARGET bool BS_TIER_FN(bs_pool)(const bs_pool_window *w)
 #undef BS_QUAD_STEP
 #undef BS_RESIDUAL_1
 #undef BS_RESIDUAL_2
-#undef BS_ROW_IN
 #undef BS_ROW_OUT
 #undef BS_SLOPES_1
 #undef BS_SLOPES_2
@@ -20080,7 +20370,6 @@ static BS_TARGET bool BS_TIER_FN(bs_pool)(const bs_pool_window *w)
 #undef BS_V_SET1
 #undef BS_V_SQUARE_REST
 #undef BS_V_STORE
-#undef BS_V_STORE_AT
 #undef BS_V_STORE_PAIRS_F32
 #undef BS_V_STORE_PAIRS_U8
 #undef BS_V_STORE_PAIRS_U16
@@ -20096,6 +20385,7 @@ static BS_TARGET bool BS_TIER_FN(bs_pool)(const bs_pool_window *w)
 #undef BS_V_ZERO
 #undef BS_WEIGHTS_1
 #undef BS_WEIGHTS_2
+#undef BS_WINOGRAD_TILES
 #undef BS_X_0
 #undef BS_X_1
 #undef BS_X_2
@@ -20455,17 +20745,11 @@ static BS_TARGET bool BS_TIER_FN(bs_pool)(const bs_pool_window *w)
 #undef BS_BICUBIC_DEFINE
 #undef BS_CLAMP_1
 #undef BS_CLAMP_2
+#undef BS_COLUMN_LOAD
 #undef BS_COLUMN_OUT
-#undef BS_COLUMN_OUTER
-#undef BS_COLUMN_PAIR
+#undef BS_COLUMN_STORE
 #undef BS_CUBIC_CODE
 #undef BS_CUBIC_PLAIN
-#undef BS_D0
-#undef BS_D1
-#undef BS_D2
-#undef BS_D3
-#undef BS_D4
-#undef BS_D5
 #undef BS_DEPTHWISE_DEFINE
 #undef BS_DEPTHWISE_MAC
 #undef BS_DEPTHWISE_MAC_PART
@@ -20505,6 +20789,13 @@ static BS_TARGET bool BS_TIER_FN(bs_pool)(const bs_pool_window *w)
 #undef BS_EACH_12
 #undef BS_EACH_13
 #undef BS_EACH_14
+#undef BS_EIGHT
+#undef BS_EIGHT_EACH_1
+#undef BS_EIGHT_EACH_4
+#undef BS_EIGHT_FIRST
+#undef BS_EIGHT_FMA
+#undef BS_EIGHT_KERNELS
+#undef BS_EIGHT_STORE
 #undef BS_EPILOGUE
 #undef BS_G
 #undef BS_GEMM_ADD_1
@@ -20592,6 +20883,7 @@ static BS_TARGET bool BS_TIER_FN(bs_pool)(const bs_pool_window *w)
 #undef BS_INIT_1
 #undef BS_INIT_2
 #undef BS_LANES
+#undef BS_LINE_IN
 #undef BS_M0
 #undef BS_M1
 #undef BS_M2
@@ -20611,8 +20903,11 @@ static BS_TARGET bool BS_TIER_FN(bs_pool)(const bs_pool_window *w)
 #undef BS_OUTER_UPTO_2
 #undef BS_PART_IS_SLOW
 #undef BS_POINTS_DEFINE
+#undef BS_POINTS_EIGHT
 #undef BS_POINTS_KERNELS
+#undef BS_POINTS_LOAD
 #undef BS_POINTS_NAME
+#undef BS_POINTS_STORE
 #undef BS_POINT_STORE_1
 #undef BS_POINT_STORE_2
 #undef BS_POINT_ZERO_1
@@ -20645,7 +20940,6 @@ static BS_TARGET bool BS_TIER_FN(bs_pool)(const bs_pool_window *w)
 #undef BS_QUAD_STEP
 #undef BS_RESIDUAL_1
 #undef BS_RESIDUAL_2
-#undef BS_ROW_IN
 #undef BS_ROW_OUT
 #undef BS_SLOPES_1
 #undef BS_SLOPES_2
@@ -20711,7 +21005,6 @@ static BS_TARGET bool BS_TIER_FN(bs_pool)(const bs_pool_window *w)
 #undef BS_V_SET1
 #undef BS_V_SQUARE_REST
 #undef BS_V_STORE
-#undef BS_V_STORE_AT
 #undef BS_V_STORE_PAIRS_F32
 #undef BS_V_STORE_PAIRS_U8
 #undef BS_V_STORE_PAIRS_U16
@@ -20727,6 +21020,7 @@ static BS_TARGET bool BS_TIER_FN(bs_pool)(const bs_pool_window *w)
 #undef BS_V_ZERO
 #undef BS_WEIGHTS_1
 #undef BS_WEIGHTS_2
+#undef BS_WINOGRAD_TILES
 #undef BS_X_0
 #undef BS_X_1
 #undef BS_X_2

@@ -90,6 +90,7 @@
 /* Keeps four weights in registers: left alone, GCC reads each from memory once for every pixel. */
 #define BS_HOLD(a) __asm__("" : "+x"(a))
 #define BS_HOLD4(a, b, c, d) __asm__("" : "+x"(a), "+x"(b), "+x"(c), "+x"(d))
+#define BS_POINTS_EIGHT
 #define BS_DOT_PIXELS 2
 #define BS_DOT_UPTO(M) M(1, 0) M(2, 0)
 

@@ -5,17 +5,11 @@
 #undef BS_BICUBIC_DEFINE
 #undef BS_CLAMP_1
 #undef BS_CLAMP_2
+#undef BS_COLUMN_LOAD
 #undef BS_COLUMN_OUT
-#undef BS_COLUMN_OUTER
-#undef BS_COLUMN_PAIR
+#undef BS_COLUMN_STORE
 #undef BS_CUBIC_CODE
 #undef BS_CUBIC_PLAIN
-#undef BS_D0
-#undef BS_D1
-#undef BS_D2
-#undef BS_D3
-#undef BS_D4
-#undef BS_D5
 #undef BS_DEPTHWISE_DEFINE
 #undef BS_DEPTHWISE_MAC
 #undef BS_DEPTHWISE_MAC_PART
@@ -55,6 +49,13 @@
 #undef BS_EACH_12
 #undef BS_EACH_13
 #undef BS_EACH_14
+#undef BS_EIGHT
+#undef BS_EIGHT_EACH_1
+#undef BS_EIGHT_EACH_4
+#undef BS_EIGHT_FIRST
+#undef BS_EIGHT_FMA
+#undef BS_EIGHT_KERNELS
+#undef BS_EIGHT_STORE
 #undef BS_EPILOGUE
 #undef BS_G
 #undef BS_GEMM_ADD_1
@@ -142,6 +143,7 @@
 #undef BS_INIT_1
 #undef BS_INIT_2
 #undef BS_LANES
+#undef BS_LINE_IN
 #undef BS_M0
 #undef BS_M1
 #undef BS_M2
@@ -161,8 +163,11 @@
 #undef BS_OUTER_UPTO_2
 #undef BS_PART_IS_SLOW
 #undef BS_POINTS_DEFINE
+#undef BS_POINTS_EIGHT
 #undef BS_POINTS_KERNELS
+#undef BS_POINTS_LOAD
 #undef BS_POINTS_NAME
+#undef BS_POINTS_STORE
 #undef BS_POINT_STORE_1
 #undef BS_POINT_STORE_2
 #undef BS_POINT_ZERO_1
@@ -195,7 +200,6 @@
 #undef BS_QUAD_STEP
 #undef BS_RESIDUAL_1
 #undef BS_RESIDUAL_2
-#undef BS_ROW_IN
 #undef BS_ROW_OUT
 #undef BS_SLOPES_1
 #undef BS_SLOPES_2
@@ -261,7 +265,6 @@
 #undef BS_V_SET1
 #undef BS_V_SQUARE_REST
 #undef BS_V_STORE
-#undef BS_V_STORE_AT
 #undef BS_V_STORE_PAIRS_F32
 #undef BS_V_STORE_PAIRS_U8
 #undef BS_V_STORE_PAIRS_U16
@@ -277,6 +280,7 @@
 #undef BS_V_ZERO
 #undef BS_WEIGHTS_1
 #undef BS_WEIGHTS_2
+#undef BS_WINOGRAD_TILES
 #undef BS_X_0
 #undef BS_X_1
 #undef BS_X_2
