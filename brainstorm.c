@@ -1,6 +1,6 @@
 /* brainstorm.c - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: 0a3ecfc7d875950a26e9980d11a3a1340e2f0d806f7d9b7ffc43f88c4ee5a1ab
+ * sha256 of the parts: e68c678651abf19f2fd5fcdd697baa50e59d2a9f07342d97f6e8bca6113b4452
  */
 #if !defined(_POSIX_C_SOURCE) && !defined(BS_NO_POSIX)
 #define _POSIX_C_SOURCE 200809L
@@ -2184,24 +2184,30 @@ static void widen64_plain(const uint16_t *from, float *to)
 
 #define ARRANGE_BLOCK 8
 
-/* 8 x 8: four rows and the four below them side by side; then pairs are interleaved, then pairs of pairs. */
+/* 8 x 4: four rows and the four below them side by side; then pairs are interleaved, then pairs of pairs. */
+#define ARRANGE_HALF 4
+__attribute__((target("avx2"))) static void transpose_half(const float *from, ptrdiff_t from_row, float *to,
+                                                           ptrdiff_t to_row)
+{
+    __m256 row[4], pair[4];
+    for (int i = 0; i < 4; i++)
+        row[i] = _mm256_insertf128_ps(_mm256_castps128_ps256(_mm_loadu_ps(from + i * from_row)),
+                                      _mm_loadu_ps(from + (i + 4) * from_row), 1);
+    for (int i = 0; i < 2; i++) {
+        pair[i] = _mm256_unpacklo_ps(row[2 * i], row[2 * i + 1]);
+        pair[i + 2] = _mm256_unpackhi_ps(row[2 * i], row[2 * i + 1]);
+    }
+    for (int i = 0; i < 2; i++) {
+        _mm256_storeu_ps(to + 2 * i * to_row, _mm256_shuffle_ps(pair[2 * i], pair[2 * i + 1], 0x44));
+        _mm256_storeu_ps(to + (2 * i + 1) * to_row, _mm256_shuffle_ps(pair[2 * i], pair[2 * i + 1], 0xee));
+    }
+}
+
 __attribute__((target("avx2"))) static void transpose_block(const float *from, ptrdiff_t from_row, float *to,
                                                             ptrdiff_t to_row)
 {
-    for (int half = 0; half < 8; half += 4, from += 4, to += 4 * to_row) {
-        __m256 row[4], pair[4];
-        for (int i = 0; i < 4; i++)
-            row[i] = _mm256_insertf128_ps(_mm256_castps128_ps256(_mm_loadu_ps(from + i * from_row)),
-                                          _mm_loadu_ps(from + (i + 4) * from_row), 1);
-        for (int i = 0; i < 2; i++) {
-            pair[i] = _mm256_unpacklo_ps(row[2 * i], row[2 * i + 1]);
-            pair[i + 2] = _mm256_unpackhi_ps(row[2 * i], row[2 * i + 1]);
-        }
-        for (int i = 0; i < 2; i++) {
-            _mm256_storeu_ps(to + 2 * i * to_row, _mm256_shuffle_ps(pair[2 * i], pair[2 * i + 1], 0x44));
-            _mm256_storeu_ps(to + (2 * i + 1) * to_row, _mm256_shuffle_ps(pair[2 * i], pair[2 * i + 1], 0xee));
-        }
-    }
+    transpose_half(from, from_row, to, to_row);
+    transpose_half(from + 4, from_row, to + 4 * to_row, to_row);
 }
 
 #ifndef __OPTIMIZE_SIZE__
@@ -2323,8 +2329,15 @@ void bs_transpose_f32(bs_tier tier, const float *from, ptrdiff_t from_row, int32
     for (int32_t r = 0; r < whole_rows; r += block)
         for (int32_t c = 0; c < whole_columns; c += block)
             transpose_block(from + r * from_row + c, from_row, to + c * to_row + r, to_row);
-    transpose_plain(from + whole_columns, from_row, whole_rows, columns - whole_columns, to + whole_columns * to_row,
-                    to_row);
+    int32_t done = whole_columns;
+#ifdef ARRANGE_HALF
+    if (block > 1 && columns - done >= ARRANGE_HALF) {
+        for (int32_t r = 0; r < whole_rows; r += block)
+            transpose_half(from + r * from_row + done, from_row, to + done * to_row + r, to_row);
+        done += ARRANGE_HALF;
+    }
+#endif
+    transpose_plain(from + done, from_row, whole_rows, columns - done, to + done * to_row, to_row);
     transpose_narrow(tier, from + whole_rows * from_row, from_row, rows - whole_rows, columns, to + whole_rows,
                      to_row);
 }
@@ -28610,7 +28623,8 @@ bs_value bs_patch_features(bs_graph *graph, bs_value cells, bs_value reference, 
 
 /* ==== begin src/ops/pixel_shuffle.c =========================================================== */
 /* ops/pixel_shuffle.c - [C r r, H, W] <-> [C, rH, rW], elements of any type.
- * Relies on span.h: each of the r x r phases is a strided copy. Must never do arithmetic. */
+ * Relies on span.h: each of the r x r phases is a strided copy; and on kernels/arrange.h where lines are dense. Must never do arithmetic. */
+/* #include "kernels/arrange.h" */
 /* #include "ops/common.h" */
 /* #include "ops/span.h" */
 
@@ -28618,6 +28632,8 @@ typedef struct bs_pixel_shuffle_desc {
     const char *name;
     int32_t r;
 } bs_pixel_shuffle_desc;
+
+enum { SHUFFLE_FLOATS = 1024 }; /* of pixels whose phases are taken apart at a time */
 
 static const bs_field pixel_shuffle_fields[] = {BS_INT_OF("r", 1, 64)};
 
@@ -28700,10 +28716,75 @@ static void phase_range(bs_span *span, int32_t axis, int32_t low, int32_t high, 
     span->count[axis + 1] = bs_ceil_div(high - i, r) - span->low[axis + 1];
 }
 
+#ifndef __OPTIMIZE_SIZE__
+/* Whether images are such that a line of the small one, all phases at once, makes r lines of the large one. */
+static bool shuffle_is_of_lines(const bs_operand *in, const bs_operand *out, int32_t r)
+{
+    const int32_t channels = out->dim[0];
+    const bs_rect *to = &out->rect;
+    return BS_DENSE_PAYS && out->dtype == BS_F32 && in->stride[0] == 1 && out->stride[0] == 1 &&
+           in->stride[2] == in->dim[0] && out->stride[2] == channels && in->dim[0] <= SHUFFLE_FLOATS &&
+           to->y0 % r == 0 && to->y1 % r == 0 && to->x0 % r == 0 && to->x1 % r == 0;
+}
+
+/* Lines of the large image from `planes`, one a phase: in each, channels of `pixels` lie side by side. */
+static void shuffle_put(const float *planes, int32_t r, int32_t pixels, int32_t channels, float *to, ptrdiff_t to_line)
+{
+    const ptrdiff_t plane = (ptrdiff_t)pixels * channels;
+    for (int32_t i = 0; i < r; i++, planes += r * plane, to += to_line) {
+        float *at = to;
+        for (int32_t x = 0; x < pixels; x++)
+            for (int32_t j = 0; j < r; j++, at += channels) {
+                const float *from = planes + j * plane + (ptrdiff_t)x * channels;
+                int32_t c = 0;
+                for (; c + 4 <= channels; c += 4) /* calls of memcpy would take longer than what they copy */
+                    memcpy(at + c, from + c, 4 * sizeof *at);
+                for (; c < channels; c++)
+                    at[c] = from[c];
+            }
+    }
+}
+
+static void shuffle_line(bs_tier tier, const float *from, int32_t r, int32_t pixels, int32_t channels, float *to,
+                         ptrdiff_t to_line)
+{
+    float planes[SHUFFLE_FLOATS];
+    const int32_t phases = r * r, most = SHUFFLE_FLOATS / (channels * phases);
+    for (int32_t count; pixels > 0; pixels -= count) {
+        count = bs_min_i32(pixels, most);
+        bs_transpose_f32(tier, from, phases, count * channels, phases, planes, (ptrdiff_t)count * channels);
+        shuffle_put(planes, r, count, channels, to, to_line);
+        from += (ptrdiff_t)count * channels * phases;
+        to += (ptrdiff_t)count * channels * r;
+    }
+}
+
+static void shuffle_lines(const bs_call *call, int32_t r)
+{
+    const bs_operand *in = &call->in[0], *out = &call->out[0];
+    const bs_rect to = out->rect;
+    for (int32_t row = 0; row < call->rows; row++)
+        for (int32_t y = to.y0 / r; y < to.y1 / r; y++) {
+            const ptrdiff_t x = to.x0 / r;
+            shuffle_line((bs_tier)call->plan->tier,
+                         bs_operand_at(in, row * in->row_stride + y * in->stride[1] + x * in->stride[2]), r,
+                         to.x1 / r - to.x0 / r, out->dim[0],
+                         bs_operand_at(out, row * out->row_stride + y * r * out->stride[1] + x * r * out->stride[2]),
+                         out->stride[1]);
+        }
+}
+#endif
+
 static bs_status pixel_shuffle_run(const bs_call *call)
 {
     const bs_operand *out = &call->out[0];
     const int32_t r = pixel_shuffle_factor(call->node);
+#ifndef __OPTIMIZE_SIZE__
+    if (shuffle_is_of_lines(&call->in[0], out, r)) {
+        shuffle_lines(call, r);
+        return BS_OK;
+    }
+#endif
     for (int32_t phase = 0; phase < r * r; phase++) {
         const bs_operand to = phase_of_large(out, r, phase / r, phase % r),
                          from = phase_of_small(&call->in[0], r * r, phase);
