@@ -1,6 +1,6 @@
 /* brainstorm.c - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: e68c678651abf19f2fd5fcdd697baa50e59d2a9f07342d97f6e8bca6113b4452
+ * sha256 of the parts: 333d73866b8cfd7fbd2f3b0c188d4f188adf8d738c804b31da4ac42f7a79124b
  */
 #if !defined(_POSIX_C_SOURCE) && !defined(BS_NO_POSIX)
 #define _POSIX_C_SOURCE 200809L
@@ -1895,7 +1895,7 @@ enum { BS_ROW_LINES = 4, BS_ROW_TURNS = 2 };
 #endif
 
 /* Winograd tiles side by side being transformed. `points` is the element of point 0 of the first; its others follow at
- * `point_step`, the next tile's a pixel of whole vectors on. Output: `rows` and `columns` of each, `tile` is the first. */
+ * `point_step`, the next tile's a pixel of whole vectors on. Of outputs `rows` and `columns` are stored. */
 typedef void bs_conv_winograd_in(const float *in, ptrdiff_t in_row, ptrdiff_t in_pixel, int32_t channels, int32_t tiles,
                                  float *points, ptrdiff_t point_step);
 typedef void bs_conv_winograd_out(const float *points, ptrdiff_t point_step, const bs_conv_tile *tile,
@@ -3995,15 +3995,25 @@ static const bs_conv_kernels bs_conv_table_scalar = BS_CONV_TABLE(0, NULL);
 #undef BS_DOT_DEFINE
 #undef BS_DOT_FINISH
 #undef BS_DOT_FMA
+#undef BS_DOT_FMA_3
 #undef BS_DOT_INIT
+#undef BS_DOT_INIT_3
+#undef BS_DOT_KERNELS
+#undef BS_DOT_LOOP
 #undef BS_DOT_NAME
 #undef BS_DOT_PART
+#undef BS_DOT_PART_3
 #undef BS_DOT_PIXELS
 #undef BS_DOT_STEP
+#undef BS_DOT_STEP_3
 #undef BS_DOT_STORE
+#undef BS_DOT_STORE_3
 #undef BS_DOT_SUM
+#undef BS_DOT_SUM_3
+#undef BS_DOT_THREE
 #undef BS_DOT_UPTO
 #undef BS_DOT_WHOLE
+#undef BS_DOT_WHOLE_3
 #undef BS_EACH_1
 #undef BS_EACH_2
 #undef BS_EACH_3
@@ -4383,8 +4393,15 @@ const bs_conv_kernels *bs_conv_kernels_scalar(void)
 #define BS_HOLD(a) __asm__("" : "+x"(a))
 #define BS_HOLD4(a, b, c, d) __asm__("" : "+x"(a), "+x"(b), "+x"(c), "+x"(d))
 #define BS_POINTS_EIGHT
-#define BS_DOT_PIXELS 2
 #define BS_DOT_UPTO(M) M(1, 0) M(2, 0)
+#ifdef __OPTIMIZE_SIZE__
+#define BS_DOT_PIXELS 2
+#define BS_DOT_KERNELS(M) BS_DOT_UPTO(M)
+#else
+#define BS_DOT_THREE
+#define BS_DOT_PIXELS 4
+#define BS_DOT_KERNELS(M) BS_DOT_UPTO(M) M(3, 0) M(4, 0)
+#endif
 
 #define BS_V_SUM4(a, b, c, d) bs_sum4_avx2(a, b, c, d)
 /* As in simd_avx512.h. */
@@ -5880,7 +5897,7 @@ static BS_TARGET void BS_TIER_FN(bs_conv_winograd_weights)(const float *taps, pt
 /* --- template kernels/conv_dot.inc --- */
 /* conv_dot.inc: direct convolution with few outputs (network tails), lanes are input channels. x86 only.
  *
- * Owns:      kernels for 1..4 pixels (AVX2: 1..2) of four outputs: 4 accumulators a pixel, reduced at the end.
+ * Owns:      kernels for 1..4 pixels (AVX2: two by two) of four outputs: 4 accumulators a pixel, reduced at the end.
  * Relies on: simd_avx2.h or simd_avx512.h, and repeat.h.
  * Must never: let the arithmetic of an element depend on the count of pixels: every variant does one FMA a
  *            lane over (kernel row, tap, vector of channels), then BS_V_SUM4's tree, then + bias.
@@ -5913,8 +5930,8 @@ static BS_TARGET void BS_TIER_FN(bs_conv_winograd_weights)(const float *taps, pt
         w += 4 * BS_LANES;                                                       \
     }
 #define BS_DOT_SUM(p) const __m128 sum##p = BS_V_SUM4(d##p##_0, d##p##_1, d##p##_2, d##p##_3);
-#define BS_DOT_STORE(p) _mm_storeu_ps(tile->out + (p) * tile->out_pixel, _mm_add_ps(sum##p, bias));
-#define BS_DOT_FINISH(p) BS_TIER_FN(bs_conv_dot_finish)(tile, p, sum##p);
+#define BS_DOT_STORE(p) _mm_storeu_ps(tile->out + (first + (p)) * tile->out_pixel, _mm_add_ps(sum##p, bias));
+#define BS_DOT_FINISH(p) BS_TIER_FN(bs_conv_dot_finish)(tile, first + (p), sum##p);
 
 static inline BS_TARGET __m128 BS_TIER_FN(bs_conv_dot_load)(const float *from, __m128i mask)
 {
@@ -5957,40 +5974,124 @@ static BS_TARGET void BS_TIER_FN(bs_conv_dot_finish)(const bs_conv_tile *tile, i
         out[i] = all[i];
 }
 
-#define BS_DOT_DEFINE(P, unused)                                                                        \
-    static BS_TARGET void BS_TIER_FN(bs_conv_dot_##P)(const bs_conv_tile *tile)                         \
-    {                                                                                                   \
-        const BS_V zero = BS_V_ZERO();                                                                  \
-        const ptrdiff_t step = tile->in_step;                                                           \
-        const int32_t whole = tile->run / BS_LANES, rest = tile->run % BS_LANES;                        \
-        const BS_V_PART part = BS_V_PART_OF(rest ? rest : BS_LANES);                                    \
-        const float *w = tile->weights;                                                                 \
-        BS_EACH_##P(BS_DOT_INIT)                                                                        \
-        const ptrdiff_t in_row = tile->in_row, in_tap = tile->in_tap;                                   \
-        for (int32_t row = 0; row < tile->rows; row++) {                                                \
-            ptrdiff_t at = row * in_row;                                                                \
-            for (int32_t tap = tile->taps; tap > 0; tap--, at += in_tap) {                              \
-                const float *x = tile->in + at;                                                         \
-                for (int32_t i = 0; i < whole; i++, x += BS_LANES)                                      \
-                    BS_DOT_STEP(P, BS_DOT_WHOLE)                                                        \
-                if (rest)                                                                               \
-                    BS_DOT_STEP(P, BS_DOT_PART)                                                         \
-            }                                                                                           \
-        }                                                                                               \
-        BS_EACH_##P(BS_DOT_SUM)                                                                         \
-        const bs_conv_task *task = tile->task;                                                          \
-        if (tile->channels == 4 && task->bias && !tile->residual && task->activation == BS_CONV_NONE) { \
-            const __m128 bias = _mm_loadu_ps(task->bias + tile->channel);                               \
-            BS_EACH_##P(BS_DOT_STORE)                                                                   \
-            return;                                                                                     \
-        }                                                                                               \
-        BS_EACH_##P(BS_DOT_FINISH)                                                                      \
+/* A loop over kernel rows, taps, and vectors of channels. */
+#define BS_DOT_LOOP(P, STEP, WHOLE, PART)                                    \
+    const ptrdiff_t in_row = tile->in_row, in_tap = tile->in_tap;            \
+    const int32_t whole = tile->run / BS_LANES, rest = tile->run % BS_LANES; \
+    const BS_V_PART part = BS_V_PART_OF(rest ? rest : BS_LANES);             \
+    const float *w = tile->weights;                                          \
+    for (int32_t row = 0; row < tile->rows; row++) {                         \
+        ptrdiff_t at = first * step + row * in_row;                          \
+        for (int32_t tap = tile->taps; tap > 0; tap--, at += in_tap) {       \
+            const float *x = tile->in + at;                                  \
+            for (int32_t i = 0; i < whole; i++, x += BS_LANES)               \
+                STEP(P, WHOLE)                                               \
+            if (rest)                                                        \
+                STEP(P, PART)                                                \
+        }                                                                    \
+    }
+
+/* The pixels of a tile from `first` on. */
+#define BS_DOT_DEFINE(P, unused)                                                                                      \
+    static inline BS_INLINE BS_TARGET void BS_TIER_FN(bs_conv_dot_of_##P)(const bs_conv_tile *tile, int32_t first)    \
+    {                                                                                                                 \
+        const BS_V zero = BS_V_ZERO();                                                                                \
+        const ptrdiff_t step = tile->in_step;                                                                         \
+        BS_EACH_##P(BS_DOT_INIT)                                                                                      \
+        BS_DOT_LOOP(P, BS_DOT_STEP, BS_DOT_WHOLE, BS_DOT_PART)                                                        \
+        BS_EACH_##P(BS_DOT_SUM)                                                                                       \
+        const bs_conv_task *task = tile->task;                                                                        \
+        if (tile->channels == 4 && task->bias && !tile->residual && task->activation == BS_CONV_NONE) {               \
+            const __m128 bias = _mm_loadu_ps(task->bias + tile->channel);                                             \
+            BS_EACH_##P(BS_DOT_STORE)                                                                                 \
+            return;                                                                                                   \
+        }                                                                                                             \
+        BS_EACH_##P(BS_DOT_FINISH)                                                                                    \
+    }                                                                                                                 \
+    static BS_TARGET void BS_TIER_FN(bs_conv_dot_##P)(const bs_conv_tile *tile)                                       \
+    {                                                                                                                 \
+        BS_TIER_FN(bs_conv_dot_of_##P)(tile, 0);                                                                      \
     }
 
 BS_DOT_UPTO(BS_DOT_DEFINE)
 
+#ifdef BS_DOT_THREE
+/* Three outputs, as pictures have: the registers that the fourth one's sums would take are for two more pixels. */
+#define BS_DOT_INIT_3(p) BS_V d##p##_0 = zero, d##p##_1 = zero, d##p##_2 = zero;
+#define BS_DOT_FMA_3(p, v)                \
+    d##p##_0 = BS_V_FMA(v, w0, d##p##_0); \
+    d##p##_1 = BS_V_FMA(v, w1, d##p##_1); \
+    d##p##_2 = BS_V_FMA(v, w2, d##p##_2);
+#define BS_DOT_WHOLE_3(p)                            \
+    {                                                \
+        const BS_V v##p = BS_V_LOAD(x + (p) * step); \
+        BS_DOT_FMA_3(p, v##p)                        \
+    }
+#define BS_DOT_PART_3(p)                                        \
+    {                                                           \
+        const BS_V v##p = BS_V_LOAD_PART(x + (p) * step, part); \
+        BS_DOT_FMA_3(p, v##p)                                   \
+    }
+#define BS_DOT_STEP_3(P, LOAD)                                                                    \
+    {                                                                                             \
+        BS_V w0 = BS_V_LOAD(w), w1 = BS_V_LOAD(w + BS_LANES), w2 = BS_V_LOAD(w + 2 * BS_LANES);   \
+        BS_HOLD(w0);                                                                              \
+        BS_HOLD(w1);                                                                              \
+        BS_HOLD(w2);                                                                              \
+        BS_EACH_##P(LOAD)                                                                         \
+        w += 4 * BS_LANES;                                                                        \
+    }
+#define BS_DOT_SUM_3(p) const __m128 sum##p = BS_V_SUM4(d##p##_0, d##p##_1, d##p##_2, zero);
+#define BS_DOT_STORE_3(p)                                       \
+    {                                                           \
+        const __m128 all = _mm_add_ps(sum##p, bias);            \
+        float *out = tile->out + (p) * tile->out_pixel;         \
+        _mm_storel_pi((__m64 *)(void *)out, all);               \
+        _mm_store_ss(out + 2, _mm_movehl_ps(all, all));         \
+    }
+
+static BS_OUTLINE BS_TARGET void BS_TIER_FN(bs_conv_dot_three)(const bs_conv_tile *tile)
+{
+    enum { first = 0 };
+    const BS_V zero = BS_V_ZERO();
+    const ptrdiff_t step = tile->in_step;
+    BS_EACH_4(BS_DOT_INIT_3)
+    BS_DOT_LOOP(4, BS_DOT_STEP_3, BS_DOT_WHOLE_3, BS_DOT_PART_3)
+    BS_EACH_4(BS_DOT_SUM_3)
+    const bs_conv_task *task = tile->task;
+    if (task->bias && !tile->residual && task->activation == BS_CONV_NONE) {
+        const float *b = task->bias + tile->channel;
+        const __m128 bias = _mm_setr_ps(b[0], b[1], b[2], 0);
+        BS_EACH_4(BS_DOT_STORE_3)
+        return;
+    }
+    BS_EACH_4(BS_DOT_FINISH)
+}
+
+static BS_OUTLINE BS_TARGET void BS_TIER_FN(bs_conv_dot_others)(const bs_conv_tile *tile)
+{
+    BS_TIER_FN(bs_conv_dot_of_2)(tile, 2);
+}
+
+static BS_TARGET void BS_TIER_FN(bs_conv_dot_4)(const bs_conv_tile *tile)
+{
+    if (tile->channels == 3) {
+        BS_TIER_FN(bs_conv_dot_three)(tile);
+        return;
+    }
+    BS_TIER_FN(bs_conv_dot_2)(tile);
+    BS_TIER_FN(bs_conv_dot_others)(tile);
+}
+
+static BS_TARGET void BS_TIER_FN(bs_conv_dot_3)(const bs_conv_tile *tile)
+{
+    BS_TIER_FN(bs_conv_dot_2)(tile);
+    BS_TIER_FN(bs_conv_dot_of_1)(tile, 2);
+}
+#endif
+
 #define BS_DOT_NAME(P, unused) [P] = BS_TIER_FN(bs_conv_dot_##P),
-static bs_conv_tile_kernel *const BS_TIER_FN(bs_conv_dot)[] = { NULL, BS_DOT_UPTO(BS_DOT_NAME) };
+static bs_conv_tile_kernel *const BS_TIER_FN(bs_conv_dot)[] = { NULL, BS_DOT_KERNELS(BS_DOT_NAME) };
 /* --- end of template kernels/conv_dot.inc --- */
 
 static const bs_conv_kernels bs_conv_table_avx2 = BS_CONV_TABLE(BS_DOT_PIXELS, BS_TIER_FN(bs_conv_dot));
@@ -6024,15 +6125,25 @@ static const bs_conv_kernels bs_conv_table_avx2 = BS_CONV_TABLE(BS_DOT_PIXELS, B
 #undef BS_DOT_DEFINE
 #undef BS_DOT_FINISH
 #undef BS_DOT_FMA
+#undef BS_DOT_FMA_3
 #undef BS_DOT_INIT
+#undef BS_DOT_INIT_3
+#undef BS_DOT_KERNELS
+#undef BS_DOT_LOOP
 #undef BS_DOT_NAME
 #undef BS_DOT_PART
+#undef BS_DOT_PART_3
 #undef BS_DOT_PIXELS
 #undef BS_DOT_STEP
+#undef BS_DOT_STEP_3
 #undef BS_DOT_STORE
+#undef BS_DOT_STORE_3
 #undef BS_DOT_SUM
+#undef BS_DOT_SUM_3
+#undef BS_DOT_THREE
 #undef BS_DOT_UPTO
 #undef BS_DOT_WHOLE
+#undef BS_DOT_WHOLE_3
 #undef BS_EACH_1
 #undef BS_EACH_2
 #undef BS_EACH_3
@@ -6394,6 +6505,7 @@ const bs_conv_kernels *bs_conv_kernels_avx2(void)
 #define BS_HOLD4(a, b, c, d) __asm__("" : "+v"(a), "+v"(b), "+v"(c), "+v"(d))
 #define BS_DOT_PIXELS 4
 #define BS_DOT_UPTO(M) BS_UPTO_4(M, 0)
+#define BS_DOT_KERNELS(M) BS_DOT_UPTO(M)
 
 #define BS_V_SUM4(a, b, c, d) bs_sum4_avx512(a, b, c, d)
 /* Four floats of each of BS_LANES lines, `step` apart, to v[4]: v[0] has the first one of each line. */
@@ -7839,7 +7951,7 @@ static BS_TARGET void BS_TIER_FN(bs_conv_winograd_weights)(const float *taps, pt
 /* --- template kernels/conv_dot.inc --- */
 /* conv_dot.inc: direct convolution with few outputs (network tails), lanes are input channels. x86 only.
  *
- * Owns:      kernels for 1..4 pixels (AVX2: 1..2) of four outputs: 4 accumulators a pixel, reduced at the end.
+ * Owns:      kernels for 1..4 pixels (AVX2: two by two) of four outputs: 4 accumulators a pixel, reduced at the end.
  * Relies on: simd_avx2.h or simd_avx512.h, and repeat.h.
  * Must never: let the arithmetic of an element depend on the count of pixels: every variant does one FMA a
  *            lane over (kernel row, tap, vector of channels), then BS_V_SUM4's tree, then + bias.
@@ -7872,8 +7984,8 @@ static BS_TARGET void BS_TIER_FN(bs_conv_winograd_weights)(const float *taps, pt
         w += 4 * BS_LANES;                                                       \
     }
 #define BS_DOT_SUM(p) const __m128 sum##p = BS_V_SUM4(d##p##_0, d##p##_1, d##p##_2, d##p##_3);
-#define BS_DOT_STORE(p) _mm_storeu_ps(tile->out + (p) * tile->out_pixel, _mm_add_ps(sum##p, bias));
-#define BS_DOT_FINISH(p) BS_TIER_FN(bs_conv_dot_finish)(tile, p, sum##p);
+#define BS_DOT_STORE(p) _mm_storeu_ps(tile->out + (first + (p)) * tile->out_pixel, _mm_add_ps(sum##p, bias));
+#define BS_DOT_FINISH(p) BS_TIER_FN(bs_conv_dot_finish)(tile, first + (p), sum##p);
 
 static inline BS_TARGET __m128 BS_TIER_FN(bs_conv_dot_load)(const float *from, __m128i mask)
 {
@@ -7916,40 +8028,124 @@ static BS_TARGET void BS_TIER_FN(bs_conv_dot_finish)(const bs_conv_tile *tile, i
         out[i] = all[i];
 }
 
-#define BS_DOT_DEFINE(P, unused)                                                                        \
-    static BS_TARGET void BS_TIER_FN(bs_conv_dot_##P)(const bs_conv_tile *tile)                         \
-    {                                                                                                   \
-        const BS_V zero = BS_V_ZERO();                                                                  \
-        const ptrdiff_t step = tile->in_step;                                                           \
-        const int32_t whole = tile->run / BS_LANES, rest = tile->run % BS_LANES;                        \
-        const BS_V_PART part = BS_V_PART_OF(rest ? rest : BS_LANES);                                    \
-        const float *w = tile->weights;                                                                 \
-        BS_EACH_##P(BS_DOT_INIT)                                                                        \
-        const ptrdiff_t in_row = tile->in_row, in_tap = tile->in_tap;                                   \
-        for (int32_t row = 0; row < tile->rows; row++) {                                                \
-            ptrdiff_t at = row * in_row;                                                                \
-            for (int32_t tap = tile->taps; tap > 0; tap--, at += in_tap) {                              \
-                const float *x = tile->in + at;                                                         \
-                for (int32_t i = 0; i < whole; i++, x += BS_LANES)                                      \
-                    BS_DOT_STEP(P, BS_DOT_WHOLE)                                                        \
-                if (rest)                                                                               \
-                    BS_DOT_STEP(P, BS_DOT_PART)                                                         \
-            }                                                                                           \
-        }                                                                                               \
-        BS_EACH_##P(BS_DOT_SUM)                                                                         \
-        const bs_conv_task *task = tile->task;                                                          \
-        if (tile->channels == 4 && task->bias && !tile->residual && task->activation == BS_CONV_NONE) { \
-            const __m128 bias = _mm_loadu_ps(task->bias + tile->channel);                               \
-            BS_EACH_##P(BS_DOT_STORE)                                                                   \
-            return;                                                                                     \
-        }                                                                                               \
-        BS_EACH_##P(BS_DOT_FINISH)                                                                      \
+/* A loop over kernel rows, taps, and vectors of channels. */
+#define BS_DOT_LOOP(P, STEP, WHOLE, PART)                                    \
+    const ptrdiff_t in_row = tile->in_row, in_tap = tile->in_tap;            \
+    const int32_t whole = tile->run / BS_LANES, rest = tile->run % BS_LANES; \
+    const BS_V_PART part = BS_V_PART_OF(rest ? rest : BS_LANES);             \
+    const float *w = tile->weights;                                          \
+    for (int32_t row = 0; row < tile->rows; row++) {                         \
+        ptrdiff_t at = first * step + row * in_row;                          \
+        for (int32_t tap = tile->taps; tap > 0; tap--, at += in_tap) {       \
+            const float *x = tile->in + at;                                  \
+            for (int32_t i = 0; i < whole; i++, x += BS_LANES)               \
+                STEP(P, WHOLE)                                               \
+            if (rest)                                                        \
+                STEP(P, PART)                                                \
+        }                                                                    \
+    }
+
+/* The pixels of a tile from `first` on. */
+#define BS_DOT_DEFINE(P, unused)                                                                                      \
+    static inline BS_INLINE BS_TARGET void BS_TIER_FN(bs_conv_dot_of_##P)(const bs_conv_tile *tile, int32_t first)    \
+    {                                                                                                                 \
+        const BS_V zero = BS_V_ZERO();                                                                                \
+        const ptrdiff_t step = tile->in_step;                                                                         \
+        BS_EACH_##P(BS_DOT_INIT)                                                                                      \
+        BS_DOT_LOOP(P, BS_DOT_STEP, BS_DOT_WHOLE, BS_DOT_PART)                                                        \
+        BS_EACH_##P(BS_DOT_SUM)                                                                                       \
+        const bs_conv_task *task = tile->task;                                                                        \
+        if (tile->channels == 4 && task->bias && !tile->residual && task->activation == BS_CONV_NONE) {               \
+            const __m128 bias = _mm_loadu_ps(task->bias + tile->channel);                                             \
+            BS_EACH_##P(BS_DOT_STORE)                                                                                 \
+            return;                                                                                                   \
+        }                                                                                                             \
+        BS_EACH_##P(BS_DOT_FINISH)                                                                                    \
+    }                                                                                                                 \
+    static BS_TARGET void BS_TIER_FN(bs_conv_dot_##P)(const bs_conv_tile *tile)                                       \
+    {                                                                                                                 \
+        BS_TIER_FN(bs_conv_dot_of_##P)(tile, 0);                                                                      \
     }
 
 BS_DOT_UPTO(BS_DOT_DEFINE)
 
+#ifdef BS_DOT_THREE
+/* Three outputs, as pictures have: the registers that the fourth one's sums would take are for two more pixels. */
+#define BS_DOT_INIT_3(p) BS_V d##p##_0 = zero, d##p##_1 = zero, d##p##_2 = zero;
+#define BS_DOT_FMA_3(p, v)                \
+    d##p##_0 = BS_V_FMA(v, w0, d##p##_0); \
+    d##p##_1 = BS_V_FMA(v, w1, d##p##_1); \
+    d##p##_2 = BS_V_FMA(v, w2, d##p##_2);
+#define BS_DOT_WHOLE_3(p)                            \
+    {                                                \
+        const BS_V v##p = BS_V_LOAD(x + (p) * step); \
+        BS_DOT_FMA_3(p, v##p)                        \
+    }
+#define BS_DOT_PART_3(p)                                        \
+    {                                                           \
+        const BS_V v##p = BS_V_LOAD_PART(x + (p) * step, part); \
+        BS_DOT_FMA_3(p, v##p)                                   \
+    }
+#define BS_DOT_STEP_3(P, LOAD)                                                                    \
+    {                                                                                             \
+        BS_V w0 = BS_V_LOAD(w), w1 = BS_V_LOAD(w + BS_LANES), w2 = BS_V_LOAD(w + 2 * BS_LANES);   \
+        BS_HOLD(w0);                                                                              \
+        BS_HOLD(w1);                                                                              \
+        BS_HOLD(w2);                                                                              \
+        BS_EACH_##P(LOAD)                                                                         \
+        w += 4 * BS_LANES;                                                                        \
+    }
+#define BS_DOT_SUM_3(p) const __m128 sum##p = BS_V_SUM4(d##p##_0, d##p##_1, d##p##_2, zero);
+#define BS_DOT_STORE_3(p)                                       \
+    {                                                           \
+        const __m128 all = _mm_add_ps(sum##p, bias);            \
+        float *out = tile->out + (p) * tile->out_pixel;         \
+        _mm_storel_pi((__m64 *)(void *)out, all);               \
+        _mm_store_ss(out + 2, _mm_movehl_ps(all, all));         \
+    }
+
+static BS_OUTLINE BS_TARGET void BS_TIER_FN(bs_conv_dot_three)(const bs_conv_tile *tile)
+{
+    enum { first = 0 };
+    const BS_V zero = BS_V_ZERO();
+    const ptrdiff_t step = tile->in_step;
+    BS_EACH_4(BS_DOT_INIT_3)
+    BS_DOT_LOOP(4, BS_DOT_STEP_3, BS_DOT_WHOLE_3, BS_DOT_PART_3)
+    BS_EACH_4(BS_DOT_SUM_3)
+    const bs_conv_task *task = tile->task;
+    if (task->bias && !tile->residual && task->activation == BS_CONV_NONE) {
+        const float *b = task->bias + tile->channel;
+        const __m128 bias = _mm_setr_ps(b[0], b[1], b[2], 0);
+        BS_EACH_4(BS_DOT_STORE_3)
+        return;
+    }
+    BS_EACH_4(BS_DOT_FINISH)
+}
+
+static BS_OUTLINE BS_TARGET void BS_TIER_FN(bs_conv_dot_others)(const bs_conv_tile *tile)
+{
+    BS_TIER_FN(bs_conv_dot_of_2)(tile, 2);
+}
+
+static BS_TARGET void BS_TIER_FN(bs_conv_dot_4)(const bs_conv_tile *tile)
+{
+    if (tile->channels == 3) {
+        BS_TIER_FN(bs_conv_dot_three)(tile);
+        return;
+    }
+    BS_TIER_FN(bs_conv_dot_2)(tile);
+    BS_TIER_FN(bs_conv_dot_others)(tile);
+}
+
+static BS_TARGET void BS_TIER_FN(bs_conv_dot_3)(const bs_conv_tile *tile)
+{
+    BS_TIER_FN(bs_conv_dot_2)(tile);
+    BS_TIER_FN(bs_conv_dot_of_1)(tile, 2);
+}
+#endif
+
 #define BS_DOT_NAME(P, unused) [P] = BS_TIER_FN(bs_conv_dot_##P),
-static bs_conv_tile_kernel *const BS_TIER_FN(bs_conv_dot)[] = { NULL, BS_DOT_UPTO(BS_DOT_NAME) };
+static bs_conv_tile_kernel *const BS_TIER_FN(bs_conv_dot)[] = { NULL, BS_DOT_KERNELS(BS_DOT_NAME) };
 /* --- end of template kernels/conv_dot.inc --- */
 
 static const bs_conv_kernels bs_conv_table_avx512 = BS_CONV_TABLE(BS_DOT_PIXELS, BS_TIER_FN(bs_conv_dot));
@@ -7983,15 +8179,25 @@ static const bs_conv_kernels bs_conv_table_avx512 = BS_CONV_TABLE(BS_DOT_PIXELS,
 #undef BS_DOT_DEFINE
 #undef BS_DOT_FINISH
 #undef BS_DOT_FMA
+#undef BS_DOT_FMA_3
 #undef BS_DOT_INIT
+#undef BS_DOT_INIT_3
+#undef BS_DOT_KERNELS
+#undef BS_DOT_LOOP
 #undef BS_DOT_NAME
 #undef BS_DOT_PART
+#undef BS_DOT_PART_3
 #undef BS_DOT_PIXELS
 #undef BS_DOT_STEP
+#undef BS_DOT_STEP_3
 #undef BS_DOT_STORE
+#undef BS_DOT_STORE_3
 #undef BS_DOT_SUM
+#undef BS_DOT_SUM_3
+#undef BS_DOT_THREE
 #undef BS_DOT_UPTO
 #undef BS_DOT_WHOLE
+#undef BS_DOT_WHOLE_3
 #undef BS_EACH_1
 #undef BS_EACH_2
 #undef BS_EACH_3
@@ -9863,15 +10069,25 @@ static const bs_conv_kernels bs_conv_table_neon = BS_CONV_TABLE(0, NULL);
 #undef BS_DOT_DEFINE
 #undef BS_DOT_FINISH
 #undef BS_DOT_FMA
+#undef BS_DOT_FMA_3
 #undef BS_DOT_INIT
+#undef BS_DOT_INIT_3
+#undef BS_DOT_KERNELS
+#undef BS_DOT_LOOP
 #undef BS_DOT_NAME
 #undef BS_DOT_PART
+#undef BS_DOT_PART_3
 #undef BS_DOT_PIXELS
 #undef BS_DOT_STEP
+#undef BS_DOT_STEP_3
 #undef BS_DOT_STORE
+#undef BS_DOT_STORE_3
 #undef BS_DOT_SUM
+#undef BS_DOT_SUM_3
+#undef BS_DOT_THREE
 #undef BS_DOT_UPTO
 #undef BS_DOT_WHOLE
+#undef BS_DOT_WHOLE_3
 #undef BS_EACH_1
 #undef BS_EACH_2
 #undef BS_EACH_3
@@ -11972,15 +12188,25 @@ BS_WRAPS static BS_TARGET uint64_t BS_TIER_FN(bs_change_u16)(const void *codes, 
 #undef BS_DOT_DEFINE
 #undef BS_DOT_FINISH
 #undef BS_DOT_FMA
+#undef BS_DOT_FMA_3
 #undef BS_DOT_INIT
+#undef BS_DOT_INIT_3
+#undef BS_DOT_KERNELS
+#undef BS_DOT_LOOP
 #undef BS_DOT_NAME
 #undef BS_DOT_PART
+#undef BS_DOT_PART_3
 #undef BS_DOT_PIXELS
 #undef BS_DOT_STEP
+#undef BS_DOT_STEP_3
 #undef BS_DOT_STORE
+#undef BS_DOT_STORE_3
 #undef BS_DOT_SUM
+#undef BS_DOT_SUM_3
+#undef BS_DOT_THREE
 #undef BS_DOT_UPTO
 #undef BS_DOT_WHOLE
+#undef BS_DOT_WHOLE_3
 #undef BS_EACH_1
 #undef BS_EACH_2
 #undef BS_EACH_3
@@ -12339,8 +12565,15 @@ BS_WRAPS static BS_TARGET uint64_t BS_TIER_FN(bs_change_u16)(const void *codes, 
 #define BS_HOLD(a) __asm__("" : "+x"(a))
 #define BS_HOLD4(a, b, c, d) __asm__("" : "+x"(a), "+x"(b), "+x"(c), "+x"(d))
 #define BS_POINTS_EIGHT
-#define BS_DOT_PIXELS 2
 #define BS_DOT_UPTO(M) M(1, 0) M(2, 0)
+#ifdef __OPTIMIZE_SIZE__
+#define BS_DOT_PIXELS 2
+#define BS_DOT_KERNELS(M) BS_DOT_UPTO(M)
+#else
+#define BS_DOT_THREE
+#define BS_DOT_PIXELS 4
+#define BS_DOT_KERNELS(M) BS_DOT_UPTO(M) M(3, 0) M(4, 0)
+#endif
 
 #define BS_V_SUM4(a, b, c, d) bs_sum4_avx2(a, b, c, d)
 /* As in simd_avx512.h. */
@@ -12839,15 +13072,25 @@ BS_WRAPS static BS_TARGET uint64_t BS_TIER_FN(bs_change_u16)(const void *codes, 
 #undef BS_DOT_DEFINE
 #undef BS_DOT_FINISH
 #undef BS_DOT_FMA
+#undef BS_DOT_FMA_3
 #undef BS_DOT_INIT
+#undef BS_DOT_INIT_3
+#undef BS_DOT_KERNELS
+#undef BS_DOT_LOOP
 #undef BS_DOT_NAME
 #undef BS_DOT_PART
+#undef BS_DOT_PART_3
 #undef BS_DOT_PIXELS
 #undef BS_DOT_STEP
+#undef BS_DOT_STEP_3
 #undef BS_DOT_STORE
+#undef BS_DOT_STORE_3
 #undef BS_DOT_SUM
+#undef BS_DOT_SUM_3
+#undef BS_DOT_THREE
 #undef BS_DOT_UPTO
 #undef BS_DOT_WHOLE
+#undef BS_DOT_WHOLE_3
 #undef BS_EACH_1
 #undef BS_EACH_2
 #undef BS_EACH_3
@@ -13186,6 +13429,7 @@ BS_WRAPS static BS_TARGET uint64_t BS_TIER_FN(bs_change_u16)(const void *codes, 
 #define BS_HOLD4(a, b, c, d) __asm__("" : "+v"(a), "+v"(b), "+v"(c), "+v"(d))
 #define BS_DOT_PIXELS 4
 #define BS_DOT_UPTO(M) BS_UPTO_4(M, 0)
+#define BS_DOT_KERNELS(M) BS_DOT_UPTO(M)
 
 #define BS_V_SUM4(a, b, c, d) bs_sum4_avx512(a, b, c, d)
 /* Four floats of each of BS_LANES lines, `step` apart, to v[4]: v[0] has the first one of each line. */
@@ -13634,15 +13878,25 @@ BS_WRAPS static BS_TARGET uint64_t BS_TIER_FN(bs_change_u16)(const void *codes, 
 #undef BS_DOT_DEFINE
 #undef BS_DOT_FINISH
 #undef BS_DOT_FMA
+#undef BS_DOT_FMA_3
 #undef BS_DOT_INIT
+#undef BS_DOT_INIT_3
+#undef BS_DOT_KERNELS
+#undef BS_DOT_LOOP
 #undef BS_DOT_NAME
 #undef BS_DOT_PART
+#undef BS_DOT_PART_3
 #undef BS_DOT_PIXELS
 #undef BS_DOT_STEP
+#undef BS_DOT_STEP_3
 #undef BS_DOT_STORE
+#undef BS_DOT_STORE_3
 #undef BS_DOT_SUM
+#undef BS_DOT_SUM_3
+#undef BS_DOT_THREE
 #undef BS_DOT_UPTO
 #undef BS_DOT_WHOLE
+#undef BS_DOT_WHOLE_3
 #undef BS_EACH_1
 #undef BS_EACH_2
 #undef BS_EACH_3
@@ -14467,15 +14721,25 @@ BS_WRAPS static BS_TARGET uint64_t BS_TIER_FN(bs_change_u16)(const void *codes, 
 #undef BS_DOT_DEFINE
 #undef BS_DOT_FINISH
 #undef BS_DOT_FMA
+#undef BS_DOT_FMA_3
 #undef BS_DOT_INIT
+#undef BS_DOT_INIT_3
+#undef BS_DOT_KERNELS
+#undef BS_DOT_LOOP
 #undef BS_DOT_NAME
 #undef BS_DOT_PART
+#undef BS_DOT_PART_3
 #undef BS_DOT_PIXELS
 #undef BS_DOT_STEP
+#undef BS_DOT_STEP_3
 #undef BS_DOT_STORE
+#undef BS_DOT_STORE_3
 #undef BS_DOT_SUM
+#undef BS_DOT_SUM_3
+#undef BS_DOT_THREE
 #undef BS_DOT_UPTO
 #undef BS_DOT_WHOLE
+#undef BS_DOT_WHOLE_3
 #undef BS_EACH_1
 #undef BS_EACH_2
 #undef BS_EACH_3
@@ -15743,15 +16007,25 @@ static BS_TARGET void BS_TIER_FN(bs_normalise)(const bs_row_norm *norm, const fl
 #undef BS_DOT_DEFINE
 #undef BS_DOT_FINISH
 #undef BS_DOT_FMA
+#undef BS_DOT_FMA_3
 #undef BS_DOT_INIT
+#undef BS_DOT_INIT_3
+#undef BS_DOT_KERNELS
+#undef BS_DOT_LOOP
 #undef BS_DOT_NAME
 #undef BS_DOT_PART
+#undef BS_DOT_PART_3
 #undef BS_DOT_PIXELS
 #undef BS_DOT_STEP
+#undef BS_DOT_STEP_3
 #undef BS_DOT_STORE
+#undef BS_DOT_STORE_3
 #undef BS_DOT_SUM
+#undef BS_DOT_SUM_3
+#undef BS_DOT_THREE
 #undef BS_DOT_UPTO
 #undef BS_DOT_WHOLE
+#undef BS_DOT_WHOLE_3
 #undef BS_EACH_1
 #undef BS_EACH_2
 #undef BS_EACH_3
@@ -16110,8 +16384,15 @@ static BS_TARGET void BS_TIER_FN(bs_normalise)(const bs_row_norm *norm, const fl
 #define BS_HOLD(a) __asm__("" : "+x"(a))
 #define BS_HOLD4(a, b, c, d) __asm__("" : "+x"(a), "+x"(b), "+x"(c), "+x"(d))
 #define BS_POINTS_EIGHT
-#define BS_DOT_PIXELS 2
 #define BS_DOT_UPTO(M) M(1, 0) M(2, 0)
+#ifdef __OPTIMIZE_SIZE__
+#define BS_DOT_PIXELS 2
+#define BS_DOT_KERNELS(M) BS_DOT_UPTO(M)
+#else
+#define BS_DOT_THREE
+#define BS_DOT_PIXELS 4
+#define BS_DOT_KERNELS(M) BS_DOT_UPTO(M) M(3, 0) M(4, 0)
+#endif
 
 #define BS_V_SUM4(a, b, c, d) bs_sum4_avx2(a, b, c, d)
 /* As in simd_avx512.h. */
@@ -16798,15 +17079,25 @@ static BS_TARGET void BS_TIER_FN(bs_normalise)(const bs_row_norm *norm, const fl
 #undef BS_DOT_DEFINE
 #undef BS_DOT_FINISH
 #undef BS_DOT_FMA
+#undef BS_DOT_FMA_3
 #undef BS_DOT_INIT
+#undef BS_DOT_INIT_3
+#undef BS_DOT_KERNELS
+#undef BS_DOT_LOOP
 #undef BS_DOT_NAME
 #undef BS_DOT_PART
+#undef BS_DOT_PART_3
 #undef BS_DOT_PIXELS
 #undef BS_DOT_STEP
+#undef BS_DOT_STEP_3
 #undef BS_DOT_STORE
+#undef BS_DOT_STORE_3
 #undef BS_DOT_SUM
+#undef BS_DOT_SUM_3
+#undef BS_DOT_THREE
 #undef BS_DOT_UPTO
 #undef BS_DOT_WHOLE
+#undef BS_DOT_WHOLE_3
 #undef BS_EACH_1
 #undef BS_EACH_2
 #undef BS_EACH_3
@@ -17145,6 +17436,7 @@ static BS_TARGET void BS_TIER_FN(bs_normalise)(const bs_row_norm *norm, const fl
 #define BS_HOLD4(a, b, c, d) __asm__("" : "+v"(a), "+v"(b), "+v"(c), "+v"(d))
 #define BS_DOT_PIXELS 4
 #define BS_DOT_UPTO(M) BS_UPTO_4(M, 0)
+#define BS_DOT_KERNELS(M) BS_DOT_UPTO(M)
 
 #define BS_V_SUM4(a, b, c, d) bs_sum4_avx512(a, b, c, d)
 /* Four floats of each of BS_LANES lines, `step` apart, to v[4]: v[0] has the first one of each line. */
@@ -17781,15 +18073,25 @@ static BS_TARGET void BS_TIER_FN(bs_normalise)(const bs_row_norm *norm, const fl
 #undef BS_DOT_DEFINE
 #undef BS_DOT_FINISH
 #undef BS_DOT_FMA
+#undef BS_DOT_FMA_3
 #undef BS_DOT_INIT
+#undef BS_DOT_INIT_3
+#undef BS_DOT_KERNELS
+#undef BS_DOT_LOOP
 #undef BS_DOT_NAME
 #undef BS_DOT_PART
+#undef BS_DOT_PART_3
 #undef BS_DOT_PIXELS
 #undef BS_DOT_STEP
+#undef BS_DOT_STEP_3
 #undef BS_DOT_STORE
+#undef BS_DOT_STORE_3
 #undef BS_DOT_SUM
+#undef BS_DOT_SUM_3
+#undef BS_DOT_THREE
 #undef BS_DOT_UPTO
 #undef BS_DOT_WHOLE
+#undef BS_DOT_WHOLE_3
 #undef BS_EACH_1
 #undef BS_EACH_2
 #undef BS_EACH_3
@@ -18802,15 +19104,25 @@ static BS_TARGET void BS_TIER_FN(bs_normalise)(const bs_row_norm *norm, const fl
 #undef BS_DOT_DEFINE
 #undef BS_DOT_FINISH
 #undef BS_DOT_FMA
+#undef BS_DOT_FMA_3
 #undef BS_DOT_INIT
+#undef BS_DOT_INIT_3
+#undef BS_DOT_KERNELS
+#undef BS_DOT_LOOP
 #undef BS_DOT_NAME
 #undef BS_DOT_PART
+#undef BS_DOT_PART_3
 #undef BS_DOT_PIXELS
 #undef BS_DOT_STEP
+#undef BS_DOT_STEP_3
 #undef BS_DOT_STORE
+#undef BS_DOT_STORE_3
 #undef BS_DOT_SUM
+#undef BS_DOT_SUM_3
+#undef BS_DOT_THREE
 #undef BS_DOT_UPTO
 #undef BS_DOT_WHOLE
+#undef BS_DOT_WHOLE_3
 #undef BS_EACH_1
 #undef BS_EACH_2
 #undef BS_EACH_3
@@ -19245,8 +19557,15 @@ void bs_row_normalise(bs_tier tier, const bs_row_norm *norm, const float *x, ptr
 #define BS_HOLD(a) __asm__("" : "+x"(a))
 #define BS_HOLD4(a, b, c, d) __asm__("" : "+x"(a), "+x"(b), "+x"(c), "+x"(d))
 #define BS_POINTS_EIGHT
-#define BS_DOT_PIXELS 2
 #define BS_DOT_UPTO(M) M(1, 0) M(2, 0)
+#ifdef __OPTIMIZE_SIZE__
+#define BS_DOT_PIXELS 2
+#define BS_DOT_KERNELS(M) BS_DOT_UPTO(M)
+#else
+#define BS_DOT_THREE
+#define BS_DOT_PIXELS 4
+#define BS_DOT_KERNELS(M) BS_DOT_UPTO(M) M(3, 0) M(4, 0)
+#endif
 
 #define BS_V_SUM4(a, b, c, d) bs_sum4_avx2(a, b, c, d)
 /* As in simd_avx512.h. */
@@ -19547,15 +19866,25 @@ static BS_TARGET bool BS_TIER_FN(bs_pool)(const bs_pool_window *w)
 #undef BS_DOT_DEFINE
 #undef BS_DOT_FINISH
 #undef BS_DOT_FMA
+#undef BS_DOT_FMA_3
 #undef BS_DOT_INIT
+#undef BS_DOT_INIT_3
+#undef BS_DOT_KERNELS
+#undef BS_DOT_LOOP
 #undef BS_DOT_NAME
 #undef BS_DOT_PART
+#undef BS_DOT_PART_3
 #undef BS_DOT_PIXELS
 #undef BS_DOT_STEP
+#undef BS_DOT_STEP_3
 #undef BS_DOT_STORE
+#undef BS_DOT_STORE_3
 #undef BS_DOT_SUM
+#undef BS_DOT_SUM_3
+#undef BS_DOT_THREE
 #undef BS_DOT_UPTO
 #undef BS_DOT_WHOLE
+#undef BS_DOT_WHOLE_3
 #undef BS_EACH_1
 #undef BS_EACH_2
 #undef BS_EACH_3
@@ -19894,6 +20223,7 @@ static BS_TARGET bool BS_TIER_FN(bs_pool)(const bs_pool_window *w)
 #define BS_HOLD4(a, b, c, d) __asm__("" : "+v"(a), "+v"(b), "+v"(c), "+v"(d))
 #define BS_DOT_PIXELS 4
 #define BS_DOT_UPTO(M) BS_UPTO_4(M, 0)
+#define BS_DOT_KERNELS(M) BS_DOT_UPTO(M)
 
 #define BS_V_SUM4(a, b, c, d) bs_sum4_avx512(a, b, c, d)
 /* Four floats of each of BS_LANES lines, `step` apart, to v[4]: v[0] has the first one of each line. */
@@ -20144,15 +20474,25 @@ static BS_TARGET bool BS_TIER_FN(bs_pool)(const bs_pool_window *w)
 #undef BS_DOT_DEFINE
 #undef BS_DOT_FINISH
 #undef BS_DOT_FMA
+#undef BS_DOT_FMA_3
 #undef BS_DOT_INIT
+#undef BS_DOT_INIT_3
+#undef BS_DOT_KERNELS
+#undef BS_DOT_LOOP
 #undef BS_DOT_NAME
 #undef BS_DOT_PART
+#undef BS_DOT_PART_3
 #undef BS_DOT_PIXELS
 #undef BS_DOT_STEP
+#undef BS_DOT_STEP_3
 #undef BS_DOT_STORE
+#undef BS_DOT_STORE_3
 #undef BS_DOT_SUM
+#undef BS_DOT_SUM_3
+#undef BS_DOT_THREE
 #undef BS_DOT_UPTO
 #undef BS_DOT_WHOLE
+#undef BS_DOT_WHOLE_3
 #undef BS_EACH_1
 #undef BS_EACH_2
 #undef BS_EACH_3
@@ -20779,15 +21119,25 @@ static BS_TARGET bool BS_TIER_FN(bs_pool)(const bs_pool_window *w)
 #undef BS_DOT_DEFINE
 #undef BS_DOT_FINISH
 #undef BS_DOT_FMA
+#undef BS_DOT_FMA_3
 #undef BS_DOT_INIT
+#undef BS_DOT_INIT_3
+#undef BS_DOT_KERNELS
+#undef BS_DOT_LOOP
 #undef BS_DOT_NAME
 #undef BS_DOT_PART
+#undef BS_DOT_PART_3
 #undef BS_DOT_PIXELS
 #undef BS_DOT_STEP
+#undef BS_DOT_STEP_3
 #undef BS_DOT_STORE
+#undef BS_DOT_STORE_3
 #undef BS_DOT_SUM
+#undef BS_DOT_SUM_3
+#undef BS_DOT_THREE
 #undef BS_DOT_UPTO
 #undef BS_DOT_WHOLE
+#undef BS_DOT_WHOLE_3
 #undef BS_EACH_1
 #undef BS_EACH_2
 #undef BS_EACH_3
@@ -28623,7 +28973,8 @@ bs_value bs_patch_features(bs_graph *graph, bs_value cells, bs_value reference, 
 
 /* ==== begin src/ops/pixel_shuffle.c =========================================================== */
 /* ops/pixel_shuffle.c - [C r r, H, W] <-> [C, rH, rW], elements of any type.
- * Relies on span.h: each of the r x r phases is a strided copy; and on kernels/arrange.h where lines are dense. Must never do arithmetic. */
+ * Relies on span.h: each of the r x r phases is a strided copy; on kernels/arrange.h where lines are dense.
+ * Must never do arithmetic. */
 /* #include "kernels/arrange.h" */
 /* #include "ops/common.h" */
 /* #include "ops/span.h" */

@@ -119,7 +119,7 @@ enum { BS_ROW_LINES = 4, BS_ROW_TURNS = 2 };
 #endif
 
 /* Winograd tiles side by side being transformed. `points` is the element of point 0 of the first; its others follow at
- * `point_step`, the next tile's a pixel of whole vectors on. Output: `rows` and `columns` of each, `tile` is the first. */
+ * `point_step`, the next tile's a pixel of whole vectors on. Of outputs `rows` and `columns` are stored. */
 typedef void bs_conv_winograd_in(const float *in, ptrdiff_t in_row, ptrdiff_t in_pixel, int32_t channels, int32_t tiles,
                                  float *points, ptrdiff_t point_step);
 typedef void bs_conv_winograd_out(const float *points, ptrdiff_t point_step, const bs_conv_tile *tile,

@@ -1,5 +1,6 @@
 /* ops/pixel_shuffle.c - [C r r, H, W] <-> [C, rH, rW], elements of any type.
- * Relies on span.h: each of the r x r phases is a strided copy; and on kernels/arrange.h where lines are dense. Must never do arithmetic. */
+ * Relies on span.h: each of the r x r phases is a strided copy; on kernels/arrange.h where lines are dense.
+ * Must never do arithmetic. */
 #include "kernels/arrange.h"
 #include "ops/common.h"
 #include "ops/span.h"
