@@ -1,6 +1,6 @@
 /* brainstorm.c - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: a538b7671b1b4e48c018574501181c6dfa0fed1921a52079cf6bc6ae708590f1
+ * sha256 of the parts: 333d73866b8cfd7fbd2f3b0c188d4f188adf8d738c804b31da4ac42f7a79124b
  */
 #if !defined(_POSIX_C_SOURCE) && !defined(BS_NO_POSIX)
 #define _POSIX_C_SOURCE 200809L
@@ -1894,11 +1894,13 @@ typedef void bs_gemm_row_kernel(const bs_gemm_row *row);
 enum { BS_ROW_LINES = 4, BS_ROW_TURNS = 2 };
 #endif
 
-/* One Winograd tile being transformed. `points` is the element of point 0; the others follow at `point_step`. */
-typedef void bs_conv_winograd_in(const float *in, ptrdiff_t in_row, ptrdiff_t in_pixel, int32_t channels,
+/* Winograd tiles side by side being transformed. `points` is the element of point 0 of the first; its others follow at
+ * `point_step`, the next tile's a pixel of whole vectors on. Of outputs `rows` and `columns` are stored. */
+typedef void bs_conv_winograd_in(const float *in, ptrdiff_t in_row, ptrdiff_t in_pixel, int32_t channels, int32_t tiles,
                                  float *points, ptrdiff_t point_step);
 typedef void bs_conv_winograd_out(const float *points, ptrdiff_t point_step, const bs_conv_tile *tile,
-                                  ptrdiff_t out_row, ptrdiff_t residual_row, int32_t rows, int32_t columns);
+                                  ptrdiff_t out_row, ptrdiff_t residual_row, int32_t rows, int32_t columns,
+                                  int32_t tiles);
 
 #ifndef __OPTIMIZE_SIZE__
 /* Products at all points of `groups` times as many tiles as a kernel is for, by a block of weights. Steps from point to
@@ -1936,7 +1938,9 @@ typedef struct bs_conv_kernels {
 #ifndef __OPTIMIZE_SIZE__
     bs_conv_tile_kernel *const *depthwise_whole; /* [pixels], of any number of whole vectors, no residual; or NULL */
     bs_conv_points_kernel *const *points[3]; /* [vectors][tiles], as many as OUTER's pixels; or NULL */
+    bs_conv_points_kernel *points_eight; /* `groups` tiles of eight channels to a vector; or NULL */
 #endif
+    int32_t winograd_tiles; /* side by side that both transforms take at most */
     bs_conv_winograd_in *winograd_in;
     bs_conv_winograd_out *winograd_out;
     bs_conv_winograd_weights *winograd_weights;
@@ -1959,6 +1963,7 @@ typedef struct bs_conv_kernels {
         .depthwise = BS_TIER_FN(bs_conv_depthwise),                                      \
         BS_DEPTHWISE_WHOLE_KERNELS                                                       \
         BS_POINTS_KERNELS                                                                \
+        .winograd_tiles = BS_WINOGRAD_TILES,                                             \
         .winograd_in = BS_WINOGRAD_FN(bs_conv_winograd_in),                              \
         .winograd_out = BS_WINOGRAD_FN(bs_conv_winograd_out),                            \
         .winograd_weights = BS_WINOGRAD_FN(bs_conv_winograd_weights),                    \
@@ -2179,24 +2184,30 @@ static void widen64_plain(const uint16_t *from, float *to)
 
 #define ARRANGE_BLOCK 8
 
-/* 8 x 8: four rows and the four below them side by side; then pairs are interleaved, then pairs of pairs. */
+/* 8 x 4: four rows and the four below them side by side; then pairs are interleaved, then pairs of pairs. */
+#define ARRANGE_HALF 4
+__attribute__((target("avx2"))) static void transpose_half(const float *from, ptrdiff_t from_row, float *to,
+                                                           ptrdiff_t to_row)
+{
+    __m256 row[4], pair[4];
+    for (int i = 0; i < 4; i++)
+        row[i] = _mm256_insertf128_ps(_mm256_castps128_ps256(_mm_loadu_ps(from + i * from_row)),
+                                      _mm_loadu_ps(from + (i + 4) * from_row), 1);
+    for (int i = 0; i < 2; i++) {
+        pair[i] = _mm256_unpacklo_ps(row[2 * i], row[2 * i + 1]);
+        pair[i + 2] = _mm256_unpackhi_ps(row[2 * i], row[2 * i + 1]);
+    }
+    for (int i = 0; i < 2; i++) {
+        _mm256_storeu_ps(to + 2 * i * to_row, _mm256_shuffle_ps(pair[2 * i], pair[2 * i + 1], 0x44));
+        _mm256_storeu_ps(to + (2 * i + 1) * to_row, _mm256_shuffle_ps(pair[2 * i], pair[2 * i + 1], 0xee));
+    }
+}
+
 __attribute__((target("avx2"))) static void transpose_block(const float *from, ptrdiff_t from_row, float *to,
                                                             ptrdiff_t to_row)
 {
-    for (int half = 0; half < 8; half += 4, from += 4, to += 4 * to_row) {
-        __m256 row[4], pair[4];
-        for (int i = 0; i < 4; i++)
-            row[i] = _mm256_insertf128_ps(_mm256_castps128_ps256(_mm_loadu_ps(from + i * from_row)),
-                                          _mm_loadu_ps(from + (i + 4) * from_row), 1);
-        for (int i = 0; i < 2; i++) {
-            pair[i] = _mm256_unpacklo_ps(row[2 * i], row[2 * i + 1]);
-            pair[i + 2] = _mm256_unpackhi_ps(row[2 * i], row[2 * i + 1]);
-        }
-        for (int i = 0; i < 2; i++) {
-            _mm256_storeu_ps(to + 2 * i * to_row, _mm256_shuffle_ps(pair[2 * i], pair[2 * i + 1], 0x44));
-            _mm256_storeu_ps(to + (2 * i + 1) * to_row, _mm256_shuffle_ps(pair[2 * i], pair[2 * i + 1], 0xee));
-        }
-    }
+    transpose_half(from, from_row, to, to_row);
+    transpose_half(from + 4, from_row, to + 4 * to_row, to_row);
 }
 
 #ifndef __OPTIMIZE_SIZE__
@@ -2318,8 +2329,15 @@ void bs_transpose_f32(bs_tier tier, const float *from, ptrdiff_t from_row, int32
     for (int32_t r = 0; r < whole_rows; r += block)
         for (int32_t c = 0; c < whole_columns; c += block)
             transpose_block(from + r * from_row + c, from_row, to + c * to_row + r, to_row);
-    transpose_plain(from + whole_columns, from_row, whole_rows, columns - whole_columns, to + whole_columns * to_row,
-                    to_row);
+    int32_t done = whole_columns;
+#ifdef ARRANGE_HALF
+    if (block > 1 && columns - done >= ARRANGE_HALF) {
+        for (int32_t r = 0; r < whole_rows; r += block)
+            transpose_half(from + r * from_row + done, from_row, to + done * to_row + r, to_row);
+        done += ARRANGE_HALF;
+    }
+#endif
+    transpose_plain(from + done, from_row, whole_rows, columns - done, to + done * to_row, to_row);
     transpose_narrow(tier, from + whole_rows * from_row, from_row, rows - whole_rows, columns, to + whole_rows,
                      to_row);
 }
@@ -3863,6 +3881,7 @@ static BS_TARGET void BS_TIER_FN(bs_conv_winograd_weights)(const float *taps, pt
  * Relies on: a simd_*.h and conv_epilogue_plain.inc before it; conv_winograd.h for the constants.
  * Must never: read lanes beyond the channels, or store outside the requested rows and columns.
  */
+#define BS_WINOGRAD_TILES 1 /* in a call */
 #if !defined(BS_NO_WINOGRAD)
 
 /* B^T of one line, `step` apart in the result. */
@@ -3883,8 +3902,10 @@ static BS_TARGET void BS_TIER_FN(bs_conv_winograd_in_line)(const BS_V *d, BS_V *
 }
 
 static BS_TARGET void BS_TIER_FN(bs_conv_winograd_in)(const float *in, ptrdiff_t in_row, ptrdiff_t in_pixel,
-                                                      int32_t channels, float *points, ptrdiff_t point_step)
+                                                      int32_t channels, int32_t tiles, float *points,
+                                                      ptrdiff_t point_step)
 {
+    (void)tiles; /* BS_WINOGRAD_TILES */
     for (; channels > 0; channels -= BS_LANES, in += BS_LANES, points += BS_LANES) {
         const BS_V_PART part = BS_V_PART_OF(bs_conv_min(channels, BS_LANES));
         BS_V line[BS_WINOGRAD_IN], half[BS_WINOGRAD_POINTS];
@@ -3915,8 +3936,10 @@ static BS_TARGET void BS_TIER_FN(bs_conv_winograd_out_line)(const BS_V *m, BS_V 
 /* Each row of a patch ends like a tile of the direct kernels. */
 static BS_TARGET void BS_TIER_FN(bs_conv_winograd_out)(const float *points, ptrdiff_t point_step,
                                                        const bs_conv_tile *tile, ptrdiff_t out_row,
-                                                       ptrdiff_t residual_row, int32_t rows, int32_t columns)
+                                                       ptrdiff_t residual_row, int32_t rows, int32_t columns,
+                                                       int32_t tiles)
 {
+    (void)tiles;
     for (int32_t c = 0; c < tile->channels; c += BS_LANES, points += BS_LANES) {
         const BS_V bias = BS_TIER_FN(bs_conv_of_channels)(tile, tile->task->bias, c);
         BS_V line[BS_WINOGRAD_IN], half[BS_WINOGRAD_OUT * BS_WINOGRAD_IN];
@@ -3951,17 +3974,11 @@ static const bs_conv_kernels bs_conv_table_scalar = BS_CONV_TABLE(0, NULL);
 #undef BS_BICUBIC_DEFINE
 #undef BS_CLAMP_1
 #undef BS_CLAMP_2
+#undef BS_COLUMN_LOAD
 #undef BS_COLUMN_OUT
-#undef BS_COLUMN_OUTER
-#undef BS_COLUMN_PAIR
+#undef BS_COLUMN_STORE
 #undef BS_CUBIC_CODE
 #undef BS_CUBIC_PLAIN
-#undef BS_D0
-#undef BS_D1
-#undef BS_D2
-#undef BS_D3
-#undef BS_D4
-#undef BS_D5
 #undef BS_DEPTHWISE_DEFINE
 #undef BS_DEPTHWISE_MAC
 #undef BS_DEPTHWISE_MAC_PART
@@ -3978,15 +3995,25 @@ static const bs_conv_kernels bs_conv_table_scalar = BS_CONV_TABLE(0, NULL);
 #undef BS_DOT_DEFINE
 #undef BS_DOT_FINISH
 #undef BS_DOT_FMA
+#undef BS_DOT_FMA_3
 #undef BS_DOT_INIT
+#undef BS_DOT_INIT_3
+#undef BS_DOT_KERNELS
+#undef BS_DOT_LOOP
 #undef BS_DOT_NAME
 #undef BS_DOT_PART
+#undef BS_DOT_PART_3
 #undef BS_DOT_PIXELS
 #undef BS_DOT_STEP
+#undef BS_DOT_STEP_3
 #undef BS_DOT_STORE
+#undef BS_DOT_STORE_3
 #undef BS_DOT_SUM
+#undef BS_DOT_SUM_3
+#undef BS_DOT_THREE
 #undef BS_DOT_UPTO
 #undef BS_DOT_WHOLE
+#undef BS_DOT_WHOLE_3
 #undef BS_EACH_1
 #undef BS_EACH_2
 #undef BS_EACH_3
@@ -4001,6 +4028,13 @@ static const bs_conv_kernels bs_conv_table_scalar = BS_CONV_TABLE(0, NULL);
 #undef BS_EACH_12
 #undef BS_EACH_13
 #undef BS_EACH_14
+#undef BS_EIGHT
+#undef BS_EIGHT_EACH_1
+#undef BS_EIGHT_EACH_4
+#undef BS_EIGHT_FIRST
+#undef BS_EIGHT_FMA
+#undef BS_EIGHT_KERNELS
+#undef BS_EIGHT_STORE
 #undef BS_EPILOGUE
 #undef BS_G
 #undef BS_GEMM_ADD_1
@@ -4088,6 +4122,7 @@ static const bs_conv_kernels bs_conv_table_scalar = BS_CONV_TABLE(0, NULL);
 #undef BS_INIT_1
 #undef BS_INIT_2
 #undef BS_LANES
+#undef BS_LINE_IN
 #undef BS_M0
 #undef BS_M1
 #undef BS_M2
@@ -4107,8 +4142,11 @@ static const bs_conv_kernels bs_conv_table_scalar = BS_CONV_TABLE(0, NULL);
 #undef BS_OUTER_UPTO_2
 #undef BS_PART_IS_SLOW
 #undef BS_POINTS_DEFINE
+#undef BS_POINTS_EIGHT
 #undef BS_POINTS_KERNELS
+#undef BS_POINTS_LOAD
 #undef BS_POINTS_NAME
+#undef BS_POINTS_STORE
 #undef BS_POINT_STORE_1
 #undef BS_POINT_STORE_2
 #undef BS_POINT_ZERO_1
@@ -4141,7 +4179,6 @@ static const bs_conv_kernels bs_conv_table_scalar = BS_CONV_TABLE(0, NULL);
 #undef BS_QUAD_STEP
 #undef BS_RESIDUAL_1
 #undef BS_RESIDUAL_2
-#undef BS_ROW_IN
 #undef BS_ROW_OUT
 #undef BS_SLOPES_1
 #undef BS_SLOPES_2
@@ -4207,7 +4244,6 @@ static const bs_conv_kernels bs_conv_table_scalar = BS_CONV_TABLE(0, NULL);
 #undef BS_V_SET1
 #undef BS_V_SQUARE_REST
 #undef BS_V_STORE
-#undef BS_V_STORE_AT
 #undef BS_V_STORE_PAIRS_F32
 #undef BS_V_STORE_PAIRS_U8
 #undef BS_V_STORE_PAIRS_U16
@@ -4223,6 +4259,7 @@ static const bs_conv_kernels bs_conv_table_scalar = BS_CONV_TABLE(0, NULL);
 #undef BS_V_ZERO
 #undef BS_WEIGHTS_1
 #undef BS_WEIGHTS_2
+#undef BS_WINOGRAD_TILES
 #undef BS_X_0
 #undef BS_X_1
 #undef BS_X_2
@@ -4355,8 +4392,16 @@ const bs_conv_kernels *bs_conv_kernels_scalar(void)
 /* Keeps four weights in registers: left alone, GCC reads each from memory once for every pixel. */
 #define BS_HOLD(a) __asm__("" : "+x"(a))
 #define BS_HOLD4(a, b, c, d) __asm__("" : "+x"(a), "+x"(b), "+x"(c), "+x"(d))
-#define BS_DOT_PIXELS 2
+#define BS_POINTS_EIGHT
 #define BS_DOT_UPTO(M) M(1, 0) M(2, 0)
+#ifdef __OPTIMIZE_SIZE__
+#define BS_DOT_PIXELS 2
+#define BS_DOT_KERNELS(M) BS_DOT_UPTO(M)
+#else
+#define BS_DOT_THREE
+#define BS_DOT_PIXELS 4
+#define BS_DOT_KERNELS(M) BS_DOT_UPTO(M) M(3, 0) M(4, 0)
+#endif
 
 #define BS_V_SUM4(a, b, c, d) bs_sum4_avx2(a, b, c, d)
 /* As in simd_avx512.h. */
@@ -5043,6 +5088,7 @@ static bs_gemm_row_kernel *const BS_TIER_FN(bs_row_turns)[] = {BS_TIER_FN(bs_row
  * Relies on: a simd_*.h and conv_epilogue_plain.inc before it; conv_winograd.h for the constants.
  * Must never: read lanes beyond the channels, or store outside the requested rows and columns.
  */
+#define BS_WINOGRAD_TILES 1 /* in a call */
 #if !defined(BS_NO_WINOGRAD)
 
 /* B^T of one line, `step` apart in the result. */
@@ -5063,8 +5109,10 @@ static BS_TARGET void BS_TIER_FN(bs_conv_winograd_in_line)(const BS_V *d, BS_V *
 }
 
 static BS_TARGET void BS_TIER_FN(bs_conv_winograd_in)(const float *in, ptrdiff_t in_row, ptrdiff_t in_pixel,
-                                                      int32_t channels, float *points, ptrdiff_t point_step)
+                                                      int32_t channels, int32_t tiles, float *points,
+                                                      ptrdiff_t point_step)
 {
+    (void)tiles; /* BS_WINOGRAD_TILES */
     for (; channels > 0; channels -= BS_LANES, in += BS_LANES, points += BS_LANES) {
         const BS_V_PART part = BS_V_PART_OF(bs_conv_min(channels, BS_LANES));
         BS_V line[BS_WINOGRAD_IN], half[BS_WINOGRAD_POINTS];
@@ -5095,8 +5143,10 @@ static BS_TARGET void BS_TIER_FN(bs_conv_winograd_out_line)(const BS_V *m, BS_V 
 /* Each row of a patch ends like a tile of the direct kernels. */
 static BS_TARGET void BS_TIER_FN(bs_conv_winograd_out)(const float *points, ptrdiff_t point_step,
                                                        const bs_conv_tile *tile, ptrdiff_t out_row,
-                                                       ptrdiff_t residual_row, int32_t rows, int32_t columns)
+                                                       ptrdiff_t residual_row, int32_t rows, int32_t columns,
+                                                       int32_t tiles)
 {
+    (void)tiles;
     for (int32_t c = 0; c < tile->channels; c += BS_LANES, points += BS_LANES) {
         const BS_V bias = BS_TIER_FN(bs_conv_of_channels)(tile, tile->task->bias, c);
         BS_V line[BS_WINOGRAD_IN], half[BS_WINOGRAD_OUT * BS_WINOGRAD_IN];
@@ -5201,107 +5251,87 @@ static BS_TARGET void BS_TIER_FN(bs_conv_winograd_out)(const float *points, ptrd
  *
  * Both directions work through registers: h<row>_<column> is a patch after its columns were transformed.
  */
+#define BS_WINOGRAD_TILES INT32_MAX /* in a call */
 #if !defined(BS_NO_WINOGRAD)
 
 /* ------------------------------------------------------------------------------------------ input
- * B^T d B. Rows 0 and 5, 1 and 2 (points a, -a), 3 and 4 (b, -b) of the half-transformed patch are made in
- * turn, 12 vectors at a time; reading the patch again is cheaper than keeping 36. */
-#define BS_D0 BS_V_LOAD_PART(d, part)
-#define BS_D1 BS_V_LOAD_PART(d + in_row, part)
-#define BS_D2 BS_V_LOAD_PART(d + 2 * in_row, part)
-#define BS_D3 BS_V_LOAD_PART(d + row3, part)
-#define BS_D4 BS_V_LOAD_PART(d + row4, part)
-#define BS_D5 BS_V_LOAD_PART(d + row5, part)
+ * B^T d B of tiles side by side: the columns of some tiles first, of which neighbours share two, then the rows of each.
+ * B^T of one line: points a and -a, b and -b share their halves. */
+enum { BS_TIER_FN(bs_winograd_beside) = 4 }; /* tiles whose columns lie in the first cache beside their points */
 
-/* `d` walks along the columns. It is opaque to the compiler, which would otherwise compute 36 addresses. */
-#define BS_COLUMN_OUTER(x)                                                           \
-    const BS_V h0_##x = BS_V_FMA(BS_D0, aabb, BS_V_FNMA(BS_D2, sum, BS_D4));         \
-    const BS_V h5_##x = BS_V_FMA(BS_D1, aabb, BS_V_FNMA(BS_D3, sum, BS_D5));         \
-    d += in_pixel;                                                                   \
-    BS_OPAQUE(d);
-#define BS_COLUMN_PAIR(x)                                                            \
-    const BS_V p##x = BS_V_FNMA(BS_D2, other, BS_D4), q##x = BS_V_FNMA(BS_D1, other, BS_D3); \
-    const BS_V h1_##x = BS_V_FMA(q##x, point, p##x), h2_##x = BS_V_FNMA(q##x, point, p##x); \
-    d += in_pixel;                                                                   \
-    BS_OPAQUE(d);
-
-/* One row: B^T again, and out. `y` is the row of points, `h` the name of the row in registers. */
-#define BS_ROW_IN(y, h)                                                                                      \
-    {                                                                                                        \
-        float *to = points + (y) * 6 * point_step;                                                           \
-        BS_OPAQUE(to);                                                                                       \
-        const BS_V pa = BS_V_FNMA(h##_2, bb, h##_4), qa = BS_V_FNMA(h##_1, bb, h##_3);                       \
-        const BS_V pb = BS_V_FNMA(h##_2, aa, h##_4), qb = BS_V_FNMA(h##_1, aa, h##_3);                       \
-        BS_V_STORE_AT(to, BS_V_FMA(h##_0, aabb, BS_V_FNMA(h##_2, sum, h##_4)));                              \
-        BS_V_STORE_AT(to + point_step, BS_V_FMA(qa, a, pa));                                                 \
-        BS_V_STORE_AT(to + 2 * point_step, BS_V_FNMA(qa, a, pa));                                            \
-        BS_V_STORE_AT(to + step3, BS_V_FMA(qb, b, pb));                                             \
-        BS_V_STORE_AT(to + step4, BS_V_FNMA(qb, b, pb));                                            \
-        BS_V_STORE_AT(to + step5, BS_V_FMA(h##_1, aabb, BS_V_FNMA(h##_3, sum, h##_5)));             \
+#define BS_LINE_IN(LOAD, STORE)                                                       \
+    {                                                                                 \
+        const BS_V d0 = LOAD(0), d1 = LOAD(1), d2 = LOAD(2);                          \
+        const BS_V d3 = LOAD(3), d4 = LOAD(4), d5 = LOAD(5);                          \
+        const BS_V pa = BS_V_FNMA(d2, bb, d4), qa = BS_V_FNMA(d1, bb, d3);            \
+        const BS_V pb = BS_V_FNMA(d2, aa, d4), qb = BS_V_FNMA(d1, aa, d3);            \
+        STORE(0, BS_V_FMA(d0, aabb, BS_V_FNMA(d2, sum, d4)))                          \
+        STORE(1, BS_V_FMA(qa, a, pa))                                                 \
+        STORE(2, BS_V_FNMA(qa, a, pa))                                                \
+        STORE(3, BS_V_FMA(qb, b, pb))                                                 \
+        STORE(4, BS_V_FNMA(qb, b, pb))                                                \
+        STORE(5, BS_V_FMA(d1, aabb, BS_V_FNMA(d3, sum, d5)))                          \
     }
-#define BS_V_STORE_AT(to, value)     \
-    {                                \
-        const BS_V stored = value;   \
-        BS_V_STORE(to, stored);      \
+#define BS_COLUMN_LOAD(y) BS_V_LOAD_PART(((y) < 3 ? upper : lower) + (y) % 3 * in_row, part)
+#define BS_COLUMN_STORE(y, value) column[y] = value;
+#define BS_POINTS_LOAD(x) row[(x) * BS_WINOGRAD_IN]
+#define BS_POINTS_STORE(x, value)                                            \
+    {                                                                        \
+        const BS_V stored = value;                                           \
+        BS_V_STORE(((x) < 3 ? left : right) + (x) % 3 * point_step, stored); \
     }
 
+/* Pointers are opaque to the compiler, which would otherwise keep more addresses than there are registers. */
 static inline BS_INLINE BS_TARGET void BS_TIER_FN(bs_conv_winograd_in_vector)(const float *in, ptrdiff_t in_row,
                                                                                ptrdiff_t in_pixel, BS_V_PART part,
-                                                                               float *points, ptrdiff_t point_step)
+                                                                               int32_t tiles, float *points,
+                                                                               ptrdiff_t point_step,
+                                                                               ptrdiff_t tile_step)
 {
     const BS_V a = BS_V_SET1(BS_WINOGRAD_A), b = BS_V_SET1(BS_WINOGRAD_B);
     const BS_V aa = BS_V_SET1(BS_WINOGRAD_A * BS_WINOGRAD_A), bb = BS_V_SET1(BS_WINOGRAD_B * BS_WINOGRAD_B);
     const BS_V aabb = BS_V_SET1(BS_WINOGRAD_A * BS_WINOGRAD_A * BS_WINOGRAD_B * BS_WINOGRAD_B);
     const BS_V sum = BS_V_SET1(BS_WINOGRAD_A * BS_WINOGRAD_A + BS_WINOGRAD_B * BS_WINOGRAD_B);
-    ptrdiff_t row3 = 3 * in_row, row4 = 4 * in_row, row5 = 5 * in_row;
-    ptrdiff_t step3 = 3 * point_step, step4 = 4 * point_step, step5 = 5 * point_step;
-    BS_OPAQUE(row3);
-    BS_OPAQUE(row4);
-    BS_OPAQUE(row5);
-    BS_OPAQUE(step3);
-    BS_OPAQUE(step4);
-    BS_OPAQUE(step5);
-    {
-        const float *d = in;
-        BS_EACH_6(BS_COLUMN_OUTER)
-        BS_ROW_IN(0, h0)
-        BS_ROW_IN(5, h5)
+    BS_V columns[(BS_WINOGRAD_OUT * BS_TIER_FN(bs_winograd_beside) + 2) * BS_WINOGRAD_IN], *column = columns;
+    const float *upper = in, *lower = in + 3 * in_row;
+    for (int32_t x = BS_WINOGRAD_OUT * tiles + 2; x > 0; x--) {
+        BS_LINE_IN(BS_COLUMN_LOAD, BS_COLUMN_STORE)
+        upper += in_pixel;
+        lower += in_pixel;
+        column += BS_WINOGRAD_IN;
+        BS_OPAQUE(upper);
+        BS_OPAQUE(lower);
     }
-    {
-        const float *d = in;
-        const BS_V point = a, other = bb;
-        BS_EACH_6(BS_COLUMN_PAIR)
-        BS_ROW_IN(1, h1)
-        BS_ROW_IN(2, h2)
-    }
-    {
-        const float *d = in;
-        const BS_V point = b, other = aa;
-        BS_EACH_6(BS_COLUMN_PAIR)
-        BS_ROW_IN(3, h1)
-        BS_ROW_IN(4, h2)
+    const BS_V *row = columns;
+    for (int32_t t = 0; t < tiles; t++, row += (BS_WINOGRAD_OUT - 1) * BS_WINOGRAD_IN) {
+        float *left = points + t * tile_step, *right = left + 3 * point_step;
+        for (int32_t y = 0; y < BS_WINOGRAD_IN; y++, row++) {
+            BS_LINE_IN(BS_POINTS_LOAD, BS_POINTS_STORE)
+            left += 6 * point_step;
+            right += 6 * point_step;
+            BS_OPAQUE(left);
+            BS_OPAQUE(right);
+        }
     }
 }
 
 static BS_TARGET void BS_TIER_FN(bs_conv_winograd_in)(const float *in, ptrdiff_t in_row, ptrdiff_t in_pixel,
-                                                      int32_t channels, float *points, ptrdiff_t point_step)
+                                                      int32_t channels, int32_t tiles, float *points,
+                                                      ptrdiff_t point_step)
 {
-    for (; channels >= BS_LANES; channels -= BS_LANES, in += BS_LANES, points += BS_LANES)
-        BS_TIER_FN(bs_conv_winograd_in_vector)(in, in_row, in_pixel, BS_V_PART_OF(BS_LANES), points, point_step);
-#ifdef BS_PART_IS_SLOW
-    /* The transform reads a patch three times, so a partial vector is read once, and copied. */
-    float patch[BS_WINOGRAD_POINTS * BS_LANES];
-    for (int32_t i = 0; channels > 0 && i < BS_WINOGRAD_POINTS; i++) {
-        const float *from = in + i / BS_WINOGRAD_IN * in_row + i % BS_WINOGRAD_IN * in_pixel;
-        BS_V_STORE_AT(patch + i * BS_LANES, BS_V_LOAD_PART(from, BS_V_PART_OF(channels)))
+    const ptrdiff_t step = bs_conv_round_up(channels, BS_LANES);
+    for (int32_t count; tiles > 0; tiles -= count) {
+        count = step > 2 * BS_LANES ? 1 : bs_conv_min(tiles, BS_TIER_FN(bs_winograd_beside));
+        int32_t c = 0;
+        for (; c + BS_LANES <= channels; c += BS_LANES)
+            BS_TIER_FN(bs_conv_winograd_in_vector)
+            (in + c, in_row, in_pixel, BS_V_PART_OF(BS_LANES), count, points + c, point_step, step);
+        if (c < channels)
+            BS_TIER_FN(bs_conv_winograd_in_vector)
+            (in + c, in_row, in_pixel, BS_V_PART_OF(channels - c), count, points + c, point_step, step);
+        in += count * BS_WINOGRAD_OUT * in_pixel;
+        points += count * step;
     }
-    if (channels > 0)
-        BS_TIER_FN(bs_conv_winograd_in_vector)
-        (patch, BS_WINOGRAD_IN * BS_LANES, BS_LANES, BS_V_PART_OF(BS_LANES), points, point_step);
-#else
-    if (channels > 0)
-        BS_TIER_FN(bs_conv_winograd_in_vector)(in, in_row, in_pixel, BS_V_PART_OF(channels), points, point_step);
-#endif
 }
 
 /* ----------------------------------------------------------------------------------------- output
@@ -5338,14 +5368,17 @@ static BS_TARGET void BS_TIER_FN(bs_conv_winograd_in)(const float *in, ptrdiff_t
 #define BS_STORE_OUT(at, power, value)                                                         \
     {                                                                                          \
         BS_V scaled = BS_V_FMA(value, BS_V_SET1(bs_conv_winograd_scale[power]), bias);         \
-        scaled = BS_V_MAX(low, scaled);                                                        \
-        scaled = BS_V_MIN(high, scaled);                                                       \
+        if (clamp) {                                                                           \
+            scaled = BS_V_MAX(low, scaled);                                                    \
+            scaled = BS_V_MIN(high, scaled);                                                   \
+        }                                                                                      \
         BS_V_STORE_PART(at, scaled, part);                                                     \
     }
 
 static inline BS_INLINE BS_TARGET void BS_TIER_FN(bs_conv_winograd_out_vector)(const float *points,
                                                                                 ptrdiff_t point_step, BS_V bias,
-                                                                                BS_V low, BS_V high, float *to,
+                                                                                bool clamp, BS_V low, BS_V high,
+                                                                                float *to,
                                                                                 ptrdiff_t to_row, ptrdiff_t to_pixel,
                                                                                 BS_V_PART part)
 {
@@ -5395,30 +5428,57 @@ static BS_TARGET void BS_TIER_FN(bs_conv_winograd_finish)(const float *patch, co
         }
 }
 
-static BS_TARGET void BS_TIER_FN(bs_conv_winograd_out)(const float *points, ptrdiff_t point_step,
-                                                       const bs_conv_tile *tile, ptrdiff_t out_row,
-                                                       ptrdiff_t residual_row, int32_t rows, int32_t columns)
+/* Whole patches of whole vectors, after which no more than a clamp follows. */
+static inline BS_INLINE BS_TARGET void BS_TIER_FN(bs_conv_winograd_out_straight)(const float *points,
+                                                                                  ptrdiff_t point_step,
+                                                                                  const bs_conv_tile *tile, int32_t c,
+                                                                                  ptrdiff_t out_row, int32_t tiles,
+                                                                                  BS_V bias, bool clamp, BS_V low,
+                                                                                  BS_V high)
 {
-    const bs_conv_task *task = tile->task;
+    const ptrdiff_t step = bs_conv_round_up(tile->channels, BS_LANES), out_step = BS_WINOGRAD_OUT * tile->out_pixel;
+    float *out = tile->out + c;
+    for (points += c; tiles > 0; tiles--, points += step, out += out_step)
+        BS_TIER_FN(bs_conv_winograd_out_vector)(points, point_step, bias, clamp, low, high, out, out_row,
+                                                tile->out_pixel, BS_V_PART_OF(BS_LANES));
+}
+
+static BS_TARGET void BS_TIER_FN(bs_conv_winograd_out)(const float *points, ptrdiff_t point_step,
+                                                       const bs_conv_tile *first, ptrdiff_t out_row,
+                                                       ptrdiff_t residual_row, int32_t rows, int32_t columns,
+                                                       int32_t tiles)
+{
+    const bs_conv_task *task = first->task;
     const bool clip = task->activation == BS_CONV_CLIP, clamp = clip || task->activation == BS_CONV_RELU;
     const BS_V low = BS_V_SET1(clip ? task->low : clamp ? 0.0f : -INFINITY);
     const BS_V high = BS_V_SET1(clip ? task->high : INFINITY);
-    const BS_V lowest = BS_V_SET1(-INFINITY), highest = BS_V_SET1(INFINITY);
-    const bool straight = rows == 4 && columns == 4 && !tile->residual && (clamp || task->activation == BS_CONV_NONE);
-    for (int32_t c = 0; c < tile->channels; c += BS_LANES, points += BS_LANES) {
-        const int32_t valid = bs_conv_min(tile->channels - c, BS_LANES);
+    const bool straight = rows == 4 && columns == 4 && !first->residual && (clamp || task->activation == BS_CONV_NONE);
+    for (int32_t c = 0; c < first->channels; c += BS_LANES) {
+        const int32_t valid = bs_conv_min(first->channels - c, BS_LANES);
         BS_V bias = BS_V_ZERO();
         if (task->bias)
             bias = BS_V_LOAD_PART(task->bias + c, BS_V_PART_OF(valid));
-        if (straight && valid == BS_LANES) {
-            BS_TIER_FN(bs_conv_winograd_out_vector)(points, point_step, bias, low, high, tile->out + c, out_row,
-                                                    tile->out_pixel, BS_V_PART_OF(BS_LANES));
+        if (straight && valid == BS_LANES && clamp) {
+            BS_TIER_FN(bs_conv_winograd_out_straight)
+            (points, point_step, first, c, out_row, tiles, bias, true, low, high);
             continue;
         }
-        float patch[16 * BS_LANES];
-        BS_TIER_FN(bs_conv_winograd_out_vector)(points, point_step, bias, lowest, highest, patch, 4 * BS_LANES,
-                                                BS_LANES, BS_V_PART_OF(BS_LANES));
-        BS_TIER_FN(bs_conv_winograd_finish)(patch, tile, c, out_row, residual_row, rows, columns, low, high);
+        if (straight && valid == BS_LANES) {
+            BS_TIER_FN(bs_conv_winograd_out_straight)
+            (points, point_step, first, c, out_row, tiles, bias, false, low, high);
+            continue;
+        }
+        const float *from = points + c;
+        bs_conv_tile tile = *first;
+        for (int32_t t = 0; t < tiles; t++, from += bs_conv_round_up(tile.channels, BS_LANES)) {
+            float patch[16 * BS_LANES];
+            BS_TIER_FN(bs_conv_winograd_out_vector)(from, point_step, bias, false, low, high, patch, 4 * BS_LANES,
+                                                    BS_LANES, BS_V_PART_OF(BS_LANES));
+            BS_TIER_FN(bs_conv_winograd_finish)(patch, &tile, c, out_row, residual_row, rows, columns, low, high);
+            tile.out += BS_WINOGRAD_OUT * tile.out_pixel;
+            if (tile.residual)
+                tile.residual += BS_WINOGRAD_OUT * tile.residual_pixel;
+        }
     }
 }
 #endif
@@ -5625,7 +5685,58 @@ BS_OUTER_UPTO_2(BS_POINTS_DEFINE)
 #define BS_POINTS_NAME(P, B) [P] = BS_TIER_FN(bs_conv_winograd_points_##B##_##P),
 static bs_conv_points_kernel *const BS_TIER_FN(bs_conv_points_1)[] = { NULL, BS_OUTER_UPTO_1(BS_POINTS_NAME) };
 static bs_conv_points_kernel *const BS_TIER_FN(bs_conv_points_2)[] = { NULL, BS_OUTER_UPTO_2(BS_POINTS_NAME) };
-#define BS_POINTS_KERNELS .points = { NULL, BS_TIER_FN(bs_conv_points_1), BS_TIER_FN(bs_conv_points_2) },
+
+#ifdef BS_POINTS_EIGHT
+/* Eight channels to one vector: weights of a point stay in registers while all its tiles pass. */
+#define BS_EIGHT_FIRST(p) BS_V a##p = BS_V_MUL(BS_V_SET1(x[(p) * step]), w0);
+#define BS_EIGHT_FMA(p, c) a##p = BS_V_FMA(BS_V_SET1(x[(p) * step + (c)]), w##c, a##p);
+#define BS_EIGHT_STORE(p) BS_V_STORE(y + (p) * step, a##p);
+#define BS_EIGHT_EACH_1(c) BS_EIGHT_FMA(0, c)
+#define BS_EIGHT_EACH_4(c) BS_EIGHT_FMA(0, c) BS_EIGHT_FMA(1, c) BS_EIGHT_FMA(2, c) BS_EIGHT_FMA(3, c)
+#define BS_EIGHT(P)                    \
+    {                                  \
+        BS_EACH_##P(BS_EIGHT_FIRST)    \
+        BS_EIGHT_EACH_##P(1)           \
+        BS_EIGHT_EACH_##P(2)           \
+        BS_EIGHT_EACH_##P(3)           \
+        BS_EIGHT_EACH_##P(4)           \
+        BS_EIGHT_EACH_##P(5)           \
+        BS_EIGHT_EACH_##P(6)           \
+        BS_EIGHT_EACH_##P(7)           \
+        BS_EACH_##P(BS_EIGHT_STORE)    \
+        x += P * step;                 \
+        y += P * step;                 \
+    }
+
+static BS_TARGET void BS_TIER_FN(bs_conv_winograd_points_eight)(const bs_conv_points *job)
+{
+    enum { step = BS_LANES };
+    const float *from = job->in, *weights = job->weights;
+    float *to = job->out;
+    for (int32_t point = 0; point < BS_WINOGRAD_POINTS; point++) {
+        const float *x = from, *w = weights;
+        float *y = to;
+        BS_V w0 = BS_V_LOAD(w), w1 = BS_V_LOAD(w + step), w2 = BS_V_LOAD(w + 2 * step), w3 = BS_V_LOAD(w + 3 * step);
+        w += 4 * step;
+        BS_V w4 = BS_V_LOAD(w), w5 = BS_V_LOAD(w + step), w6 = BS_V_LOAD(w + 2 * step), w7 = BS_V_LOAD(w + 3 * step);
+        BS_HOLD4(w0, w1, w2, w3);
+        BS_HOLD4(w4, w5, w6, w7);
+        int32_t left = job->groups;
+        for (; left >= 4; left -= 4)
+            BS_EIGHT(4)
+        for (; left > 0; left--)
+            BS_EIGHT(1)
+        from += job->in_step;
+        to += job->out_step;
+        weights += job->weights_step;
+    }
+}
+#define BS_EIGHT_KERNELS .points_eight = BS_TIER_FN(bs_conv_winograd_points_eight),
+#else
+#define BS_EIGHT_KERNELS
+#endif
+#define BS_POINTS_KERNELS \
+    .points = { NULL, BS_TIER_FN(bs_conv_points_1), BS_TIER_FN(bs_conv_points_2) }, BS_EIGHT_KERNELS
 #else
 #define BS_POINTS_KERNELS
 #endif
@@ -5786,7 +5897,7 @@ static BS_TARGET void BS_TIER_FN(bs_conv_winograd_weights)(const float *taps, pt
 /* --- template kernels/conv_dot.inc --- */
 /* conv_dot.inc: direct convolution with few outputs (network tails), lanes are input channels. x86 only.
  *
- * Owns:      kernels for 1..4 pixels (AVX2: 1..2) of four outputs: 4 accumulators a pixel, reduced at the end.
+ * Owns:      kernels for 1..4 pixels (AVX2: two by two) of four outputs: 4 accumulators a pixel, reduced at the end.
  * Relies on: simd_avx2.h or simd_avx512.h, and repeat.h.
  * Must never: let the arithmetic of an element depend on the count of pixels: every variant does one FMA a
  *            lane over (kernel row, tap, vector of channels), then BS_V_SUM4's tree, then + bias.
@@ -5819,8 +5930,8 @@ static BS_TARGET void BS_TIER_FN(bs_conv_winograd_weights)(const float *taps, pt
         w += 4 * BS_LANES;                                                       \
     }
 #define BS_DOT_SUM(p) const __m128 sum##p = BS_V_SUM4(d##p##_0, d##p##_1, d##p##_2, d##p##_3);
-#define BS_DOT_STORE(p) _mm_storeu_ps(tile->out + (p) * tile->out_pixel, _mm_add_ps(sum##p, bias));
-#define BS_DOT_FINISH(p) BS_TIER_FN(bs_conv_dot_finish)(tile, p, sum##p);
+#define BS_DOT_STORE(p) _mm_storeu_ps(tile->out + (first + (p)) * tile->out_pixel, _mm_add_ps(sum##p, bias));
+#define BS_DOT_FINISH(p) BS_TIER_FN(bs_conv_dot_finish)(tile, first + (p), sum##p);
 
 static inline BS_TARGET __m128 BS_TIER_FN(bs_conv_dot_load)(const float *from, __m128i mask)
 {
@@ -5863,40 +5974,124 @@ static BS_TARGET void BS_TIER_FN(bs_conv_dot_finish)(const bs_conv_tile *tile, i
         out[i] = all[i];
 }
 
-#define BS_DOT_DEFINE(P, unused)                                                                        \
-    static BS_TARGET void BS_TIER_FN(bs_conv_dot_##P)(const bs_conv_tile *tile)                         \
-    {                                                                                                   \
-        const BS_V zero = BS_V_ZERO();                                                                  \
-        const ptrdiff_t step = tile->in_step;                                                           \
-        const int32_t whole = tile->run / BS_LANES, rest = tile->run % BS_LANES;                        \
-        const BS_V_PART part = BS_V_PART_OF(rest ? rest : BS_LANES);                                    \
-        const float *w = tile->weights;                                                                 \
-        BS_EACH_##P(BS_DOT_INIT)                                                                        \
-        const ptrdiff_t in_row = tile->in_row, in_tap = tile->in_tap;                                   \
-        for (int32_t row = 0; row < tile->rows; row++) {                                                \
-            ptrdiff_t at = row * in_row;                                                                \
-            for (int32_t tap = tile->taps; tap > 0; tap--, at += in_tap) {                              \
-                const float *x = tile->in + at;                                                         \
-                for (int32_t i = 0; i < whole; i++, x += BS_LANES)                                      \
-                    BS_DOT_STEP(P, BS_DOT_WHOLE)                                                        \
-                if (rest)                                                                               \
-                    BS_DOT_STEP(P, BS_DOT_PART)                                                         \
-            }                                                                                           \
-        }                                                                                               \
-        BS_EACH_##P(BS_DOT_SUM)                                                                         \
-        const bs_conv_task *task = tile->task;                                                          \
-        if (tile->channels == 4 && task->bias && !tile->residual && task->activation == BS_CONV_NONE) { \
-            const __m128 bias = _mm_loadu_ps(task->bias + tile->channel);                               \
-            BS_EACH_##P(BS_DOT_STORE)                                                                   \
-            return;                                                                                     \
-        }                                                                                               \
-        BS_EACH_##P(BS_DOT_FINISH)                                                                      \
+/* A loop over kernel rows, taps, and vectors of channels. */
+#define BS_DOT_LOOP(P, STEP, WHOLE, PART)                                    \
+    const ptrdiff_t in_row = tile->in_row, in_tap = tile->in_tap;            \
+    const int32_t whole = tile->run / BS_LANES, rest = tile->run % BS_LANES; \
+    const BS_V_PART part = BS_V_PART_OF(rest ? rest : BS_LANES);             \
+    const float *w = tile->weights;                                          \
+    for (int32_t row = 0; row < tile->rows; row++) {                         \
+        ptrdiff_t at = first * step + row * in_row;                          \
+        for (int32_t tap = tile->taps; tap > 0; tap--, at += in_tap) {       \
+            const float *x = tile->in + at;                                  \
+            for (int32_t i = 0; i < whole; i++, x += BS_LANES)               \
+                STEP(P, WHOLE)                                               \
+            if (rest)                                                        \
+                STEP(P, PART)                                                \
+        }                                                                    \
+    }
+
+/* The pixels of a tile from `first` on. */
+#define BS_DOT_DEFINE(P, unused)                                                                                      \
+    static inline BS_INLINE BS_TARGET void BS_TIER_FN(bs_conv_dot_of_##P)(const bs_conv_tile *tile, int32_t first)    \
+    {                                                                                                                 \
+        const BS_V zero = BS_V_ZERO();                                                                                \
+        const ptrdiff_t step = tile->in_step;                                                                         \
+        BS_EACH_##P(BS_DOT_INIT)                                                                                      \
+        BS_DOT_LOOP(P, BS_DOT_STEP, BS_DOT_WHOLE, BS_DOT_PART)                                                        \
+        BS_EACH_##P(BS_DOT_SUM)                                                                                       \
+        const bs_conv_task *task = tile->task;                                                                        \
+        if (tile->channels == 4 && task->bias && !tile->residual && task->activation == BS_CONV_NONE) {               \
+            const __m128 bias = _mm_loadu_ps(task->bias + tile->channel);                                             \
+            BS_EACH_##P(BS_DOT_STORE)                                                                                 \
+            return;                                                                                                   \
+        }                                                                                                             \
+        BS_EACH_##P(BS_DOT_FINISH)                                                                                    \
+    }                                                                                                                 \
+    static BS_TARGET void BS_TIER_FN(bs_conv_dot_##P)(const bs_conv_tile *tile)                                       \
+    {                                                                                                                 \
+        BS_TIER_FN(bs_conv_dot_of_##P)(tile, 0);                                                                      \
     }
 
 BS_DOT_UPTO(BS_DOT_DEFINE)
 
+#ifdef BS_DOT_THREE
+/* Three outputs, as pictures have: the registers that the fourth one's sums would take are for two more pixels. */
+#define BS_DOT_INIT_3(p) BS_V d##p##_0 = zero, d##p##_1 = zero, d##p##_2 = zero;
+#define BS_DOT_FMA_3(p, v)                \
+    d##p##_0 = BS_V_FMA(v, w0, d##p##_0); \
+    d##p##_1 = BS_V_FMA(v, w1, d##p##_1); \
+    d##p##_2 = BS_V_FMA(v, w2, d##p##_2);
+#define BS_DOT_WHOLE_3(p)                            \
+    {                                                \
+        const BS_V v##p = BS_V_LOAD(x + (p) * step); \
+        BS_DOT_FMA_3(p, v##p)                        \
+    }
+#define BS_DOT_PART_3(p)                                        \
+    {                                                           \
+        const BS_V v##p = BS_V_LOAD_PART(x + (p) * step, part); \
+        BS_DOT_FMA_3(p, v##p)                                   \
+    }
+#define BS_DOT_STEP_3(P, LOAD)                                                                    \
+    {                                                                                             \
+        BS_V w0 = BS_V_LOAD(w), w1 = BS_V_LOAD(w + BS_LANES), w2 = BS_V_LOAD(w + 2 * BS_LANES);   \
+        BS_HOLD(w0);                                                                              \
+        BS_HOLD(w1);                                                                              \
+        BS_HOLD(w2);                                                                              \
+        BS_EACH_##P(LOAD)                                                                         \
+        w += 4 * BS_LANES;                                                                        \
+    }
+#define BS_DOT_SUM_3(p) const __m128 sum##p = BS_V_SUM4(d##p##_0, d##p##_1, d##p##_2, zero);
+#define BS_DOT_STORE_3(p)                                       \
+    {                                                           \
+        const __m128 all = _mm_add_ps(sum##p, bias);            \
+        float *out = tile->out + (p) * tile->out_pixel;         \
+        _mm_storel_pi((__m64 *)(void *)out, all);               \
+        _mm_store_ss(out + 2, _mm_movehl_ps(all, all));         \
+    }
+
+static BS_OUTLINE BS_TARGET void BS_TIER_FN(bs_conv_dot_three)(const bs_conv_tile *tile)
+{
+    enum { first = 0 };
+    const BS_V zero = BS_V_ZERO();
+    const ptrdiff_t step = tile->in_step;
+    BS_EACH_4(BS_DOT_INIT_3)
+    BS_DOT_LOOP(4, BS_DOT_STEP_3, BS_DOT_WHOLE_3, BS_DOT_PART_3)
+    BS_EACH_4(BS_DOT_SUM_3)
+    const bs_conv_task *task = tile->task;
+    if (task->bias && !tile->residual && task->activation == BS_CONV_NONE) {
+        const float *b = task->bias + tile->channel;
+        const __m128 bias = _mm_setr_ps(b[0], b[1], b[2], 0);
+        BS_EACH_4(BS_DOT_STORE_3)
+        return;
+    }
+    BS_EACH_4(BS_DOT_FINISH)
+}
+
+static BS_OUTLINE BS_TARGET void BS_TIER_FN(bs_conv_dot_others)(const bs_conv_tile *tile)
+{
+    BS_TIER_FN(bs_conv_dot_of_2)(tile, 2);
+}
+
+static BS_TARGET void BS_TIER_FN(bs_conv_dot_4)(const bs_conv_tile *tile)
+{
+    if (tile->channels == 3) {
+        BS_TIER_FN(bs_conv_dot_three)(tile);
+        return;
+    }
+    BS_TIER_FN(bs_conv_dot_2)(tile);
+    BS_TIER_FN(bs_conv_dot_others)(tile);
+}
+
+static BS_TARGET void BS_TIER_FN(bs_conv_dot_3)(const bs_conv_tile *tile)
+{
+    BS_TIER_FN(bs_conv_dot_2)(tile);
+    BS_TIER_FN(bs_conv_dot_of_1)(tile, 2);
+}
+#endif
+
 #define BS_DOT_NAME(P, unused) [P] = BS_TIER_FN(bs_conv_dot_##P),
-static bs_conv_tile_kernel *const BS_TIER_FN(bs_conv_dot)[] = { NULL, BS_DOT_UPTO(BS_DOT_NAME) };
+static bs_conv_tile_kernel *const BS_TIER_FN(bs_conv_dot)[] = { NULL, BS_DOT_KERNELS(BS_DOT_NAME) };
 /* --- end of template kernels/conv_dot.inc --- */
 
 static const bs_conv_kernels bs_conv_table_avx2 = BS_CONV_TABLE(BS_DOT_PIXELS, BS_TIER_FN(bs_conv_dot));
@@ -5909,17 +6104,11 @@ static const bs_conv_kernels bs_conv_table_avx2 = BS_CONV_TABLE(BS_DOT_PIXELS, B
 #undef BS_BICUBIC_DEFINE
 #undef BS_CLAMP_1
 #undef BS_CLAMP_2
+#undef BS_COLUMN_LOAD
 #undef BS_COLUMN_OUT
-#undef BS_COLUMN_OUTER
-#undef BS_COLUMN_PAIR
+#undef BS_COLUMN_STORE
 #undef BS_CUBIC_CODE
 #undef BS_CUBIC_PLAIN
-#undef BS_D0
-#undef BS_D1
-#undef BS_D2
-#undef BS_D3
-#undef BS_D4
-#undef BS_D5
 #undef BS_DEPTHWISE_DEFINE
 #undef BS_DEPTHWISE_MAC
 #undef BS_DEPTHWISE_MAC_PART
@@ -5936,15 +6125,25 @@ static const bs_conv_kernels bs_conv_table_avx2 = BS_CONV_TABLE(BS_DOT_PIXELS, B
 #undef BS_DOT_DEFINE
 #undef BS_DOT_FINISH
 #undef BS_DOT_FMA
+#undef BS_DOT_FMA_3
 #undef BS_DOT_INIT
+#undef BS_DOT_INIT_3
+#undef BS_DOT_KERNELS
+#undef BS_DOT_LOOP
 #undef BS_DOT_NAME
 #undef BS_DOT_PART
+#undef BS_DOT_PART_3
 #undef BS_DOT_PIXELS
 #undef BS_DOT_STEP
+#undef BS_DOT_STEP_3
 #undef BS_DOT_STORE
+#undef BS_DOT_STORE_3
 #undef BS_DOT_SUM
+#undef BS_DOT_SUM_3
+#undef BS_DOT_THREE
 #undef BS_DOT_UPTO
 #undef BS_DOT_WHOLE
+#undef BS_DOT_WHOLE_3
 #undef BS_EACH_1
 #undef BS_EACH_2
 #undef BS_EACH_3
@@ -5959,6 +6158,13 @@ static const bs_conv_kernels bs_conv_table_avx2 = BS_CONV_TABLE(BS_DOT_PIXELS, B
 #undef BS_EACH_12
 #undef BS_EACH_13
 #undef BS_EACH_14
+#undef BS_EIGHT
+#undef BS_EIGHT_EACH_1
+#undef BS_EIGHT_EACH_4
+#undef BS_EIGHT_FIRST
+#undef BS_EIGHT_FMA
+#undef BS_EIGHT_KERNELS
+#undef BS_EIGHT_STORE
 #undef BS_EPILOGUE
 #undef BS_G
 #undef BS_GEMM_ADD_1
@@ -6046,6 +6252,7 @@ static const bs_conv_kernels bs_conv_table_avx2 = BS_CONV_TABLE(BS_DOT_PIXELS, B
 #undef BS_INIT_1
 #undef BS_INIT_2
 #undef BS_LANES
+#undef BS_LINE_IN
 #undef BS_M0
 #undef BS_M1
 #undef BS_M2
@@ -6065,8 +6272,11 @@ static const bs_conv_kernels bs_conv_table_avx2 = BS_CONV_TABLE(BS_DOT_PIXELS, B
 #undef BS_OUTER_UPTO_2
 #undef BS_PART_IS_SLOW
 #undef BS_POINTS_DEFINE
+#undef BS_POINTS_EIGHT
 #undef BS_POINTS_KERNELS
+#undef BS_POINTS_LOAD
 #undef BS_POINTS_NAME
+#undef BS_POINTS_STORE
 #undef BS_POINT_STORE_1
 #undef BS_POINT_STORE_2
 #undef BS_POINT_ZERO_1
@@ -6099,7 +6309,6 @@ static const bs_conv_kernels bs_conv_table_avx2 = BS_CONV_TABLE(BS_DOT_PIXELS, B
 #undef BS_QUAD_STEP
 #undef BS_RESIDUAL_1
 #undef BS_RESIDUAL_2
-#undef BS_ROW_IN
 #undef BS_ROW_OUT
 #undef BS_SLOPES_1
 #undef BS_SLOPES_2
@@ -6165,7 +6374,6 @@ static const bs_conv_kernels bs_conv_table_avx2 = BS_CONV_TABLE(BS_DOT_PIXELS, B
 #undef BS_V_SET1
 #undef BS_V_SQUARE_REST
 #undef BS_V_STORE
-#undef BS_V_STORE_AT
 #undef BS_V_STORE_PAIRS_F32
 #undef BS_V_STORE_PAIRS_U8
 #undef BS_V_STORE_PAIRS_U16
@@ -6181,6 +6389,7 @@ static const bs_conv_kernels bs_conv_table_avx2 = BS_CONV_TABLE(BS_DOT_PIXELS, B
 #undef BS_V_ZERO
 #undef BS_WEIGHTS_1
 #undef BS_WEIGHTS_2
+#undef BS_WINOGRAD_TILES
 #undef BS_X_0
 #undef BS_X_1
 #undef BS_X_2
@@ -6296,6 +6505,7 @@ const bs_conv_kernels *bs_conv_kernels_avx2(void)
 #define BS_HOLD4(a, b, c, d) __asm__("" : "+v"(a), "+v"(b), "+v"(c), "+v"(d))
 #define BS_DOT_PIXELS 4
 #define BS_DOT_UPTO(M) BS_UPTO_4(M, 0)
+#define BS_DOT_KERNELS(M) BS_DOT_UPTO(M)
 
 #define BS_V_SUM4(a, b, c, d) bs_sum4_avx512(a, b, c, d)
 /* Four floats of each of BS_LANES lines, `step` apart, to v[4]: v[0] has the first one of each line. */
@@ -6932,6 +7142,7 @@ static bs_gemm_row_kernel *const BS_TIER_FN(bs_row_turns)[] = {BS_TIER_FN(bs_row
  * Relies on: a simd_*.h and conv_epilogue_plain.inc before it; conv_winograd.h for the constants.
  * Must never: read lanes beyond the channels, or store outside the requested rows and columns.
  */
+#define BS_WINOGRAD_TILES 1 /* in a call */
 #if !defined(BS_NO_WINOGRAD)
 
 /* B^T of one line, `step` apart in the result. */
@@ -6952,8 +7163,10 @@ static BS_TARGET void BS_TIER_FN(bs_conv_winograd_in_line)(const BS_V *d, BS_V *
 }
 
 static BS_TARGET void BS_TIER_FN(bs_conv_winograd_in)(const float *in, ptrdiff_t in_row, ptrdiff_t in_pixel,
-                                                      int32_t channels, float *points, ptrdiff_t point_step)
+                                                      int32_t channels, int32_t tiles, float *points,
+                                                      ptrdiff_t point_step)
 {
+    (void)tiles; /* BS_WINOGRAD_TILES */
     for (; channels > 0; channels -= BS_LANES, in += BS_LANES, points += BS_LANES) {
         const BS_V_PART part = BS_V_PART_OF(bs_conv_min(channels, BS_LANES));
         BS_V line[BS_WINOGRAD_IN], half[BS_WINOGRAD_POINTS];
@@ -6984,8 +7197,10 @@ static BS_TARGET void BS_TIER_FN(bs_conv_winograd_out_line)(const BS_V *m, BS_V 
 /* Each row of a patch ends like a tile of the direct kernels. */
 static BS_TARGET void BS_TIER_FN(bs_conv_winograd_out)(const float *points, ptrdiff_t point_step,
                                                        const bs_conv_tile *tile, ptrdiff_t out_row,
-                                                       ptrdiff_t residual_row, int32_t rows, int32_t columns)
+                                                       ptrdiff_t residual_row, int32_t rows, int32_t columns,
+                                                       int32_t tiles)
 {
+    (void)tiles;
     for (int32_t c = 0; c < tile->channels; c += BS_LANES, points += BS_LANES) {
         const BS_V bias = BS_TIER_FN(bs_conv_of_channels)(tile, tile->task->bias, c);
         BS_V line[BS_WINOGRAD_IN], half[BS_WINOGRAD_OUT * BS_WINOGRAD_IN];
@@ -7090,107 +7305,87 @@ static BS_TARGET void BS_TIER_FN(bs_conv_winograd_out)(const float *points, ptrd
  *
  * Both directions work through registers: h<row>_<column> is a patch after its columns were transformed.
  */
+#define BS_WINOGRAD_TILES INT32_MAX /* in a call */
 #if !defined(BS_NO_WINOGRAD)
 
 /* ------------------------------------------------------------------------------------------ input
- * B^T d B. Rows 0 and 5, 1 and 2 (points a, -a), 3 and 4 (b, -b) of the half-transformed patch are made in
- * turn, 12 vectors at a time; reading the patch again is cheaper than keeping 36. */
-#define BS_D0 BS_V_LOAD_PART(d, part)
-#define BS_D1 BS_V_LOAD_PART(d + in_row, part)
-#define BS_D2 BS_V_LOAD_PART(d + 2 * in_row, part)
-#define BS_D3 BS_V_LOAD_PART(d + row3, part)
-#define BS_D4 BS_V_LOAD_PART(d + row4, part)
-#define BS_D5 BS_V_LOAD_PART(d + row5, part)
+ * B^T d B of tiles side by side: the columns of some tiles first, of which neighbours share two, then the rows of each.
+ * B^T of one line: points a and -a, b and -b share their halves. */
+enum { BS_TIER_FN(bs_winograd_beside) = 4 }; /* tiles whose columns lie in the first cache beside their points */
 
-/* `d` walks along the columns. It is opaque to the compiler, which would otherwise compute 36 addresses. */
-#define BS_COLUMN_OUTER(x)                                                           \
-    const BS_V h0_##x = BS_V_FMA(BS_D0, aabb, BS_V_FNMA(BS_D2, sum, BS_D4));         \
-    const BS_V h5_##x = BS_V_FMA(BS_D1, aabb, BS_V_FNMA(BS_D3, sum, BS_D5));         \
-    d += in_pixel;                                                                   \
-    BS_OPAQUE(d);
-#define BS_COLUMN_PAIR(x)                                                            \
-    const BS_V p##x = BS_V_FNMA(BS_D2, other, BS_D4), q##x = BS_V_FNMA(BS_D1, other, BS_D3); \
-    const BS_V h1_##x = BS_V_FMA(q##x, point, p##x), h2_##x = BS_V_FNMA(q##x, point, p##x); \
-    d += in_pixel;                                                                   \
-    BS_OPAQUE(d);
-
-/* One row: B^T again, and out. `y` is the row of points, `h` the name of the row in registers. */
-#define BS_ROW_IN(y, h)                                                                                      \
-    {                                                                                                        \
-        float *to = points + (y) * 6 * point_step;                                                           \
-        BS_OPAQUE(to);                                                                                       \
-        const BS_V pa = BS_V_FNMA(h##_2, bb, h##_4), qa = BS_V_FNMA(h##_1, bb, h##_3);                       \
-        const BS_V pb = BS_V_FNMA(h##_2, aa, h##_4), qb = BS_V_FNMA(h##_1, aa, h##_3);                       \
-        BS_V_STORE_AT(to, BS_V_FMA(h##_0, aabb, BS_V_FNMA(h##_2, sum, h##_4)));                              \
-        BS_V_STORE_AT(to + point_step, BS_V_FMA(qa, a, pa));                                                 \
-        BS_V_STORE_AT(to + 2 * point_step, BS_V_FNMA(qa, a, pa));                                            \
-        BS_V_STORE_AT(to + step3, BS_V_FMA(qb, b, pb));                                             \
-        BS_V_STORE_AT(to + step4, BS_V_FNMA(qb, b, pb));                                            \
-        BS_V_STORE_AT(to + step5, BS_V_FMA(h##_1, aabb, BS_V_FNMA(h##_3, sum, h##_5)));             \
+#define BS_LINE_IN(LOAD, STORE)                                                       \
+    {                                                                                 \
+        const BS_V d0 = LOAD(0), d1 = LOAD(1), d2 = LOAD(2);                          \
+        const BS_V d3 = LOAD(3), d4 = LOAD(4), d5 = LOAD(5);                          \
+        const BS_V pa = BS_V_FNMA(d2, bb, d4), qa = BS_V_FNMA(d1, bb, d3);            \
+        const BS_V pb = BS_V_FNMA(d2, aa, d4), qb = BS_V_FNMA(d1, aa, d3);            \
+        STORE(0, BS_V_FMA(d0, aabb, BS_V_FNMA(d2, sum, d4)))                          \
+        STORE(1, BS_V_FMA(qa, a, pa))                                                 \
+        STORE(2, BS_V_FNMA(qa, a, pa))                                                \
+        STORE(3, BS_V_FMA(qb, b, pb))                                                 \
+        STORE(4, BS_V_FNMA(qb, b, pb))                                                \
+        STORE(5, BS_V_FMA(d1, aabb, BS_V_FNMA(d3, sum, d5)))                          \
     }
-#define BS_V_STORE_AT(to, value)     \
-    {                                \
-        const BS_V stored = value;   \
-        BS_V_STORE(to, stored);      \
+#define BS_COLUMN_LOAD(y) BS_V_LOAD_PART(((y) < 3 ? upper : lower) + (y) % 3 * in_row, part)
+#define BS_COLUMN_STORE(y, value) column[y] = value;
+#define BS_POINTS_LOAD(x) row[(x) * BS_WINOGRAD_IN]
+#define BS_POINTS_STORE(x, value)                                            \
+    {                                                                        \
+        const BS_V stored = value;                                           \
+        BS_V_STORE(((x) < 3 ? left : right) + (x) % 3 * point_step, stored); \
     }
 
+/* Pointers are opaque to the compiler, which would otherwise keep more addresses than there are registers. */
 static inline BS_INLINE BS_TARGET void BS_TIER_FN(bs_conv_winograd_in_vector)(const float *in, ptrdiff_t in_row,
                                                                                ptrdiff_t in_pixel, BS_V_PART part,
-                                                                               float *points, ptrdiff_t point_step)
+                                                                               int32_t tiles, float *points,
+                                                                               ptrdiff_t point_step,
+                                                                               ptrdiff_t tile_step)
 {
     const BS_V a = BS_V_SET1(BS_WINOGRAD_A), b = BS_V_SET1(BS_WINOGRAD_B);
     const BS_V aa = BS_V_SET1(BS_WINOGRAD_A * BS_WINOGRAD_A), bb = BS_V_SET1(BS_WINOGRAD_B * BS_WINOGRAD_B);
     const BS_V aabb = BS_V_SET1(BS_WINOGRAD_A * BS_WINOGRAD_A * BS_WINOGRAD_B * BS_WINOGRAD_B);
     const BS_V sum = BS_V_SET1(BS_WINOGRAD_A * BS_WINOGRAD_A + BS_WINOGRAD_B * BS_WINOGRAD_B);
-    ptrdiff_t row3 = 3 * in_row, row4 = 4 * in_row, row5 = 5 * in_row;
-    ptrdiff_t step3 = 3 * point_step, step4 = 4 * point_step, step5 = 5 * point_step;
-    BS_OPAQUE(row3);
-    BS_OPAQUE(row4);
-    BS_OPAQUE(row5);
-    BS_OPAQUE(step3);
-    BS_OPAQUE(step4);
-    BS_OPAQUE(step5);
-    {
-        const float *d = in;
-        BS_EACH_6(BS_COLUMN_OUTER)
-        BS_ROW_IN(0, h0)
-        BS_ROW_IN(5, h5)
+    BS_V columns[(BS_WINOGRAD_OUT * BS_TIER_FN(bs_winograd_beside) + 2) * BS_WINOGRAD_IN], *column = columns;
+    const float *upper = in, *lower = in + 3 * in_row;
+    for (int32_t x = BS_WINOGRAD_OUT * tiles + 2; x > 0; x--) {
+        BS_LINE_IN(BS_COLUMN_LOAD, BS_COLUMN_STORE)
+        upper += in_pixel;
+        lower += in_pixel;
+        column += BS_WINOGRAD_IN;
+        BS_OPAQUE(upper);
+        BS_OPAQUE(lower);
     }
-    {
-        const float *d = in;
-        const BS_V point = a, other = bb;
-        BS_EACH_6(BS_COLUMN_PAIR)
-        BS_ROW_IN(1, h1)
-        BS_ROW_IN(2, h2)
-    }
-    {
-        const float *d = in;
-        const BS_V point = b, other = aa;
-        BS_EACH_6(BS_COLUMN_PAIR)
-        BS_ROW_IN(3, h1)
-        BS_ROW_IN(4, h2)
+    const BS_V *row = columns;
+    for (int32_t t = 0; t < tiles; t++, row += (BS_WINOGRAD_OUT - 1) * BS_WINOGRAD_IN) {
+        float *left = points + t * tile_step, *right = left + 3 * point_step;
+        for (int32_t y = 0; y < BS_WINOGRAD_IN; y++, row++) {
+            BS_LINE_IN(BS_POINTS_LOAD, BS_POINTS_STORE)
+            left += 6 * point_step;
+            right += 6 * point_step;
+            BS_OPAQUE(left);
+            BS_OPAQUE(right);
+        }
     }
 }
 
 static BS_TARGET void BS_TIER_FN(bs_conv_winograd_in)(const float *in, ptrdiff_t in_row, ptrdiff_t in_pixel,
-                                                      int32_t channels, float *points, ptrdiff_t point_step)
+                                                      int32_t channels, int32_t tiles, float *points,
+                                                      ptrdiff_t point_step)
 {
-    for (; channels >= BS_LANES; channels -= BS_LANES, in += BS_LANES, points += BS_LANES)
-        BS_TIER_FN(bs_conv_winograd_in_vector)(in, in_row, in_pixel, BS_V_PART_OF(BS_LANES), points, point_step);
-#ifdef BS_PART_IS_SLOW
-    /* The transform reads a patch three times, so a partial vector is read once, and copied. */
-    float patch[BS_WINOGRAD_POINTS * BS_LANES];
-    for (int32_t i = 0; channels > 0 && i < BS_WINOGRAD_POINTS; i++) {
-        const float *from = in + i / BS_WINOGRAD_IN * in_row + i % BS_WINOGRAD_IN * in_pixel;
-        BS_V_STORE_AT(patch + i * BS_LANES, BS_V_LOAD_PART(from, BS_V_PART_OF(channels)))
+    const ptrdiff_t step = bs_conv_round_up(channels, BS_LANES);
+    for (int32_t count; tiles > 0; tiles -= count) {
+        count = step > 2 * BS_LANES ? 1 : bs_conv_min(tiles, BS_TIER_FN(bs_winograd_beside));
+        int32_t c = 0;
+        for (; c + BS_LANES <= channels; c += BS_LANES)
+            BS_TIER_FN(bs_conv_winograd_in_vector)
+            (in + c, in_row, in_pixel, BS_V_PART_OF(BS_LANES), count, points + c, point_step, step);
+        if (c < channels)
+            BS_TIER_FN(bs_conv_winograd_in_vector)
+            (in + c, in_row, in_pixel, BS_V_PART_OF(channels - c), count, points + c, point_step, step);
+        in += count * BS_WINOGRAD_OUT * in_pixel;
+        points += count * step;
     }
-    if (channels > 0)
-        BS_TIER_FN(bs_conv_winograd_in_vector)
-        (patch, BS_WINOGRAD_IN * BS_LANES, BS_LANES, BS_V_PART_OF(BS_LANES), points, point_step);
-#else
-    if (channels > 0)
-        BS_TIER_FN(bs_conv_winograd_in_vector)(in, in_row, in_pixel, BS_V_PART_OF(channels), points, point_step);
-#endif
 }
 
 /* ----------------------------------------------------------------------------------------- output
@@ -7227,14 +7422,17 @@ static BS_TARGET void BS_TIER_FN(bs_conv_winograd_in)(const float *in, ptrdiff_t
 #define BS_STORE_OUT(at, power, value)                                                         \
     {                                                                                          \
         BS_V scaled = BS_V_FMA(value, BS_V_SET1(bs_conv_winograd_scale[power]), bias);         \
-        scaled = BS_V_MAX(low, scaled);                                                        \
-        scaled = BS_V_MIN(high, scaled);                                                       \
+        if (clamp) {                                                                           \
+            scaled = BS_V_MAX(low, scaled);                                                    \
+            scaled = BS_V_MIN(high, scaled);                                                   \
+        }                                                                                      \
         BS_V_STORE_PART(at, scaled, part);                                                     \
     }
 
 static inline BS_INLINE BS_TARGET void BS_TIER_FN(bs_conv_winograd_out_vector)(const float *points,
                                                                                 ptrdiff_t point_step, BS_V bias,
-                                                                                BS_V low, BS_V high, float *to,
+                                                                                bool clamp, BS_V low, BS_V high,
+                                                                                float *to,
                                                                                 ptrdiff_t to_row, ptrdiff_t to_pixel,
                                                                                 BS_V_PART part)
 {
@@ -7284,30 +7482,57 @@ static BS_TARGET void BS_TIER_FN(bs_conv_winograd_finish)(const float *patch, co
         }
 }
 
-static BS_TARGET void BS_TIER_FN(bs_conv_winograd_out)(const float *points, ptrdiff_t point_step,
-                                                       const bs_conv_tile *tile, ptrdiff_t out_row,
-                                                       ptrdiff_t residual_row, int32_t rows, int32_t columns)
+/* Whole patches of whole vectors, after which no more than a clamp follows. */
+static inline BS_INLINE BS_TARGET void BS_TIER_FN(bs_conv_winograd_out_straight)(const float *points,
+                                                                                  ptrdiff_t point_step,
+                                                                                  const bs_conv_tile *tile, int32_t c,
+                                                                                  ptrdiff_t out_row, int32_t tiles,
+                                                                                  BS_V bias, bool clamp, BS_V low,
+                                                                                  BS_V high)
 {
-    const bs_conv_task *task = tile->task;
+    const ptrdiff_t step = bs_conv_round_up(tile->channels, BS_LANES), out_step = BS_WINOGRAD_OUT * tile->out_pixel;
+    float *out = tile->out + c;
+    for (points += c; tiles > 0; tiles--, points += step, out += out_step)
+        BS_TIER_FN(bs_conv_winograd_out_vector)(points, point_step, bias, clamp, low, high, out, out_row,
+                                                tile->out_pixel, BS_V_PART_OF(BS_LANES));
+}
+
+static BS_TARGET void BS_TIER_FN(bs_conv_winograd_out)(const float *points, ptrdiff_t point_step,
+                                                       const bs_conv_tile *first, ptrdiff_t out_row,
+                                                       ptrdiff_t residual_row, int32_t rows, int32_t columns,
+                                                       int32_t tiles)
+{
+    const bs_conv_task *task = first->task;
     const bool clip = task->activation == BS_CONV_CLIP, clamp = clip || task->activation == BS_CONV_RELU;
     const BS_V low = BS_V_SET1(clip ? task->low : clamp ? 0.0f : -INFINITY);
     const BS_V high = BS_V_SET1(clip ? task->high : INFINITY);
-    const BS_V lowest = BS_V_SET1(-INFINITY), highest = BS_V_SET1(INFINITY);
-    const bool straight = rows == 4 && columns == 4 && !tile->residual && (clamp || task->activation == BS_CONV_NONE);
-    for (int32_t c = 0; c < tile->channels; c += BS_LANES, points += BS_LANES) {
-        const int32_t valid = bs_conv_min(tile->channels - c, BS_LANES);
+    const bool straight = rows == 4 && columns == 4 && !first->residual && (clamp || task->activation == BS_CONV_NONE);
+    for (int32_t c = 0; c < first->channels; c += BS_LANES) {
+        const int32_t valid = bs_conv_min(first->channels - c, BS_LANES);
         BS_V bias = BS_V_ZERO();
         if (task->bias)
             bias = BS_V_LOAD_PART(task->bias + c, BS_V_PART_OF(valid));
-        if (straight && valid == BS_LANES) {
-            BS_TIER_FN(bs_conv_winograd_out_vector)(points, point_step, bias, low, high, tile->out + c, out_row,
-                                                    tile->out_pixel, BS_V_PART_OF(BS_LANES));
+        if (straight && valid == BS_LANES && clamp) {
+            BS_TIER_FN(bs_conv_winograd_out_straight)
+            (points, point_step, first, c, out_row, tiles, bias, true, low, high);
             continue;
         }
-        float patch[16 * BS_LANES];
-        BS_TIER_FN(bs_conv_winograd_out_vector)(points, point_step, bias, lowest, highest, patch, 4 * BS_LANES,
-                                                BS_LANES, BS_V_PART_OF(BS_LANES));
-        BS_TIER_FN(bs_conv_winograd_finish)(patch, tile, c, out_row, residual_row, rows, columns, low, high);
+        if (straight && valid == BS_LANES) {
+            BS_TIER_FN(bs_conv_winograd_out_straight)
+            (points, point_step, first, c, out_row, tiles, bias, false, low, high);
+            continue;
+        }
+        const float *from = points + c;
+        bs_conv_tile tile = *first;
+        for (int32_t t = 0; t < tiles; t++, from += bs_conv_round_up(tile.channels, BS_LANES)) {
+            float patch[16 * BS_LANES];
+            BS_TIER_FN(bs_conv_winograd_out_vector)(from, point_step, bias, false, low, high, patch, 4 * BS_LANES,
+                                                    BS_LANES, BS_V_PART_OF(BS_LANES));
+            BS_TIER_FN(bs_conv_winograd_finish)(patch, &tile, c, out_row, residual_row, rows, columns, low, high);
+            tile.out += BS_WINOGRAD_OUT * tile.out_pixel;
+            if (tile.residual)
+                tile.residual += BS_WINOGRAD_OUT * tile.residual_pixel;
+        }
     }
 }
 #endif
@@ -7514,7 +7739,58 @@ BS_OUTER_UPTO_2(BS_POINTS_DEFINE)
 #define BS_POINTS_NAME(P, B) [P] = BS_TIER_FN(bs_conv_winograd_points_##B##_##P),
 static bs_conv_points_kernel *const BS_TIER_FN(bs_conv_points_1)[] = { NULL, BS_OUTER_UPTO_1(BS_POINTS_NAME) };
 static bs_conv_points_kernel *const BS_TIER_FN(bs_conv_points_2)[] = { NULL, BS_OUTER_UPTO_2(BS_POINTS_NAME) };
-#define BS_POINTS_KERNELS .points = { NULL, BS_TIER_FN(bs_conv_points_1), BS_TIER_FN(bs_conv_points_2) },
+
+#ifdef BS_POINTS_EIGHT
+/* Eight channels to one vector: weights of a point stay in registers while all its tiles pass. */
+#define BS_EIGHT_FIRST(p) BS_V a##p = BS_V_MUL(BS_V_SET1(x[(p) * step]), w0);
+#define BS_EIGHT_FMA(p, c) a##p = BS_V_FMA(BS_V_SET1(x[(p) * step + (c)]), w##c, a##p);
+#define BS_EIGHT_STORE(p) BS_V_STORE(y + (p) * step, a##p);
+#define BS_EIGHT_EACH_1(c) BS_EIGHT_FMA(0, c)
+#define BS_EIGHT_EACH_4(c) BS_EIGHT_FMA(0, c) BS_EIGHT_FMA(1, c) BS_EIGHT_FMA(2, c) BS_EIGHT_FMA(3, c)
+#define BS_EIGHT(P)                    \
+    {                                  \
+        BS_EACH_##P(BS_EIGHT_FIRST)    \
+        BS_EIGHT_EACH_##P(1)           \
+        BS_EIGHT_EACH_##P(2)           \
+        BS_EIGHT_EACH_##P(3)           \
+        BS_EIGHT_EACH_##P(4)           \
+        BS_EIGHT_EACH_##P(5)           \
+        BS_EIGHT_EACH_##P(6)           \
+        BS_EIGHT_EACH_##P(7)           \
+        BS_EACH_##P(BS_EIGHT_STORE)    \
+        x += P * step;                 \
+        y += P * step;                 \
+    }
+
+static BS_TARGET void BS_TIER_FN(bs_conv_winograd_points_eight)(const bs_conv_points *job)
+{
+    enum { step = BS_LANES };
+    const float *from = job->in, *weights = job->weights;
+    float *to = job->out;
+    for (int32_t point = 0; point < BS_WINOGRAD_POINTS; point++) {
+        const float *x = from, *w = weights;
+        float *y = to;
+        BS_V w0 = BS_V_LOAD(w), w1 = BS_V_LOAD(w + step), w2 = BS_V_LOAD(w + 2 * step), w3 = BS_V_LOAD(w + 3 * step);
+        w += 4 * step;
+        BS_V w4 = BS_V_LOAD(w), w5 = BS_V_LOAD(w + step), w6 = BS_V_LOAD(w + 2 * step), w7 = BS_V_LOAD(w + 3 * step);
+        BS_HOLD4(w0, w1, w2, w3);
+        BS_HOLD4(w4, w5, w6, w7);
+        int32_t left = job->groups;
+        for (; left >= 4; left -= 4)
+            BS_EIGHT(4)
+        for (; left > 0; left--)
+            BS_EIGHT(1)
+        from += job->in_step;
+        to += job->out_step;
+        weights += job->weights_step;
+    }
+}
+#define BS_EIGHT_KERNELS .points_eight = BS_TIER_FN(bs_conv_winograd_points_eight),
+#else
+#define BS_EIGHT_KERNELS
+#endif
+#define BS_POINTS_KERNELS \
+    .points = { NULL, BS_TIER_FN(bs_conv_points_1), BS_TIER_FN(bs_conv_points_2) }, BS_EIGHT_KERNELS
 #else
 #define BS_POINTS_KERNELS
 #endif
@@ -7675,7 +7951,7 @@ static BS_TARGET void BS_TIER_FN(bs_conv_winograd_weights)(const float *taps, pt
 /* --- template kernels/conv_dot.inc --- */
 /* conv_dot.inc: direct convolution with few outputs (network tails), lanes are input channels. x86 only.
  *
- * Owns:      kernels for 1..4 pixels (AVX2: 1..2) of four outputs: 4 accumulators a pixel, reduced at the end.
+ * Owns:      kernels for 1..4 pixels (AVX2: two by two) of four outputs: 4 accumulators a pixel, reduced at the end.
  * Relies on: simd_avx2.h or simd_avx512.h, and repeat.h.
  * Must never: let the arithmetic of an element depend on the count of pixels: every variant does one FMA a
  *            lane over (kernel row, tap, vector of channels), then BS_V_SUM4's tree, then + bias.
@@ -7708,8 +7984,8 @@ static BS_TARGET void BS_TIER_FN(bs_conv_winograd_weights)(const float *taps, pt
         w += 4 * BS_LANES;                                                       \
     }
 #define BS_DOT_SUM(p) const __m128 sum##p = BS_V_SUM4(d##p##_0, d##p##_1, d##p##_2, d##p##_3);
-#define BS_DOT_STORE(p) _mm_storeu_ps(tile->out + (p) * tile->out_pixel, _mm_add_ps(sum##p, bias));
-#define BS_DOT_FINISH(p) BS_TIER_FN(bs_conv_dot_finish)(tile, p, sum##p);
+#define BS_DOT_STORE(p) _mm_storeu_ps(tile->out + (first + (p)) * tile->out_pixel, _mm_add_ps(sum##p, bias));
+#define BS_DOT_FINISH(p) BS_TIER_FN(bs_conv_dot_finish)(tile, first + (p), sum##p);
 
 static inline BS_TARGET __m128 BS_TIER_FN(bs_conv_dot_load)(const float *from, __m128i mask)
 {
@@ -7752,40 +8028,124 @@ static BS_TARGET void BS_TIER_FN(bs_conv_dot_finish)(const bs_conv_tile *tile, i
         out[i] = all[i];
 }
 
-#define BS_DOT_DEFINE(P, unused)                                                                        \
-    static BS_TARGET void BS_TIER_FN(bs_conv_dot_##P)(const bs_conv_tile *tile)                         \
-    {                                                                                                   \
-        const BS_V zero = BS_V_ZERO();                                                                  \
-        const ptrdiff_t step = tile->in_step;                                                           \
-        const int32_t whole = tile->run / BS_LANES, rest = tile->run % BS_LANES;                        \
-        const BS_V_PART part = BS_V_PART_OF(rest ? rest : BS_LANES);                                    \
-        const float *w = tile->weights;                                                                 \
-        BS_EACH_##P(BS_DOT_INIT)                                                                        \
-        const ptrdiff_t in_row = tile->in_row, in_tap = tile->in_tap;                                   \
-        for (int32_t row = 0; row < tile->rows; row++) {                                                \
-            ptrdiff_t at = row * in_row;                                                                \
-            for (int32_t tap = tile->taps; tap > 0; tap--, at += in_tap) {                              \
-                const float *x = tile->in + at;                                                         \
-                for (int32_t i = 0; i < whole; i++, x += BS_LANES)                                      \
-                    BS_DOT_STEP(P, BS_DOT_WHOLE)                                                        \
-                if (rest)                                                                               \
-                    BS_DOT_STEP(P, BS_DOT_PART)                                                         \
-            }                                                                                           \
-        }                                                                                               \
-        BS_EACH_##P(BS_DOT_SUM)                                                                         \
-        const bs_conv_task *task = tile->task;                                                          \
-        if (tile->channels == 4 && task->bias && !tile->residual && task->activation == BS_CONV_NONE) { \
-            const __m128 bias = _mm_loadu_ps(task->bias + tile->channel);                               \
-            BS_EACH_##P(BS_DOT_STORE)                                                                   \
-            return;                                                                                     \
-        }                                                                                               \
-        BS_EACH_##P(BS_DOT_FINISH)                                                                      \
+/* A loop over kernel rows, taps, and vectors of channels. */
+#define BS_DOT_LOOP(P, STEP, WHOLE, PART)                                    \
+    const ptrdiff_t in_row = tile->in_row, in_tap = tile->in_tap;            \
+    const int32_t whole = tile->run / BS_LANES, rest = tile->run % BS_LANES; \
+    const BS_V_PART part = BS_V_PART_OF(rest ? rest : BS_LANES);             \
+    const float *w = tile->weights;                                          \
+    for (int32_t row = 0; row < tile->rows; row++) {                         \
+        ptrdiff_t at = first * step + row * in_row;                          \
+        for (int32_t tap = tile->taps; tap > 0; tap--, at += in_tap) {       \
+            const float *x = tile->in + at;                                  \
+            for (int32_t i = 0; i < whole; i++, x += BS_LANES)               \
+                STEP(P, WHOLE)                                               \
+            if (rest)                                                        \
+                STEP(P, PART)                                                \
+        }                                                                    \
+    }
+
+/* The pixels of a tile from `first` on. */
+#define BS_DOT_DEFINE(P, unused)                                                                                      \
+    static inline BS_INLINE BS_TARGET void BS_TIER_FN(bs_conv_dot_of_##P)(const bs_conv_tile *tile, int32_t first)    \
+    {                                                                                                                 \
+        const BS_V zero = BS_V_ZERO();                                                                                \
+        const ptrdiff_t step = tile->in_step;                                                                         \
+        BS_EACH_##P(BS_DOT_INIT)                                                                                      \
+        BS_DOT_LOOP(P, BS_DOT_STEP, BS_DOT_WHOLE, BS_DOT_PART)                                                        \
+        BS_EACH_##P(BS_DOT_SUM)                                                                                       \
+        const bs_conv_task *task = tile->task;                                                                        \
+        if (tile->channels == 4 && task->bias && !tile->residual && task->activation == BS_CONV_NONE) {               \
+            const __m128 bias = _mm_loadu_ps(task->bias + tile->channel);                                             \
+            BS_EACH_##P(BS_DOT_STORE)                                                                                 \
+            return;                                                                                                   \
+        }                                                                                                             \
+        BS_EACH_##P(BS_DOT_FINISH)                                                                                    \
+    }                                                                                                                 \
+    static BS_TARGET void BS_TIER_FN(bs_conv_dot_##P)(const bs_conv_tile *tile)                                       \
+    {                                                                                                                 \
+        BS_TIER_FN(bs_conv_dot_of_##P)(tile, 0);                                                                      \
     }
 
 BS_DOT_UPTO(BS_DOT_DEFINE)
 
+#ifdef BS_DOT_THREE
+/* Three outputs, as pictures have: the registers that the fourth one's sums would take are for two more pixels. */
+#define BS_DOT_INIT_3(p) BS_V d##p##_0 = zero, d##p##_1 = zero, d##p##_2 = zero;
+#define BS_DOT_FMA_3(p, v)                \
+    d##p##_0 = BS_V_FMA(v, w0, d##p##_0); \
+    d##p##_1 = BS_V_FMA(v, w1, d##p##_1); \
+    d##p##_2 = BS_V_FMA(v, w2, d##p##_2);
+#define BS_DOT_WHOLE_3(p)                            \
+    {                                                \
+        const BS_V v##p = BS_V_LOAD(x + (p) * step); \
+        BS_DOT_FMA_3(p, v##p)                        \
+    }
+#define BS_DOT_PART_3(p)                                        \
+    {                                                           \
+        const BS_V v##p = BS_V_LOAD_PART(x + (p) * step, part); \
+        BS_DOT_FMA_3(p, v##p)                                   \
+    }
+#define BS_DOT_STEP_3(P, LOAD)                                                                    \
+    {                                                                                             \
+        BS_V w0 = BS_V_LOAD(w), w1 = BS_V_LOAD(w + BS_LANES), w2 = BS_V_LOAD(w + 2 * BS_LANES);   \
+        BS_HOLD(w0);                                                                              \
+        BS_HOLD(w1);                                                                              \
+        BS_HOLD(w2);                                                                              \
+        BS_EACH_##P(LOAD)                                                                         \
+        w += 4 * BS_LANES;                                                                        \
+    }
+#define BS_DOT_SUM_3(p) const __m128 sum##p = BS_V_SUM4(d##p##_0, d##p##_1, d##p##_2, zero);
+#define BS_DOT_STORE_3(p)                                       \
+    {                                                           \
+        const __m128 all = _mm_add_ps(sum##p, bias);            \
+        float *out = tile->out + (p) * tile->out_pixel;         \
+        _mm_storel_pi((__m64 *)(void *)out, all);               \
+        _mm_store_ss(out + 2, _mm_movehl_ps(all, all));         \
+    }
+
+static BS_OUTLINE BS_TARGET void BS_TIER_FN(bs_conv_dot_three)(const bs_conv_tile *tile)
+{
+    enum { first = 0 };
+    const BS_V zero = BS_V_ZERO();
+    const ptrdiff_t step = tile->in_step;
+    BS_EACH_4(BS_DOT_INIT_3)
+    BS_DOT_LOOP(4, BS_DOT_STEP_3, BS_DOT_WHOLE_3, BS_DOT_PART_3)
+    BS_EACH_4(BS_DOT_SUM_3)
+    const bs_conv_task *task = tile->task;
+    if (task->bias && !tile->residual && task->activation == BS_CONV_NONE) {
+        const float *b = task->bias + tile->channel;
+        const __m128 bias = _mm_setr_ps(b[0], b[1], b[2], 0);
+        BS_EACH_4(BS_DOT_STORE_3)
+        return;
+    }
+    BS_EACH_4(BS_DOT_FINISH)
+}
+
+static BS_OUTLINE BS_TARGET void BS_TIER_FN(bs_conv_dot_others)(const bs_conv_tile *tile)
+{
+    BS_TIER_FN(bs_conv_dot_of_2)(tile, 2);
+}
+
+static BS_TARGET void BS_TIER_FN(bs_conv_dot_4)(const bs_conv_tile *tile)
+{
+    if (tile->channels == 3) {
+        BS_TIER_FN(bs_conv_dot_three)(tile);
+        return;
+    }
+    BS_TIER_FN(bs_conv_dot_2)(tile);
+    BS_TIER_FN(bs_conv_dot_others)(tile);
+}
+
+static BS_TARGET void BS_TIER_FN(bs_conv_dot_3)(const bs_conv_tile *tile)
+{
+    BS_TIER_FN(bs_conv_dot_2)(tile);
+    BS_TIER_FN(bs_conv_dot_of_1)(tile, 2);
+}
+#endif
+
 #define BS_DOT_NAME(P, unused) [P] = BS_TIER_FN(bs_conv_dot_##P),
-static bs_conv_tile_kernel *const BS_TIER_FN(bs_conv_dot)[] = { NULL, BS_DOT_UPTO(BS_DOT_NAME) };
+static bs_conv_tile_kernel *const BS_TIER_FN(bs_conv_dot)[] = { NULL, BS_DOT_KERNELS(BS_DOT_NAME) };
 /* --- end of template kernels/conv_dot.inc --- */
 
 static const bs_conv_kernels bs_conv_table_avx512 = BS_CONV_TABLE(BS_DOT_PIXELS, BS_TIER_FN(bs_conv_dot));
@@ -7798,17 +8158,11 @@ static const bs_conv_kernels bs_conv_table_avx512 = BS_CONV_TABLE(BS_DOT_PIXELS,
 #undef BS_BICUBIC_DEFINE
 #undef BS_CLAMP_1
 #undef BS_CLAMP_2
+#undef BS_COLUMN_LOAD
 #undef BS_COLUMN_OUT
-#undef BS_COLUMN_OUTER
-#undef BS_COLUMN_PAIR
+#undef BS_COLUMN_STORE
 #undef BS_CUBIC_CODE
 #undef BS_CUBIC_PLAIN
-#undef BS_D0
-#undef BS_D1
-#undef BS_D2
-#undef BS_D3
-#undef BS_D4
-#undef BS_D5
 #undef BS_DEPTHWISE_DEFINE
 #undef BS_DEPTHWISE_MAC
 #undef BS_DEPTHWISE_MAC_PART
@@ -7825,15 +8179,25 @@ static const bs_conv_kernels bs_conv_table_avx512 = BS_CONV_TABLE(BS_DOT_PIXELS,
 #undef BS_DOT_DEFINE
 #undef BS_DOT_FINISH
 #undef BS_DOT_FMA
+#undef BS_DOT_FMA_3
 #undef BS_DOT_INIT
+#undef BS_DOT_INIT_3
+#undef BS_DOT_KERNELS
+#undef BS_DOT_LOOP
 #undef BS_DOT_NAME
 #undef BS_DOT_PART
+#undef BS_DOT_PART_3
 #undef BS_DOT_PIXELS
 #undef BS_DOT_STEP
+#undef BS_DOT_STEP_3
 #undef BS_DOT_STORE
+#undef BS_DOT_STORE_3
 #undef BS_DOT_SUM
+#undef BS_DOT_SUM_3
+#undef BS_DOT_THREE
 #undef BS_DOT_UPTO
 #undef BS_DOT_WHOLE
+#undef BS_DOT_WHOLE_3
 #undef BS_EACH_1
 #undef BS_EACH_2
 #undef BS_EACH_3
@@ -7848,6 +8212,13 @@ static const bs_conv_kernels bs_conv_table_avx512 = BS_CONV_TABLE(BS_DOT_PIXELS,
 #undef BS_EACH_12
 #undef BS_EACH_13
 #undef BS_EACH_14
+#undef BS_EIGHT
+#undef BS_EIGHT_EACH_1
+#undef BS_EIGHT_EACH_4
+#undef BS_EIGHT_FIRST
+#undef BS_EIGHT_FMA
+#undef BS_EIGHT_KERNELS
+#undef BS_EIGHT_STORE
 #undef BS_EPILOGUE
 #undef BS_G
 #undef BS_GEMM_ADD_1
@@ -7935,6 +8306,7 @@ static const bs_conv_kernels bs_conv_table_avx512 = BS_CONV_TABLE(BS_DOT_PIXELS,
 #undef BS_INIT_1
 #undef BS_INIT_2
 #undef BS_LANES
+#undef BS_LINE_IN
 #undef BS_M0
 #undef BS_M1
 #undef BS_M2
@@ -7954,8 +8326,11 @@ static const bs_conv_kernels bs_conv_table_avx512 = BS_CONV_TABLE(BS_DOT_PIXELS,
 #undef BS_OUTER_UPTO_2
 #undef BS_PART_IS_SLOW
 #undef BS_POINTS_DEFINE
+#undef BS_POINTS_EIGHT
 #undef BS_POINTS_KERNELS
+#undef BS_POINTS_LOAD
 #undef BS_POINTS_NAME
+#undef BS_POINTS_STORE
 #undef BS_POINT_STORE_1
 #undef BS_POINT_STORE_2
 #undef BS_POINT_ZERO_1
@@ -7988,7 +8363,6 @@ static const bs_conv_kernels bs_conv_table_avx512 = BS_CONV_TABLE(BS_DOT_PIXELS,
 #undef BS_QUAD_STEP
 #undef BS_RESIDUAL_1
 #undef BS_RESIDUAL_2
-#undef BS_ROW_IN
 #undef BS_ROW_OUT
 #undef BS_SLOPES_1
 #undef BS_SLOPES_2
@@ -8054,7 +8428,6 @@ static const bs_conv_kernels bs_conv_table_avx512 = BS_CONV_TABLE(BS_DOT_PIXELS,
 #undef BS_V_SET1
 #undef BS_V_SQUARE_REST
 #undef BS_V_STORE
-#undef BS_V_STORE_AT
 #undef BS_V_STORE_PAIRS_F32
 #undef BS_V_STORE_PAIRS_U8
 #undef BS_V_STORE_PAIRS_U16
@@ -8070,6 +8443,7 @@ static const bs_conv_kernels bs_conv_table_avx512 = BS_CONV_TABLE(BS_DOT_PIXELS,
 #undef BS_V_ZERO
 #undef BS_WEIGHTS_1
 #undef BS_WEIGHTS_2
+#undef BS_WINOGRAD_TILES
 #undef BS_X_0
 #undef BS_X_1
 #undef BS_X_2
@@ -8857,6 +9231,7 @@ static bs_gemm_row_kernel *const BS_TIER_FN(bs_row_turns)[] = {BS_TIER_FN(bs_row
  * Relies on: a simd_*.h and conv_epilogue_plain.inc before it; conv_winograd.h for the constants.
  * Must never: read lanes beyond the channels, or store outside the requested rows and columns.
  */
+#define BS_WINOGRAD_TILES 1 /* in a call */
 #if !defined(BS_NO_WINOGRAD)
 
 /* B^T of one line, `step` apart in the result. */
@@ -8877,8 +9252,10 @@ static BS_TARGET void BS_TIER_FN(bs_conv_winograd_in_line)(const BS_V *d, BS_V *
 }
 
 static BS_TARGET void BS_TIER_FN(bs_conv_winograd_in)(const float *in, ptrdiff_t in_row, ptrdiff_t in_pixel,
-                                                      int32_t channels, float *points, ptrdiff_t point_step)
+                                                      int32_t channels, int32_t tiles, float *points,
+                                                      ptrdiff_t point_step)
 {
+    (void)tiles; /* BS_WINOGRAD_TILES */
     for (; channels > 0; channels -= BS_LANES, in += BS_LANES, points += BS_LANES) {
         const BS_V_PART part = BS_V_PART_OF(bs_conv_min(channels, BS_LANES));
         BS_V line[BS_WINOGRAD_IN], half[BS_WINOGRAD_POINTS];
@@ -8909,8 +9286,10 @@ static BS_TARGET void BS_TIER_FN(bs_conv_winograd_out_line)(const BS_V *m, BS_V 
 /* Each row of a patch ends like a tile of the direct kernels. */
 static BS_TARGET void BS_TIER_FN(bs_conv_winograd_out)(const float *points, ptrdiff_t point_step,
                                                        const bs_conv_tile *tile, ptrdiff_t out_row,
-                                                       ptrdiff_t residual_row, int32_t rows, int32_t columns)
+                                                       ptrdiff_t residual_row, int32_t rows, int32_t columns,
+                                                       int32_t tiles)
 {
+    (void)tiles;
     for (int32_t c = 0; c < tile->channels; c += BS_LANES, points += BS_LANES) {
         const BS_V bias = BS_TIER_FN(bs_conv_of_channels)(tile, tile->task->bias, c);
         BS_V line[BS_WINOGRAD_IN], half[BS_WINOGRAD_OUT * BS_WINOGRAD_IN];
@@ -9015,107 +9394,87 @@ static BS_TARGET void BS_TIER_FN(bs_conv_winograd_out)(const float *points, ptrd
  *
  * Both directions work through registers: h<row>_<column> is a patch after its columns were transformed.
  */
+#define BS_WINOGRAD_TILES INT32_MAX /* in a call */
 #if !defined(BS_NO_WINOGRAD)
 
 /* ------------------------------------------------------------------------------------------ input
- * B^T d B. Rows 0 and 5, 1 and 2 (points a, -a), 3 and 4 (b, -b) of the half-transformed patch are made in
- * turn, 12 vectors at a time; reading the patch again is cheaper than keeping 36. */
-#define BS_D0 BS_V_LOAD_PART(d, part)
-#define BS_D1 BS_V_LOAD_PART(d + in_row, part)
-#define BS_D2 BS_V_LOAD_PART(d + 2 * in_row, part)
-#define BS_D3 BS_V_LOAD_PART(d + row3, part)
-#define BS_D4 BS_V_LOAD_PART(d + row4, part)
-#define BS_D5 BS_V_LOAD_PART(d + row5, part)
+ * B^T d B of tiles side by side: the columns of some tiles first, of which neighbours share two, then the rows of each.
+ * B^T of one line: points a and -a, b and -b share their halves. */
+enum { BS_TIER_FN(bs_winograd_beside) = 4 }; /* tiles whose columns lie in the first cache beside their points */
 
-/* `d` walks along the columns. It is opaque to the compiler, which would otherwise compute 36 addresses. */
-#define BS_COLUMN_OUTER(x)                                                           \
-    const BS_V h0_##x = BS_V_FMA(BS_D0, aabb, BS_V_FNMA(BS_D2, sum, BS_D4));         \
-    const BS_V h5_##x = BS_V_FMA(BS_D1, aabb, BS_V_FNMA(BS_D3, sum, BS_D5));         \
-    d += in_pixel;                                                                   \
-    BS_OPAQUE(d);
-#define BS_COLUMN_PAIR(x)                                                            \
-    const BS_V p##x = BS_V_FNMA(BS_D2, other, BS_D4), q##x = BS_V_FNMA(BS_D1, other, BS_D3); \
-    const BS_V h1_##x = BS_V_FMA(q##x, point, p##x), h2_##x = BS_V_FNMA(q##x, point, p##x); \
-    d += in_pixel;                                                                   \
-    BS_OPAQUE(d);
-
-/* One row: B^T again, and out. `y` is the row of points, `h` the name of the row in registers. */
-#define BS_ROW_IN(y, h)                                                                                      \
-    {                                                                                                        \
-        float *to = points + (y) * 6 * point_step;                                                           \
-        BS_OPAQUE(to);                                                                                       \
-        const BS_V pa = BS_V_FNMA(h##_2, bb, h##_4), qa = BS_V_FNMA(h##_1, bb, h##_3);                       \
-        const BS_V pb = BS_V_FNMA(h##_2, aa, h##_4), qb = BS_V_FNMA(h##_1, aa, h##_3);                       \
-        BS_V_STORE_AT(to, BS_V_FMA(h##_0, aabb, BS_V_FNMA(h##_2, sum, h##_4)));                              \
-        BS_V_STORE_AT(to + point_step, BS_V_FMA(qa, a, pa));                                                 \
-        BS_V_STORE_AT(to + 2 * point_step, BS_V_FNMA(qa, a, pa));                                            \
-        BS_V_STORE_AT(to + step3, BS_V_FMA(qb, b, pb));                                             \
-        BS_V_STORE_AT(to + step4, BS_V_FNMA(qb, b, pb));                                            \
-        BS_V_STORE_AT(to + step5, BS_V_FMA(h##_1, aabb, BS_V_FNMA(h##_3, sum, h##_5)));             \
+#define BS_LINE_IN(LOAD, STORE)                                                       \
+    {                                                                                 \
+        const BS_V d0 = LOAD(0), d1 = LOAD(1), d2 = LOAD(2);                          \
+        const BS_V d3 = LOAD(3), d4 = LOAD(4), d5 = LOAD(5);                          \
+        const BS_V pa = BS_V_FNMA(d2, bb, d4), qa = BS_V_FNMA(d1, bb, d3);            \
+        const BS_V pb = BS_V_FNMA(d2, aa, d4), qb = BS_V_FNMA(d1, aa, d3);            \
+        STORE(0, BS_V_FMA(d0, aabb, BS_V_FNMA(d2, sum, d4)))                          \
+        STORE(1, BS_V_FMA(qa, a, pa))                                                 \
+        STORE(2, BS_V_FNMA(qa, a, pa))                                                \
+        STORE(3, BS_V_FMA(qb, b, pb))                                                 \
+        STORE(4, BS_V_FNMA(qb, b, pb))                                                \
+        STORE(5, BS_V_FMA(d1, aabb, BS_V_FNMA(d3, sum, d5)))                          \
     }
-#define BS_V_STORE_AT(to, value)     \
-    {                                \
-        const BS_V stored = value;   \
-        BS_V_STORE(to, stored);      \
+#define BS_COLUMN_LOAD(y) BS_V_LOAD_PART(((y) < 3 ? upper : lower) + (y) % 3 * in_row, part)
+#define BS_COLUMN_STORE(y, value) column[y] = value;
+#define BS_POINTS_LOAD(x) row[(x) * BS_WINOGRAD_IN]
+#define BS_POINTS_STORE(x, value)                                            \
+    {                                                                        \
+        const BS_V stored = value;                                           \
+        BS_V_STORE(((x) < 3 ? left : right) + (x) % 3 * point_step, stored); \
     }
 
+/* Pointers are opaque to the compiler, which would otherwise keep more addresses than there are registers. */
 static inline BS_INLINE BS_TARGET void BS_TIER_FN(bs_conv_winograd_in_vector)(const float *in, ptrdiff_t in_row,
                                                                                ptrdiff_t in_pixel, BS_V_PART part,
-                                                                               float *points, ptrdiff_t point_step)
+                                                                               int32_t tiles, float *points,
+                                                                               ptrdiff_t point_step,
+                                                                               ptrdiff_t tile_step)
 {
     const BS_V a = BS_V_SET1(BS_WINOGRAD_A), b = BS_V_SET1(BS_WINOGRAD_B);
     const BS_V aa = BS_V_SET1(BS_WINOGRAD_A * BS_WINOGRAD_A), bb = BS_V_SET1(BS_WINOGRAD_B * BS_WINOGRAD_B);
     const BS_V aabb = BS_V_SET1(BS_WINOGRAD_A * BS_WINOGRAD_A * BS_WINOGRAD_B * BS_WINOGRAD_B);
     const BS_V sum = BS_V_SET1(BS_WINOGRAD_A * BS_WINOGRAD_A + BS_WINOGRAD_B * BS_WINOGRAD_B);
-    ptrdiff_t row3 = 3 * in_row, row4 = 4 * in_row, row5 = 5 * in_row;
-    ptrdiff_t step3 = 3 * point_step, step4 = 4 * point_step, step5 = 5 * point_step;
-    BS_OPAQUE(row3);
-    BS_OPAQUE(row4);
-    BS_OPAQUE(row5);
-    BS_OPAQUE(step3);
-    BS_OPAQUE(step4);
-    BS_OPAQUE(step5);
-    {
-        const float *d = in;
-        BS_EACH_6(BS_COLUMN_OUTER)
-        BS_ROW_IN(0, h0)
-        BS_ROW_IN(5, h5)
+    BS_V columns[(BS_WINOGRAD_OUT * BS_TIER_FN(bs_winograd_beside) + 2) * BS_WINOGRAD_IN], *column = columns;
+    const float *upper = in, *lower = in + 3 * in_row;
+    for (int32_t x = BS_WINOGRAD_OUT * tiles + 2; x > 0; x--) {
+        BS_LINE_IN(BS_COLUMN_LOAD, BS_COLUMN_STORE)
+        upper += in_pixel;
+        lower += in_pixel;
+        column += BS_WINOGRAD_IN;
+        BS_OPAQUE(upper);
+        BS_OPAQUE(lower);
     }
-    {
-        const float *d = in;
-        const BS_V point = a, other = bb;
-        BS_EACH_6(BS_COLUMN_PAIR)
-        BS_ROW_IN(1, h1)
-        BS_ROW_IN(2, h2)
-    }
-    {
-        const float *d = in;
-        const BS_V point = b, other = aa;
-        BS_EACH_6(BS_COLUMN_PAIR)
-        BS_ROW_IN(3, h1)
-        BS_ROW_IN(4, h2)
+    const BS_V *row = columns;
+    for (int32_t t = 0; t < tiles; t++, row += (BS_WINOGRAD_OUT - 1) * BS_WINOGRAD_IN) {
+        float *left = points + t * tile_step, *right = left + 3 * point_step;
+        for (int32_t y = 0; y < BS_WINOGRAD_IN; y++, row++) {
+            BS_LINE_IN(BS_POINTS_LOAD, BS_POINTS_STORE)
+            left += 6 * point_step;
+            right += 6 * point_step;
+            BS_OPAQUE(left);
+            BS_OPAQUE(right);
+        }
     }
 }
 
 static BS_TARGET void BS_TIER_FN(bs_conv_winograd_in)(const float *in, ptrdiff_t in_row, ptrdiff_t in_pixel,
-                                                      int32_t channels, float *points, ptrdiff_t point_step)
+                                                      int32_t channels, int32_t tiles, float *points,
+                                                      ptrdiff_t point_step)
 {
-    for (; channels >= BS_LANES; channels -= BS_LANES, in += BS_LANES, points += BS_LANES)
-        BS_TIER_FN(bs_conv_winograd_in_vector)(in, in_row, in_pixel, BS_V_PART_OF(BS_LANES), points, point_step);
-#ifdef BS_PART_IS_SLOW
-    /* The transform reads a patch three times, so a partial vector is read once, and copied. */
-    float patch[BS_WINOGRAD_POINTS * BS_LANES];
-    for (int32_t i = 0; channels > 0 && i < BS_WINOGRAD_POINTS; i++) {
-        const float *from = in + i / BS_WINOGRAD_IN * in_row + i % BS_WINOGRAD_IN * in_pixel;
-        BS_V_STORE_AT(patch + i * BS_LANES, BS_V_LOAD_PART(from, BS_V_PART_OF(channels)))
+    const ptrdiff_t step = bs_conv_round_up(channels, BS_LANES);
+    for (int32_t count; tiles > 0; tiles -= count) {
+        count = step > 2 * BS_LANES ? 1 : bs_conv_min(tiles, BS_TIER_FN(bs_winograd_beside));
+        int32_t c = 0;
+        for (; c + BS_LANES <= channels; c += BS_LANES)
+            BS_TIER_FN(bs_conv_winograd_in_vector)
+            (in + c, in_row, in_pixel, BS_V_PART_OF(BS_LANES), count, points + c, point_step, step);
+        if (c < channels)
+            BS_TIER_FN(bs_conv_winograd_in_vector)
+            (in + c, in_row, in_pixel, BS_V_PART_OF(channels - c), count, points + c, point_step, step);
+        in += count * BS_WINOGRAD_OUT * in_pixel;
+        points += count * step;
     }
-    if (channels > 0)
-        BS_TIER_FN(bs_conv_winograd_in_vector)
-        (patch, BS_WINOGRAD_IN * BS_LANES, BS_LANES, BS_V_PART_OF(BS_LANES), points, point_step);
-#else
-    if (channels > 0)
-        BS_TIER_FN(bs_conv_winograd_in_vector)(in, in_row, in_pixel, BS_V_PART_OF(channels), points, point_step);
-#endif
 }
 
 /* ----------------------------------------------------------------------------------------- output
@@ -9152,14 +9511,17 @@ static BS_TARGET void BS_TIER_FN(bs_conv_winograd_in)(const float *in, ptrdiff_t
 #define BS_STORE_OUT(at, power, value)                                                         \
     {                                                                                          \
         BS_V scaled = BS_V_FMA(value, BS_V_SET1(bs_conv_winograd_scale[power]), bias);         \
-        scaled = BS_V_MAX(low, scaled);                                                        \
-        scaled = BS_V_MIN(high, scaled);                                                       \
+        if (clamp) {                                                                           \
+            scaled = BS_V_MAX(low, scaled);                                                    \
+            scaled = BS_V_MIN(high, scaled);                                                   \
+        }                                                                                      \
         BS_V_STORE_PART(at, scaled, part);                                                     \
     }
 
 static inline BS_INLINE BS_TARGET void BS_TIER_FN(bs_conv_winograd_out_vector)(const float *points,
                                                                                 ptrdiff_t point_step, BS_V bias,
-                                                                                BS_V low, BS_V high, float *to,
+                                                                                bool clamp, BS_V low, BS_V high,
+                                                                                float *to,
                                                                                 ptrdiff_t to_row, ptrdiff_t to_pixel,
                                                                                 BS_V_PART part)
 {
@@ -9209,30 +9571,57 @@ static BS_TARGET void BS_TIER_FN(bs_conv_winograd_finish)(const float *patch, co
         }
 }
 
-static BS_TARGET void BS_TIER_FN(bs_conv_winograd_out)(const float *points, ptrdiff_t point_step,
-                                                       const bs_conv_tile *tile, ptrdiff_t out_row,
-                                                       ptrdiff_t residual_row, int32_t rows, int32_t columns)
+/* Whole patches of whole vectors, after which no more than a clamp follows. */
+static inline BS_INLINE BS_TARGET void BS_TIER_FN(bs_conv_winograd_out_straight)(const float *points,
+                                                                                  ptrdiff_t point_step,
+                                                                                  const bs_conv_tile *tile, int32_t c,
+                                                                                  ptrdiff_t out_row, int32_t tiles,
+                                                                                  BS_V bias, bool clamp, BS_V low,
+                                                                                  BS_V high)
 {
-    const bs_conv_task *task = tile->task;
+    const ptrdiff_t step = bs_conv_round_up(tile->channels, BS_LANES), out_step = BS_WINOGRAD_OUT * tile->out_pixel;
+    float *out = tile->out + c;
+    for (points += c; tiles > 0; tiles--, points += step, out += out_step)
+        BS_TIER_FN(bs_conv_winograd_out_vector)(points, point_step, bias, clamp, low, high, out, out_row,
+                                                tile->out_pixel, BS_V_PART_OF(BS_LANES));
+}
+
+static BS_TARGET void BS_TIER_FN(bs_conv_winograd_out)(const float *points, ptrdiff_t point_step,
+                                                       const bs_conv_tile *first, ptrdiff_t out_row,
+                                                       ptrdiff_t residual_row, int32_t rows, int32_t columns,
+                                                       int32_t tiles)
+{
+    const bs_conv_task *task = first->task;
     const bool clip = task->activation == BS_CONV_CLIP, clamp = clip || task->activation == BS_CONV_RELU;
     const BS_V low = BS_V_SET1(clip ? task->low : clamp ? 0.0f : -INFINITY);
     const BS_V high = BS_V_SET1(clip ? task->high : INFINITY);
-    const BS_V lowest = BS_V_SET1(-INFINITY), highest = BS_V_SET1(INFINITY);
-    const bool straight = rows == 4 && columns == 4 && !tile->residual && (clamp || task->activation == BS_CONV_NONE);
-    for (int32_t c = 0; c < tile->channels; c += BS_LANES, points += BS_LANES) {
-        const int32_t valid = bs_conv_min(tile->channels - c, BS_LANES);
+    const bool straight = rows == 4 && columns == 4 && !first->residual && (clamp || task->activation == BS_CONV_NONE);
+    for (int32_t c = 0; c < first->channels; c += BS_LANES) {
+        const int32_t valid = bs_conv_min(first->channels - c, BS_LANES);
         BS_V bias = BS_V_ZERO();
         if (task->bias)
             bias = BS_V_LOAD_PART(task->bias + c, BS_V_PART_OF(valid));
-        if (straight && valid == BS_LANES) {
-            BS_TIER_FN(bs_conv_winograd_out_vector)(points, point_step, bias, low, high, tile->out + c, out_row,
-                                                    tile->out_pixel, BS_V_PART_OF(BS_LANES));
+        if (straight && valid == BS_LANES && clamp) {
+            BS_TIER_FN(bs_conv_winograd_out_straight)
+            (points, point_step, first, c, out_row, tiles, bias, true, low, high);
             continue;
         }
-        float patch[16 * BS_LANES];
-        BS_TIER_FN(bs_conv_winograd_out_vector)(points, point_step, bias, lowest, highest, patch, 4 * BS_LANES,
-                                                BS_LANES, BS_V_PART_OF(BS_LANES));
-        BS_TIER_FN(bs_conv_winograd_finish)(patch, tile, c, out_row, residual_row, rows, columns, low, high);
+        if (straight && valid == BS_LANES) {
+            BS_TIER_FN(bs_conv_winograd_out_straight)
+            (points, point_step, first, c, out_row, tiles, bias, false, low, high);
+            continue;
+        }
+        const float *from = points + c;
+        bs_conv_tile tile = *first;
+        for (int32_t t = 0; t < tiles; t++, from += bs_conv_round_up(tile.channels, BS_LANES)) {
+            float patch[16 * BS_LANES];
+            BS_TIER_FN(bs_conv_winograd_out_vector)(from, point_step, bias, false, low, high, patch, 4 * BS_LANES,
+                                                    BS_LANES, BS_V_PART_OF(BS_LANES));
+            BS_TIER_FN(bs_conv_winograd_finish)(patch, &tile, c, out_row, residual_row, rows, columns, low, high);
+            tile.out += BS_WINOGRAD_OUT * tile.out_pixel;
+            if (tile.residual)
+                tile.residual += BS_WINOGRAD_OUT * tile.residual_pixel;
+        }
     }
 }
 #endif
@@ -9439,7 +9828,58 @@ BS_OUTER_UPTO_2(BS_POINTS_DEFINE)
 #define BS_POINTS_NAME(P, B) [P] = BS_TIER_FN(bs_conv_winograd_points_##B##_##P),
 static bs_conv_points_kernel *const BS_TIER_FN(bs_conv_points_1)[] = { NULL, BS_OUTER_UPTO_1(BS_POINTS_NAME) };
 static bs_conv_points_kernel *const BS_TIER_FN(bs_conv_points_2)[] = { NULL, BS_OUTER_UPTO_2(BS_POINTS_NAME) };
-#define BS_POINTS_KERNELS .points = { NULL, BS_TIER_FN(bs_conv_points_1), BS_TIER_FN(bs_conv_points_2) },
+
+#ifdef BS_POINTS_EIGHT
+/* Eight channels to one vector: weights of a point stay in registers while all its tiles pass. */
+#define BS_EIGHT_FIRST(p) BS_V a##p = BS_V_MUL(BS_V_SET1(x[(p) * step]), w0);
+#define BS_EIGHT_FMA(p, c) a##p = BS_V_FMA(BS_V_SET1(x[(p) * step + (c)]), w##c, a##p);
+#define BS_EIGHT_STORE(p) BS_V_STORE(y + (p) * step, a##p);
+#define BS_EIGHT_EACH_1(c) BS_EIGHT_FMA(0, c)
+#define BS_EIGHT_EACH_4(c) BS_EIGHT_FMA(0, c) BS_EIGHT_FMA(1, c) BS_EIGHT_FMA(2, c) BS_EIGHT_FMA(3, c)
+#define BS_EIGHT(P)                    \
+    {                                  \
+        BS_EACH_##P(BS_EIGHT_FIRST)    \
+        BS_EIGHT_EACH_##P(1)           \
+        BS_EIGHT_EACH_##P(2)           \
+        BS_EIGHT_EACH_##P(3)           \
+        BS_EIGHT_EACH_##P(4)           \
+        BS_EIGHT_EACH_##P(5)           \
+        BS_EIGHT_EACH_##P(6)           \
+        BS_EIGHT_EACH_##P(7)           \
+        BS_EACH_##P(BS_EIGHT_STORE)    \
+        x += P * step;                 \
+        y += P * step;                 \
+    }
+
+static BS_TARGET void BS_TIER_FN(bs_conv_winograd_points_eight)(const bs_conv_points *job)
+{
+    enum { step = BS_LANES };
+    const float *from = job->in, *weights = job->weights;
+    float *to = job->out;
+    for (int32_t point = 0; point < BS_WINOGRAD_POINTS; point++) {
+        const float *x = from, *w = weights;
+        float *y = to;
+        BS_V w0 = BS_V_LOAD(w), w1 = BS_V_LOAD(w + step), w2 = BS_V_LOAD(w + 2 * step), w3 = BS_V_LOAD(w + 3 * step);
+        w += 4 * step;
+        BS_V w4 = BS_V_LOAD(w), w5 = BS_V_LOAD(w + step), w6 = BS_V_LOAD(w + 2 * step), w7 = BS_V_LOAD(w + 3 * step);
+        BS_HOLD4(w0, w1, w2, w3);
+        BS_HOLD4(w4, w5, w6, w7);
+        int32_t left = job->groups;
+        for (; left >= 4; left -= 4)
+            BS_EIGHT(4)
+        for (; left > 0; left--)
+            BS_EIGHT(1)
+        from += job->in_step;
+        to += job->out_step;
+        weights += job->weights_step;
+    }
+}
+#define BS_EIGHT_KERNELS .points_eight = BS_TIER_FN(bs_conv_winograd_points_eight),
+#else
+#define BS_EIGHT_KERNELS
+#endif
+#define BS_POINTS_KERNELS \
+    .points = { NULL, BS_TIER_FN(bs_conv_points_1), BS_TIER_FN(bs_conv_points_2) }, BS_EIGHT_KERNELS
 #else
 #define BS_POINTS_KERNELS
 #endif
@@ -9608,17 +10048,11 @@ static const bs_conv_kernels bs_conv_table_neon = BS_CONV_TABLE(0, NULL);
 #undef BS_BICUBIC_DEFINE
 #undef BS_CLAMP_1
 #undef BS_CLAMP_2
+#undef BS_COLUMN_LOAD
 #undef BS_COLUMN_OUT
-#undef BS_COLUMN_OUTER
-#undef BS_COLUMN_PAIR
+#undef BS_COLUMN_STORE
 #undef BS_CUBIC_CODE
 #undef BS_CUBIC_PLAIN
-#undef BS_D0
-#undef BS_D1
-#undef BS_D2
-#undef BS_D3
-#undef BS_D4
-#undef BS_D5
 #undef BS_DEPTHWISE_DEFINE
 #undef BS_DEPTHWISE_MAC
 #undef BS_DEPTHWISE_MAC_PART
@@ -9635,15 +10069,25 @@ static const bs_conv_kernels bs_conv_table_neon = BS_CONV_TABLE(0, NULL);
 #undef BS_DOT_DEFINE
 #undef BS_DOT_FINISH
 #undef BS_DOT_FMA
+#undef BS_DOT_FMA_3
 #undef BS_DOT_INIT
+#undef BS_DOT_INIT_3
+#undef BS_DOT_KERNELS
+#undef BS_DOT_LOOP
 #undef BS_DOT_NAME
 #undef BS_DOT_PART
+#undef BS_DOT_PART_3
 #undef BS_DOT_PIXELS
 #undef BS_DOT_STEP
+#undef BS_DOT_STEP_3
 #undef BS_DOT_STORE
+#undef BS_DOT_STORE_3
 #undef BS_DOT_SUM
+#undef BS_DOT_SUM_3
+#undef BS_DOT_THREE
 #undef BS_DOT_UPTO
 #undef BS_DOT_WHOLE
+#undef BS_DOT_WHOLE_3
 #undef BS_EACH_1
 #undef BS_EACH_2
 #undef BS_EACH_3
@@ -9658,6 +10102,13 @@ static const bs_conv_kernels bs_conv_table_neon = BS_CONV_TABLE(0, NULL);
 #undef BS_EACH_12
 #undef BS_EACH_13
 #undef BS_EACH_14
+#undef BS_EIGHT
+#undef BS_EIGHT_EACH_1
+#undef BS_EIGHT_EACH_4
+#undef BS_EIGHT_FIRST
+#undef BS_EIGHT_FMA
+#undef BS_EIGHT_KERNELS
+#undef BS_EIGHT_STORE
 #undef BS_EPILOGUE
 #undef BS_G
 #undef BS_GEMM_ADD_1
@@ -9745,6 +10196,7 @@ static const bs_conv_kernels bs_conv_table_neon = BS_CONV_TABLE(0, NULL);
 #undef BS_INIT_1
 #undef BS_INIT_2
 #undef BS_LANES
+#undef BS_LINE_IN
 #undef BS_M0
 #undef BS_M1
 #undef BS_M2
@@ -9764,8 +10216,11 @@ static const bs_conv_kernels bs_conv_table_neon = BS_CONV_TABLE(0, NULL);
 #undef BS_OUTER_UPTO_2
 #undef BS_PART_IS_SLOW
 #undef BS_POINTS_DEFINE
+#undef BS_POINTS_EIGHT
 #undef BS_POINTS_KERNELS
+#undef BS_POINTS_LOAD
 #undef BS_POINTS_NAME
+#undef BS_POINTS_STORE
 #undef BS_POINT_STORE_1
 #undef BS_POINT_STORE_2
 #undef BS_POINT_ZERO_1
@@ -9798,7 +10253,6 @@ static const bs_conv_kernels bs_conv_table_neon = BS_CONV_TABLE(0, NULL);
 #undef BS_QUAD_STEP
 #undef BS_RESIDUAL_1
 #undef BS_RESIDUAL_2
-#undef BS_ROW_IN
 #undef BS_ROW_OUT
 #undef BS_SLOPES_1
 #undef BS_SLOPES_2
@@ -9864,7 +10318,6 @@ static const bs_conv_kernels bs_conv_table_neon = BS_CONV_TABLE(0, NULL);
 #undef BS_V_SET1
 #undef BS_V_SQUARE_REST
 #undef BS_V_STORE
-#undef BS_V_STORE_AT
 #undef BS_V_STORE_PAIRS_F32
 #undef BS_V_STORE_PAIRS_U8
 #undef BS_V_STORE_PAIRS_U16
@@ -9880,6 +10333,7 @@ static const bs_conv_kernels bs_conv_table_neon = BS_CONV_TABLE(0, NULL);
 #undef BS_V_ZERO
 #undef BS_WEIGHTS_1
 #undef BS_WEIGHTS_2
+#undef BS_WINOGRAD_TILES
 #undef BS_X_0
 #undef BS_X_1
 #undef BS_X_2
@@ -9976,6 +10430,7 @@ typedef struct bs_winograd_plan {
     int32_t strip; /* tiles transformed together */
     int32_t depth; /* channels that are summed from zero */
     bool stores; /* transformed weights are at hand */
+    bool in_place; /* points of the output are written where those of the input were */
     ptrdiff_t in_step, out_step; /* floats from point to point */
     size_t in_points, out_points, patch, weights; /* floats */
 } bs_winograd_plan;
@@ -10012,10 +10467,13 @@ static bs_winograd_plan bs_winograd_plan_of(const bs_conv_geometry *g, int32_t l
     plan.strip = unit;
     while (plan.strip < 4 * unit && (plan.strip + unit) * tile_bytes <= most)
         plan.strip += unit;
+    /* A product reads all channels of its tiles before it writes any, where one block has all outputs. */
+    plan.in_place = plan.stores && plan.in_padded == plan.out_padded && block == plan.out_padded &&
+                    g->in_channels <= plan.depth;
     plan.in_step = bs_winograd_step(plan.strip, plan.in_padded);
     plan.out_step = bs_winograd_step(plan.strip, outputs);
     plan.in_points = BS_WINOGRAD_POINTS * (size_t)plan.in_step;
-    plan.out_points = BS_WINOGRAD_POINTS * (size_t)plan.out_step;
+    plan.out_points = plan.in_place ? 0 : BS_WINOGRAD_POINTS * (size_t)plan.out_step;
     plan.patch = (size_t)BS_WINOGRAD_POINTS * (size_t)plan.in_padded;
     plan.weights = plan.stores ? 0 : (size_t)BS_WINOGRAD_IN * (size_t)g->in_channels * (size_t)block;
     return plan;
@@ -10058,17 +10516,24 @@ static bs_winograd_at bs_winograd_tile(const bs_winograd_run *run, int32_t index
     return (bs_winograd_at){ index / run->tiles_x * BS_WINOGRAD_OUT, index % run->tiles_x * BS_WINOGRAD_OUT };
 }
 
-/* The next one: divisions would take a good part of the time of a tile of few channels. */
-static void bs_winograd_on(const bs_winograd_run *run, bs_winograd_at *at)
+/* How many of `left` tiles lie side by side from there on: whole ones, or one that hangs over an edge. */
+static int32_t bs_winograd_beside(const bs_winograd_run *run, bs_winograd_at at, int32_t left)
 {
-    at->x += BS_WINOGRAD_OUT;
+    const int32_t whole = run->task->out_h - at.y < BS_WINOGRAD_OUT ? 0 : (run->task->out_w - at.x) / BS_WINOGRAD_OUT;
+    return whole > 0 ? bs_conv_min(bs_conv_min(whole, left), run->kernels->winograd_tiles) : 1;
+}
+
+/* Beyond them: divisions would take a good part of the time of a tile of few channels. */
+static void bs_winograd_on(const bs_winograd_run *run, int32_t tiles, bs_winograd_at *at)
+{
+    at->x += tiles * BS_WINOGRAD_OUT;
     if (at->x >= run->task->out_w) {
         at->x = 0;
         at->y += BS_WINOGRAD_OUT;
     }
 }
 
-static void bs_winograd_transform_in(const bs_winograd_run *run, bs_winograd_at at, float *points)
+static void bs_winograd_transform_in(const bs_winograd_run *run, bs_winograd_at at, int32_t tiles, float *points)
 {
     const bs_conv_task *task = run->task;
     const int32_t y = at.y, x = at.x;
@@ -10082,8 +10547,7 @@ static void bs_winograd_transform_in(const bs_winograd_run *run, bs_winograd_at 
         pixel = run->plan.in_padded;
         row = BS_WINOGRAD_IN * pixel;
     }
-    run->kernels->winograd_in(in, row, pixel, run->geometry->in_channels, points,
-                              run->plan.in_step);
+    run->kernels->winograd_in(in, row, pixel, run->geometry->in_channels, tiles, points, run->plan.in_step);
 }
 
 /* All tiles of a strip. `block`: the channels, and their bias and slopes; points of the next tile are `width` on. */
@@ -10094,13 +10558,16 @@ static void bs_winograd_transform_out(const bs_winograd_run *run, int32_t first,
     const float *points = run->out_points;
     bs_winograd_at at = bs_winograd_tile(run, first);
     bs_conv_tile tile = *block;
-    for (int32_t t = 0; t < tiles; t++, points += width, bs_winograd_on(run, &at)) {
+    for (int32_t count; tiles > 0; tiles -= count) {
+        count = bs_winograd_beside(run, at, tiles);
         tile.out = block->out + at.y * task->out_row + (ptrdiff_t)at.x * task->out_pixel;
         if (block->residual)
             tile.residual = block->residual + at.y * task->residual_row + (ptrdiff_t)at.x * task->residual_pixel;
         run->kernels->winograd_out(points, run->plan.out_step, &tile, task->out_row, task->residual_row,
                                    bs_conv_min(task->out_h - at.y, BS_WINOGRAD_OUT),
-                                   bs_conv_min(task->out_w - at.x, BS_WINOGRAD_OUT));
+                                   bs_conv_min(task->out_w - at.x, BS_WINOGRAD_OUT), count);
+        points += (ptrdiff_t)count * width;
+        bs_winograd_on(run, count, &at);
     }
 }
 
@@ -10149,6 +10616,13 @@ static bool bs_winograd_points(const bs_winograd_run *run, int32_t tiles)
                            .out_tile = plan->out_padded, .channels = (int32_t)channels };
     if (!k->points[1] || channels > plan->depth)
         return false;
+    if (k->points_eight && channels == 8 && plan->in_padded == k->lanes && plan->out_padded == k->lanes) {
+        job.in = run->in_points;
+        job.out = run->out_points;
+        job.groups = tiles;
+        k->points_eight(&job);
+        return true;
+    }
     for (int32_t channel = 0; channel < plan->out_padded;) {
         const int32_t vectors = plan->out_padded - channel > k->lanes ? 2 : 1;
         int32_t parts = bs_conv_ceil_div(tiles, k->outer_pixels[vectors]);
@@ -10218,8 +10692,10 @@ static void bs_winograd_plain(const bs_winograd_run *run, int32_t first, int32_t
 static void bs_winograd_strip(const bs_winograd_run *run, int32_t first, int32_t tiles)
 {
     bs_winograd_at at = bs_winograd_tile(run, first);
-    for (int32_t t = 0; t < tiles; t++, bs_winograd_on(run, &at))
-        bs_winograd_transform_in(run, at, run->in_points + (ptrdiff_t)t * run->plan.in_padded);
+    for (int32_t t = 0, count; t < tiles; t += count, bs_winograd_on(run, count, &at)) {
+        count = bs_winograd_beside(run, at, tiles - t);
+        bs_winograd_transform_in(run, at, count, run->in_points + (ptrdiff_t)t * run->plan.in_padded);
+    }
     if (run->plan.stores)
         bs_winograd_stored(run, first, tiles);
     else
@@ -10232,8 +10708,8 @@ void bs_conv_winograd_run(const bs_conv_geometry *geometry, const bs_conv_kernel
     bs_winograd_run run = { .geometry = geometry, .kernels = kernels, .task = task,
                             .plan = bs_winograd_plan_of(geometry, kernels->lanes) };
     run.in_points = task->scratch;
-    run.out_points = run.in_points + run.plan.in_points;
-    run.patch = run.out_points + run.plan.out_points;
+    run.out_points = run.plan.in_place ? run.in_points : run.in_points + run.plan.in_points;
+    run.patch = run.in_points + run.plan.in_points + run.plan.out_points;
     run.weights = run.patch + run.plan.patch;
     run.tiles_x = bs_conv_ceil_div(task->out_w, BS_WINOGRAD_OUT);
     const int32_t tiles = run.tiles_x * bs_conv_ceil_div(task->out_h, BS_WINOGRAD_OUT);
@@ -11691,17 +12167,11 @@ BS_WRAPS static BS_TARGET uint64_t BS_TIER_FN(bs_change_u16)(const void *codes, 
 #undef BS_BICUBIC_DEFINE
 #undef BS_CLAMP_1
 #undef BS_CLAMP_2
+#undef BS_COLUMN_LOAD
 #undef BS_COLUMN_OUT
-#undef BS_COLUMN_OUTER
-#undef BS_COLUMN_PAIR
+#undef BS_COLUMN_STORE
 #undef BS_CUBIC_CODE
 #undef BS_CUBIC_PLAIN
-#undef BS_D0
-#undef BS_D1
-#undef BS_D2
-#undef BS_D3
-#undef BS_D4
-#undef BS_D5
 #undef BS_DEPTHWISE_DEFINE
 #undef BS_DEPTHWISE_MAC
 #undef BS_DEPTHWISE_MAC_PART
@@ -11718,15 +12188,25 @@ BS_WRAPS static BS_TARGET uint64_t BS_TIER_FN(bs_change_u16)(const void *codes, 
 #undef BS_DOT_DEFINE
 #undef BS_DOT_FINISH
 #undef BS_DOT_FMA
+#undef BS_DOT_FMA_3
 #undef BS_DOT_INIT
+#undef BS_DOT_INIT_3
+#undef BS_DOT_KERNELS
+#undef BS_DOT_LOOP
 #undef BS_DOT_NAME
 #undef BS_DOT_PART
+#undef BS_DOT_PART_3
 #undef BS_DOT_PIXELS
 #undef BS_DOT_STEP
+#undef BS_DOT_STEP_3
 #undef BS_DOT_STORE
+#undef BS_DOT_STORE_3
 #undef BS_DOT_SUM
+#undef BS_DOT_SUM_3
+#undef BS_DOT_THREE
 #undef BS_DOT_UPTO
 #undef BS_DOT_WHOLE
+#undef BS_DOT_WHOLE_3
 #undef BS_EACH_1
 #undef BS_EACH_2
 #undef BS_EACH_3
@@ -11741,6 +12221,13 @@ BS_WRAPS static BS_TARGET uint64_t BS_TIER_FN(bs_change_u16)(const void *codes, 
 #undef BS_EACH_12
 #undef BS_EACH_13
 #undef BS_EACH_14
+#undef BS_EIGHT
+#undef BS_EIGHT_EACH_1
+#undef BS_EIGHT_EACH_4
+#undef BS_EIGHT_FIRST
+#undef BS_EIGHT_FMA
+#undef BS_EIGHT_KERNELS
+#undef BS_EIGHT_STORE
 #undef BS_EPILOGUE
 #undef BS_G
 #undef BS_GEMM_ADD_1
@@ -11828,6 +12315,7 @@ BS_WRAPS static BS_TARGET uint64_t BS_TIER_FN(bs_change_u16)(const void *codes, 
 #undef BS_INIT_1
 #undef BS_INIT_2
 #undef BS_LANES
+#undef BS_LINE_IN
 #undef BS_M0
 #undef BS_M1
 #undef BS_M2
@@ -11847,8 +12335,11 @@ BS_WRAPS static BS_TARGET uint64_t BS_TIER_FN(bs_change_u16)(const void *codes, 
 #undef BS_OUTER_UPTO_2
 #undef BS_PART_IS_SLOW
 #undef BS_POINTS_DEFINE
+#undef BS_POINTS_EIGHT
 #undef BS_POINTS_KERNELS
+#undef BS_POINTS_LOAD
 #undef BS_POINTS_NAME
+#undef BS_POINTS_STORE
 #undef BS_POINT_STORE_1
 #undef BS_POINT_STORE_2
 #undef BS_POINT_ZERO_1
@@ -11881,7 +12372,6 @@ BS_WRAPS static BS_TARGET uint64_t BS_TIER_FN(bs_change_u16)(const void *codes, 
 #undef BS_QUAD_STEP
 #undef BS_RESIDUAL_1
 #undef BS_RESIDUAL_2
-#undef BS_ROW_IN
 #undef BS_ROW_OUT
 #undef BS_SLOPES_1
 #undef BS_SLOPES_2
@@ -11947,7 +12437,6 @@ BS_WRAPS static BS_TARGET uint64_t BS_TIER_FN(bs_change_u16)(const void *codes, 
 #undef BS_V_SET1
 #undef BS_V_SQUARE_REST
 #undef BS_V_STORE
-#undef BS_V_STORE_AT
 #undef BS_V_STORE_PAIRS_F32
 #undef BS_V_STORE_PAIRS_U8
 #undef BS_V_STORE_PAIRS_U16
@@ -11963,6 +12452,7 @@ BS_WRAPS static BS_TARGET uint64_t BS_TIER_FN(bs_change_u16)(const void *codes, 
 #undef BS_V_ZERO
 #undef BS_WEIGHTS_1
 #undef BS_WEIGHTS_2
+#undef BS_WINOGRAD_TILES
 #undef BS_X_0
 #undef BS_X_1
 #undef BS_X_2
@@ -12074,8 +12564,16 @@ BS_WRAPS static BS_TARGET uint64_t BS_TIER_FN(bs_change_u16)(const void *codes, 
 /* Keeps four weights in registers: left alone, GCC reads each from memory once for every pixel. */
 #define BS_HOLD(a) __asm__("" : "+x"(a))
 #define BS_HOLD4(a, b, c, d) __asm__("" : "+x"(a), "+x"(b), "+x"(c), "+x"(d))
-#define BS_DOT_PIXELS 2
+#define BS_POINTS_EIGHT
 #define BS_DOT_UPTO(M) M(1, 0) M(2, 0)
+#ifdef __OPTIMIZE_SIZE__
+#define BS_DOT_PIXELS 2
+#define BS_DOT_KERNELS(M) BS_DOT_UPTO(M)
+#else
+#define BS_DOT_THREE
+#define BS_DOT_PIXELS 4
+#define BS_DOT_KERNELS(M) BS_DOT_UPTO(M) M(3, 0) M(4, 0)
+#endif
 
 #define BS_V_SUM4(a, b, c, d) bs_sum4_avx2(a, b, c, d)
 /* As in simd_avx512.h. */
@@ -12553,17 +13051,11 @@ BS_WRAPS static BS_TARGET uint64_t BS_TIER_FN(bs_change_u16)(const void *codes, 
 #undef BS_BICUBIC_DEFINE
 #undef BS_CLAMP_1
 #undef BS_CLAMP_2
+#undef BS_COLUMN_LOAD
 #undef BS_COLUMN_OUT
-#undef BS_COLUMN_OUTER
-#undef BS_COLUMN_PAIR
+#undef BS_COLUMN_STORE
 #undef BS_CUBIC_CODE
 #undef BS_CUBIC_PLAIN
-#undef BS_D0
-#undef BS_D1
-#undef BS_D2
-#undef BS_D3
-#undef BS_D4
-#undef BS_D5
 #undef BS_DEPTHWISE_DEFINE
 #undef BS_DEPTHWISE_MAC
 #undef BS_DEPTHWISE_MAC_PART
@@ -12580,15 +13072,25 @@ BS_WRAPS static BS_TARGET uint64_t BS_TIER_FN(bs_change_u16)(const void *codes, 
 #undef BS_DOT_DEFINE
 #undef BS_DOT_FINISH
 #undef BS_DOT_FMA
+#undef BS_DOT_FMA_3
 #undef BS_DOT_INIT
+#undef BS_DOT_INIT_3
+#undef BS_DOT_KERNELS
+#undef BS_DOT_LOOP
 #undef BS_DOT_NAME
 #undef BS_DOT_PART
+#undef BS_DOT_PART_3
 #undef BS_DOT_PIXELS
 #undef BS_DOT_STEP
+#undef BS_DOT_STEP_3
 #undef BS_DOT_STORE
+#undef BS_DOT_STORE_3
 #undef BS_DOT_SUM
+#undef BS_DOT_SUM_3
+#undef BS_DOT_THREE
 #undef BS_DOT_UPTO
 #undef BS_DOT_WHOLE
+#undef BS_DOT_WHOLE_3
 #undef BS_EACH_1
 #undef BS_EACH_2
 #undef BS_EACH_3
@@ -12603,6 +13105,13 @@ BS_WRAPS static BS_TARGET uint64_t BS_TIER_FN(bs_change_u16)(const void *codes, 
 #undef BS_EACH_12
 #undef BS_EACH_13
 #undef BS_EACH_14
+#undef BS_EIGHT
+#undef BS_EIGHT_EACH_1
+#undef BS_EIGHT_EACH_4
+#undef BS_EIGHT_FIRST
+#undef BS_EIGHT_FMA
+#undef BS_EIGHT_KERNELS
+#undef BS_EIGHT_STORE
 #undef BS_EPILOGUE
 #undef BS_G
 #undef BS_GEMM_ADD_1
@@ -12690,6 +13199,7 @@ BS_WRAPS static BS_TARGET uint64_t BS_TIER_FN(bs_change_u16)(const void *codes, 
 #undef BS_INIT_1
 #undef BS_INIT_2
 #undef BS_LANES
+#undef BS_LINE_IN
 #undef BS_M0
 #undef BS_M1
 #undef BS_M2
@@ -12709,8 +13219,11 @@ BS_WRAPS static BS_TARGET uint64_t BS_TIER_FN(bs_change_u16)(const void *codes, 
 #undef BS_OUTER_UPTO_2
 #undef BS_PART_IS_SLOW
 #undef BS_POINTS_DEFINE
+#undef BS_POINTS_EIGHT
 #undef BS_POINTS_KERNELS
+#undef BS_POINTS_LOAD
 #undef BS_POINTS_NAME
+#undef BS_POINTS_STORE
 #undef BS_POINT_STORE_1
 #undef BS_POINT_STORE_2
 #undef BS_POINT_ZERO_1
@@ -12743,7 +13256,6 @@ BS_WRAPS static BS_TARGET uint64_t BS_TIER_FN(bs_change_u16)(const void *codes, 
 #undef BS_QUAD_STEP
 #undef BS_RESIDUAL_1
 #undef BS_RESIDUAL_2
-#undef BS_ROW_IN
 #undef BS_ROW_OUT
 #undef BS_SLOPES_1
 #undef BS_SLOPES_2
@@ -12809,7 +13321,6 @@ BS_WRAPS static BS_TARGET uint64_t BS_TIER_FN(bs_change_u16)(const void *codes, 
 #undef BS_V_SET1
 #undef BS_V_SQUARE_REST
 #undef BS_V_STORE
-#undef BS_V_STORE_AT
 #undef BS_V_STORE_PAIRS_F32
 #undef BS_V_STORE_PAIRS_U8
 #undef BS_V_STORE_PAIRS_U16
@@ -12825,6 +13336,7 @@ BS_WRAPS static BS_TARGET uint64_t BS_TIER_FN(bs_change_u16)(const void *codes, 
 #undef BS_V_ZERO
 #undef BS_WEIGHTS_1
 #undef BS_WEIGHTS_2
+#undef BS_WINOGRAD_TILES
 #undef BS_X_0
 #undef BS_X_1
 #undef BS_X_2
@@ -12917,6 +13429,7 @@ BS_WRAPS static BS_TARGET uint64_t BS_TIER_FN(bs_change_u16)(const void *codes, 
 #define BS_HOLD4(a, b, c, d) __asm__("" : "+v"(a), "+v"(b), "+v"(c), "+v"(d))
 #define BS_DOT_PIXELS 4
 #define BS_DOT_UPTO(M) BS_UPTO_4(M, 0)
+#define BS_DOT_KERNELS(M) BS_DOT_UPTO(M)
 
 #define BS_V_SUM4(a, b, c, d) bs_sum4_avx512(a, b, c, d)
 /* Four floats of each of BS_LANES lines, `step` apart, to v[4]: v[0] has the first one of each line. */
@@ -13344,17 +13857,11 @@ BS_WRAPS static BS_TARGET uint64_t BS_TIER_FN(bs_change_u16)(const void *codes, 
 #undef BS_BICUBIC_DEFINE
 #undef BS_CLAMP_1
 #undef BS_CLAMP_2
+#undef BS_COLUMN_LOAD
 #undef BS_COLUMN_OUT
-#undef BS_COLUMN_OUTER
-#undef BS_COLUMN_PAIR
+#undef BS_COLUMN_STORE
 #undef BS_CUBIC_CODE
 #undef BS_CUBIC_PLAIN
-#undef BS_D0
-#undef BS_D1
-#undef BS_D2
-#undef BS_D3
-#undef BS_D4
-#undef BS_D5
 #undef BS_DEPTHWISE_DEFINE
 #undef BS_DEPTHWISE_MAC
 #undef BS_DEPTHWISE_MAC_PART
@@ -13371,15 +13878,25 @@ BS_WRAPS static BS_TARGET uint64_t BS_TIER_FN(bs_change_u16)(const void *codes, 
 #undef BS_DOT_DEFINE
 #undef BS_DOT_FINISH
 #undef BS_DOT_FMA
+#undef BS_DOT_FMA_3
 #undef BS_DOT_INIT
+#undef BS_DOT_INIT_3
+#undef BS_DOT_KERNELS
+#undef BS_DOT_LOOP
 #undef BS_DOT_NAME
 #undef BS_DOT_PART
+#undef BS_DOT_PART_3
 #undef BS_DOT_PIXELS
 #undef BS_DOT_STEP
+#undef BS_DOT_STEP_3
 #undef BS_DOT_STORE
+#undef BS_DOT_STORE_3
 #undef BS_DOT_SUM
+#undef BS_DOT_SUM_3
+#undef BS_DOT_THREE
 #undef BS_DOT_UPTO
 #undef BS_DOT_WHOLE
+#undef BS_DOT_WHOLE_3
 #undef BS_EACH_1
 #undef BS_EACH_2
 #undef BS_EACH_3
@@ -13394,6 +13911,13 @@ BS_WRAPS static BS_TARGET uint64_t BS_TIER_FN(bs_change_u16)(const void *codes, 
 #undef BS_EACH_12
 #undef BS_EACH_13
 #undef BS_EACH_14
+#undef BS_EIGHT
+#undef BS_EIGHT_EACH_1
+#undef BS_EIGHT_EACH_4
+#undef BS_EIGHT_FIRST
+#undef BS_EIGHT_FMA
+#undef BS_EIGHT_KERNELS
+#undef BS_EIGHT_STORE
 #undef BS_EPILOGUE
 #undef BS_G
 #undef BS_GEMM_ADD_1
@@ -13481,6 +14005,7 @@ BS_WRAPS static BS_TARGET uint64_t BS_TIER_FN(bs_change_u16)(const void *codes, 
 #undef BS_INIT_1
 #undef BS_INIT_2
 #undef BS_LANES
+#undef BS_LINE_IN
 #undef BS_M0
 #undef BS_M1
 #undef BS_M2
@@ -13500,8 +14025,11 @@ BS_WRAPS static BS_TARGET uint64_t BS_TIER_FN(bs_change_u16)(const void *codes, 
 #undef BS_OUTER_UPTO_2
 #undef BS_PART_IS_SLOW
 #undef BS_POINTS_DEFINE
+#undef BS_POINTS_EIGHT
 #undef BS_POINTS_KERNELS
+#undef BS_POINTS_LOAD
 #undef BS_POINTS_NAME
+#undef BS_POINTS_STORE
 #undef BS_POINT_STORE_1
 #undef BS_POINT_STORE_2
 #undef BS_POINT_ZERO_1
@@ -13534,7 +14062,6 @@ BS_WRAPS static BS_TARGET uint64_t BS_TIER_FN(bs_change_u16)(const void *codes, 
 #undef BS_QUAD_STEP
 #undef BS_RESIDUAL_1
 #undef BS_RESIDUAL_2
-#undef BS_ROW_IN
 #undef BS_ROW_OUT
 #undef BS_SLOPES_1
 #undef BS_SLOPES_2
@@ -13600,7 +14127,6 @@ BS_WRAPS static BS_TARGET uint64_t BS_TIER_FN(bs_change_u16)(const void *codes, 
 #undef BS_V_SET1
 #undef BS_V_SQUARE_REST
 #undef BS_V_STORE
-#undef BS_V_STORE_AT
 #undef BS_V_STORE_PAIRS_F32
 #undef BS_V_STORE_PAIRS_U8
 #undef BS_V_STORE_PAIRS_U16
@@ -13616,6 +14142,7 @@ BS_WRAPS static BS_TARGET uint64_t BS_TIER_FN(bs_change_u16)(const void *codes, 
 #undef BS_V_ZERO
 #undef BS_WEIGHTS_1
 #undef BS_WEIGHTS_2
+#undef BS_WINOGRAD_TILES
 #undef BS_X_0
 #undef BS_X_1
 #undef BS_X_2
@@ -14173,17 +14700,11 @@ BS_WRAPS static BS_TARGET uint64_t BS_TIER_FN(bs_change_u16)(const void *codes, 
 #undef BS_BICUBIC_DEFINE
 #undef BS_CLAMP_1
 #undef BS_CLAMP_2
+#undef BS_COLUMN_LOAD
 #undef BS_COLUMN_OUT
-#undef BS_COLUMN_OUTER
-#undef BS_COLUMN_PAIR
+#undef BS_COLUMN_STORE
 #undef BS_CUBIC_CODE
 #undef BS_CUBIC_PLAIN
-#undef BS_D0
-#undef BS_D1
-#undef BS_D2
-#undef BS_D3
-#undef BS_D4
-#undef BS_D5
 #undef BS_DEPTHWISE_DEFINE
 #undef BS_DEPTHWISE_MAC
 #undef BS_DEPTHWISE_MAC_PART
@@ -14200,15 +14721,25 @@ BS_WRAPS static BS_TARGET uint64_t BS_TIER_FN(bs_change_u16)(const void *codes, 
 #undef BS_DOT_DEFINE
 #undef BS_DOT_FINISH
 #undef BS_DOT_FMA
+#undef BS_DOT_FMA_3
 #undef BS_DOT_INIT
+#undef BS_DOT_INIT_3
+#undef BS_DOT_KERNELS
+#undef BS_DOT_LOOP
 #undef BS_DOT_NAME
 #undef BS_DOT_PART
+#undef BS_DOT_PART_3
 #undef BS_DOT_PIXELS
 #undef BS_DOT_STEP
+#undef BS_DOT_STEP_3
 #undef BS_DOT_STORE
+#undef BS_DOT_STORE_3
 #undef BS_DOT_SUM
+#undef BS_DOT_SUM_3
+#undef BS_DOT_THREE
 #undef BS_DOT_UPTO
 #undef BS_DOT_WHOLE
+#undef BS_DOT_WHOLE_3
 #undef BS_EACH_1
 #undef BS_EACH_2
 #undef BS_EACH_3
@@ -14223,6 +14754,13 @@ BS_WRAPS static BS_TARGET uint64_t BS_TIER_FN(bs_change_u16)(const void *codes, 
 #undef BS_EACH_12
 #undef BS_EACH_13
 #undef BS_EACH_14
+#undef BS_EIGHT
+#undef BS_EIGHT_EACH_1
+#undef BS_EIGHT_EACH_4
+#undef BS_EIGHT_FIRST
+#undef BS_EIGHT_FMA
+#undef BS_EIGHT_KERNELS
+#undef BS_EIGHT_STORE
 #undef BS_EPILOGUE
 #undef BS_G
 #undef BS_GEMM_ADD_1
@@ -14310,6 +14848,7 @@ BS_WRAPS static BS_TARGET uint64_t BS_TIER_FN(bs_change_u16)(const void *codes, 
 #undef BS_INIT_1
 #undef BS_INIT_2
 #undef BS_LANES
+#undef BS_LINE_IN
 #undef BS_M0
 #undef BS_M1
 #undef BS_M2
@@ -14329,8 +14868,11 @@ BS_WRAPS static BS_TARGET uint64_t BS_TIER_FN(bs_change_u16)(const void *codes, 
 #undef BS_OUTER_UPTO_2
 #undef BS_PART_IS_SLOW
 #undef BS_POINTS_DEFINE
+#undef BS_POINTS_EIGHT
 #undef BS_POINTS_KERNELS
+#undef BS_POINTS_LOAD
 #undef BS_POINTS_NAME
+#undef BS_POINTS_STORE
 #undef BS_POINT_STORE_1
 #undef BS_POINT_STORE_2
 #undef BS_POINT_ZERO_1
@@ -14363,7 +14905,6 @@ BS_WRAPS static BS_TARGET uint64_t BS_TIER_FN(bs_change_u16)(const void *codes, 
 #undef BS_QUAD_STEP
 #undef BS_RESIDUAL_1
 #undef BS_RESIDUAL_2
-#undef BS_ROW_IN
 #undef BS_ROW_OUT
 #undef BS_SLOPES_1
 #undef BS_SLOPES_2
@@ -14429,7 +14970,6 @@ BS_WRAPS static BS_TARGET uint64_t BS_TIER_FN(bs_change_u16)(const void *codes, 
 #undef BS_V_SET1
 #undef BS_V_SQUARE_REST
 #undef BS_V_STORE
-#undef BS_V_STORE_AT
 #undef BS_V_STORE_PAIRS_F32
 #undef BS_V_STORE_PAIRS_U8
 #undef BS_V_STORE_PAIRS_U16
@@ -14445,6 +14985,7 @@ BS_WRAPS static BS_TARGET uint64_t BS_TIER_FN(bs_change_u16)(const void *codes, 
 #undef BS_V_ZERO
 #undef BS_WEIGHTS_1
 #undef BS_WEIGHTS_2
+#undef BS_WINOGRAD_TILES
 #undef BS_X_0
 #undef BS_X_1
 #undef BS_X_2
@@ -15445,17 +15986,11 @@ static BS_TARGET void BS_TIER_FN(bs_normalise)(const bs_row_norm *norm, const fl
 #undef BS_BICUBIC_DEFINE
 #undef BS_CLAMP_1
 #undef BS_CLAMP_2
+#undef BS_COLUMN_LOAD
 #undef BS_COLUMN_OUT
-#undef BS_COLUMN_OUTER
-#undef BS_COLUMN_PAIR
+#undef BS_COLUMN_STORE
 #undef BS_CUBIC_CODE
 #undef BS_CUBIC_PLAIN
-#undef BS_D0
-#undef BS_D1
-#undef BS_D2
-#undef BS_D3
-#undef BS_D4
-#undef BS_D5
 #undef BS_DEPTHWISE_DEFINE
 #undef BS_DEPTHWISE_MAC
 #undef BS_DEPTHWISE_MAC_PART
@@ -15472,15 +16007,25 @@ static BS_TARGET void BS_TIER_FN(bs_normalise)(const bs_row_norm *norm, const fl
 #undef BS_DOT_DEFINE
 #undef BS_DOT_FINISH
 #undef BS_DOT_FMA
+#undef BS_DOT_FMA_3
 #undef BS_DOT_INIT
+#undef BS_DOT_INIT_3
+#undef BS_DOT_KERNELS
+#undef BS_DOT_LOOP
 #undef BS_DOT_NAME
 #undef BS_DOT_PART
+#undef BS_DOT_PART_3
 #undef BS_DOT_PIXELS
 #undef BS_DOT_STEP
+#undef BS_DOT_STEP_3
 #undef BS_DOT_STORE
+#undef BS_DOT_STORE_3
 #undef BS_DOT_SUM
+#undef BS_DOT_SUM_3
+#undef BS_DOT_THREE
 #undef BS_DOT_UPTO
 #undef BS_DOT_WHOLE
+#undef BS_DOT_WHOLE_3
 #undef BS_EACH_1
 #undef BS_EACH_2
 #undef BS_EACH_3
@@ -15495,6 +16040,13 @@ static BS_TARGET void BS_TIER_FN(bs_normalise)(const bs_row_norm *norm, const fl
 #undef BS_EACH_12
 #undef BS_EACH_13
 #undef BS_EACH_14
+#undef BS_EIGHT
+#undef BS_EIGHT_EACH_1
+#undef BS_EIGHT_EACH_4
+#undef BS_EIGHT_FIRST
+#undef BS_EIGHT_FMA
+#undef BS_EIGHT_KERNELS
+#undef BS_EIGHT_STORE
 #undef BS_EPILOGUE
 #undef BS_G
 #undef BS_GEMM_ADD_1
@@ -15582,6 +16134,7 @@ static BS_TARGET void BS_TIER_FN(bs_normalise)(const bs_row_norm *norm, const fl
 #undef BS_INIT_1
 #undef BS_INIT_2
 #undef BS_LANES
+#undef BS_LINE_IN
 #undef BS_M0
 #undef BS_M1
 #undef BS_M2
@@ -15601,8 +16154,11 @@ static BS_TARGET void BS_TIER_FN(bs_normalise)(const bs_row_norm *norm, const fl
 #undef BS_OUTER_UPTO_2
 #undef BS_PART_IS_SLOW
 #undef BS_POINTS_DEFINE
+#undef BS_POINTS_EIGHT
 #undef BS_POINTS_KERNELS
+#undef BS_POINTS_LOAD
 #undef BS_POINTS_NAME
+#undef BS_POINTS_STORE
 #undef BS_POINT_STORE_1
 #undef BS_POINT_STORE_2
 #undef BS_POINT_ZERO_1
@@ -15635,7 +16191,6 @@ static BS_TARGET void BS_TIER_FN(bs_normalise)(const bs_row_norm *norm, const fl
 #undef BS_QUAD_STEP
 #undef BS_RESIDUAL_1
 #undef BS_RESIDUAL_2
-#undef BS_ROW_IN
 #undef BS_ROW_OUT
 #undef BS_SLOPES_1
 #undef BS_SLOPES_2
@@ -15701,7 +16256,6 @@ static BS_TARGET void BS_TIER_FN(bs_normalise)(const bs_row_norm *norm, const fl
 #undef BS_V_SET1
 #undef BS_V_SQUARE_REST
 #undef BS_V_STORE
-#undef BS_V_STORE_AT
 #undef BS_V_STORE_PAIRS_F32
 #undef BS_V_STORE_PAIRS_U8
 #undef BS_V_STORE_PAIRS_U16
@@ -15717,6 +16271,7 @@ static BS_TARGET void BS_TIER_FN(bs_normalise)(const bs_row_norm *norm, const fl
 #undef BS_V_ZERO
 #undef BS_WEIGHTS_1
 #undef BS_WEIGHTS_2
+#undef BS_WINOGRAD_TILES
 #undef BS_X_0
 #undef BS_X_1
 #undef BS_X_2
@@ -15828,8 +16383,16 @@ static BS_TARGET void BS_TIER_FN(bs_normalise)(const bs_row_norm *norm, const fl
 /* Keeps four weights in registers: left alone, GCC reads each from memory once for every pixel. */
 #define BS_HOLD(a) __asm__("" : "+x"(a))
 #define BS_HOLD4(a, b, c, d) __asm__("" : "+x"(a), "+x"(b), "+x"(c), "+x"(d))
-#define BS_DOT_PIXELS 2
+#define BS_POINTS_EIGHT
 #define BS_DOT_UPTO(M) M(1, 0) M(2, 0)
+#ifdef __OPTIMIZE_SIZE__
+#define BS_DOT_PIXELS 2
+#define BS_DOT_KERNELS(M) BS_DOT_UPTO(M)
+#else
+#define BS_DOT_THREE
+#define BS_DOT_PIXELS 4
+#define BS_DOT_KERNELS(M) BS_DOT_UPTO(M) M(3, 0) M(4, 0)
+#endif
 
 #define BS_V_SUM4(a, b, c, d) bs_sum4_avx2(a, b, c, d)
 /* As in simd_avx512.h. */
@@ -16495,17 +17058,11 @@ static BS_TARGET void BS_TIER_FN(bs_normalise)(const bs_row_norm *norm, const fl
 #undef BS_BICUBIC_DEFINE
 #undef BS_CLAMP_1
 #undef BS_CLAMP_2
+#undef BS_COLUMN_LOAD
 #undef BS_COLUMN_OUT
-#undef BS_COLUMN_OUTER
-#undef BS_COLUMN_PAIR
+#undef BS_COLUMN_STORE
 #undef BS_CUBIC_CODE
 #undef BS_CUBIC_PLAIN
-#undef BS_D0
-#undef BS_D1
-#undef BS_D2
-#undef BS_D3
-#undef BS_D4
-#undef BS_D5
 #undef BS_DEPTHWISE_DEFINE
 #undef BS_DEPTHWISE_MAC
 #undef BS_DEPTHWISE_MAC_PART
@@ -16522,15 +17079,25 @@ static BS_TARGET void BS_TIER_FN(bs_normalise)(const bs_row_norm *norm, const fl
 #undef BS_DOT_DEFINE
 #undef BS_DOT_FINISH
 #undef BS_DOT_FMA
+#undef BS_DOT_FMA_3
 #undef BS_DOT_INIT
+#undef BS_DOT_INIT_3
+#undef BS_DOT_KERNELS
+#undef BS_DOT_LOOP
 #undef BS_DOT_NAME
 #undef BS_DOT_PART
+#undef BS_DOT_PART_3
 #undef BS_DOT_PIXELS
 #undef BS_DOT_STEP
+#undef BS_DOT_STEP_3
 #undef BS_DOT_STORE
+#undef BS_DOT_STORE_3
 #undef BS_DOT_SUM
+#undef BS_DOT_SUM_3
+#undef BS_DOT_THREE
 #undef BS_DOT_UPTO
 #undef BS_DOT_WHOLE
+#undef BS_DOT_WHOLE_3
 #undef BS_EACH_1
 #undef BS_EACH_2
 #undef BS_EACH_3
@@ -16545,6 +17112,13 @@ static BS_TARGET void BS_TIER_FN(bs_normalise)(const bs_row_norm *norm, const fl
 #undef BS_EACH_12
 #undef BS_EACH_13
 #undef BS_EACH_14
+#undef BS_EIGHT
+#undef BS_EIGHT_EACH_1
+#undef BS_EIGHT_EACH_4
+#undef BS_EIGHT_FIRST
+#undef BS_EIGHT_FMA
+#undef BS_EIGHT_KERNELS
+#undef BS_EIGHT_STORE
 #undef BS_EPILOGUE
 #undef BS_G
 #undef BS_GEMM_ADD_1
@@ -16632,6 +17206,7 @@ static BS_TARGET void BS_TIER_FN(bs_normalise)(const bs_row_norm *norm, const fl
 #undef BS_INIT_1
 #undef BS_INIT_2
 #undef BS_LANES
+#undef BS_LINE_IN
 #undef BS_M0
 #undef BS_M1
 #undef BS_M2
@@ -16651,8 +17226,11 @@ static BS_TARGET void BS_TIER_FN(bs_normalise)(const bs_row_norm *norm, const fl
 #undef BS_OUTER_UPTO_2
 #undef BS_PART_IS_SLOW
 #undef BS_POINTS_DEFINE
+#undef BS_POINTS_EIGHT
 #undef BS_POINTS_KERNELS
+#undef BS_POINTS_LOAD
 #undef BS_POINTS_NAME
+#undef BS_POINTS_STORE
 #undef BS_POINT_STORE_1
 #undef BS_POINT_STORE_2
 #undef BS_POINT_ZERO_1
@@ -16685,7 +17263,6 @@ static BS_TARGET void BS_TIER_FN(bs_normalise)(const bs_row_norm *norm, const fl
 #undef BS_QUAD_STEP
 #undef BS_RESIDUAL_1
 #undef BS_RESIDUAL_2
-#undef BS_ROW_IN
 #undef BS_ROW_OUT
 #undef BS_SLOPES_1
 #undef BS_SLOPES_2
@@ -16751,7 +17328,6 @@ static BS_TARGET void BS_TIER_FN(bs_normalise)(const bs_row_norm *norm, const fl
 #undef BS_V_SET1
 #undef BS_V_SQUARE_REST
 #undef BS_V_STORE
-#undef BS_V_STORE_AT
 #undef BS_V_STORE_PAIRS_F32
 #undef BS_V_STORE_PAIRS_U8
 #undef BS_V_STORE_PAIRS_U16
@@ -16767,6 +17343,7 @@ static BS_TARGET void BS_TIER_FN(bs_normalise)(const bs_row_norm *norm, const fl
 #undef BS_V_ZERO
 #undef BS_WEIGHTS_1
 #undef BS_WEIGHTS_2
+#undef BS_WINOGRAD_TILES
 #undef BS_X_0
 #undef BS_X_1
 #undef BS_X_2
@@ -16859,6 +17436,7 @@ static BS_TARGET void BS_TIER_FN(bs_normalise)(const bs_row_norm *norm, const fl
 #define BS_HOLD4(a, b, c, d) __asm__("" : "+v"(a), "+v"(b), "+v"(c), "+v"(d))
 #define BS_DOT_PIXELS 4
 #define BS_DOT_UPTO(M) BS_UPTO_4(M, 0)
+#define BS_DOT_KERNELS(M) BS_DOT_UPTO(M)
 
 #define BS_V_SUM4(a, b, c, d) bs_sum4_avx512(a, b, c, d)
 /* Four floats of each of BS_LANES lines, `step` apart, to v[4]: v[0] has the first one of each line. */
@@ -17474,17 +18052,11 @@ static BS_TARGET void BS_TIER_FN(bs_normalise)(const bs_row_norm *norm, const fl
 #undef BS_BICUBIC_DEFINE
 #undef BS_CLAMP_1
 #undef BS_CLAMP_2
+#undef BS_COLUMN_LOAD
 #undef BS_COLUMN_OUT
-#undef BS_COLUMN_OUTER
-#undef BS_COLUMN_PAIR
+#undef BS_COLUMN_STORE
 #undef BS_CUBIC_CODE
 #undef BS_CUBIC_PLAIN
-#undef BS_D0
-#undef BS_D1
-#undef BS_D2
-#undef BS_D3
-#undef BS_D4
-#undef BS_D5
 #undef BS_DEPTHWISE_DEFINE
 #undef BS_DEPTHWISE_MAC
 #undef BS_DEPTHWISE_MAC_PART
@@ -17501,15 +18073,25 @@ static BS_TARGET void BS_TIER_FN(bs_normalise)(const bs_row_norm *norm, const fl
 #undef BS_DOT_DEFINE
 #undef BS_DOT_FINISH
 #undef BS_DOT_FMA
+#undef BS_DOT_FMA_3
 #undef BS_DOT_INIT
+#undef BS_DOT_INIT_3
+#undef BS_DOT_KERNELS
+#undef BS_DOT_LOOP
 #undef BS_DOT_NAME
 #undef BS_DOT_PART
+#undef BS_DOT_PART_3
 #undef BS_DOT_PIXELS
 #undef BS_DOT_STEP
+#undef BS_DOT_STEP_3
 #undef BS_DOT_STORE
+#undef BS_DOT_STORE_3
 #undef BS_DOT_SUM
+#undef BS_DOT_SUM_3
+#undef BS_DOT_THREE
 #undef BS_DOT_UPTO
 #undef BS_DOT_WHOLE
+#undef BS_DOT_WHOLE_3
 #undef BS_EACH_1
 #undef BS_EACH_2
 #undef BS_EACH_3
@@ -17524,6 +18106,13 @@ static BS_TARGET void BS_TIER_FN(bs_normalise)(const bs_row_norm *norm, const fl
 #undef BS_EACH_12
 #undef BS_EACH_13
 #undef BS_EACH_14
+#undef BS_EIGHT
+#undef BS_EIGHT_EACH_1
+#undef BS_EIGHT_EACH_4
+#undef BS_EIGHT_FIRST
+#undef BS_EIGHT_FMA
+#undef BS_EIGHT_KERNELS
+#undef BS_EIGHT_STORE
 #undef BS_EPILOGUE
 #undef BS_G
 #undef BS_GEMM_ADD_1
@@ -17611,6 +18200,7 @@ static BS_TARGET void BS_TIER_FN(bs_normalise)(const bs_row_norm *norm, const fl
 #undef BS_INIT_1
 #undef BS_INIT_2
 #undef BS_LANES
+#undef BS_LINE_IN
 #undef BS_M0
 #undef BS_M1
 #undef BS_M2
@@ -17630,8 +18220,11 @@ static BS_TARGET void BS_TIER_FN(bs_normalise)(const bs_row_norm *norm, const fl
 #undef BS_OUTER_UPTO_2
 #undef BS_PART_IS_SLOW
 #undef BS_POINTS_DEFINE
+#undef BS_POINTS_EIGHT
 #undef BS_POINTS_KERNELS
+#undef BS_POINTS_LOAD
 #undef BS_POINTS_NAME
+#undef BS_POINTS_STORE
 #undef BS_POINT_STORE_1
 #undef BS_POINT_STORE_2
 #undef BS_POINT_ZERO_1
@@ -17664,7 +18257,6 @@ static BS_TARGET void BS_TIER_FN(bs_normalise)(const bs_row_norm *norm, const fl
 #undef BS_QUAD_STEP
 #undef BS_RESIDUAL_1
 #undef BS_RESIDUAL_2
-#undef BS_ROW_IN
 #undef BS_ROW_OUT
 #undef BS_SLOPES_1
 #undef BS_SLOPES_2
@@ -17730,7 +18322,6 @@ static BS_TARGET void BS_TIER_FN(bs_normalise)(const bs_row_norm *norm, const fl
 #undef BS_V_SET1
 #undef BS_V_SQUARE_REST
 #undef BS_V_STORE
-#undef BS_V_STORE_AT
 #undef BS_V_STORE_PAIRS_F32
 #undef BS_V_STORE_PAIRS_U8
 #undef BS_V_STORE_PAIRS_U16
@@ -17746,6 +18337,7 @@ static BS_TARGET void BS_TIER_FN(bs_normalise)(const bs_row_norm *norm, const fl
 #undef BS_V_ZERO
 #undef BS_WEIGHTS_1
 #undef BS_WEIGHTS_2
+#undef BS_WINOGRAD_TILES
 #undef BS_X_0
 #undef BS_X_1
 #undef BS_X_2
@@ -18491,17 +19083,11 @@ static BS_TARGET void BS_TIER_FN(bs_normalise)(const bs_row_norm *norm, const fl
 #undef BS_BICUBIC_DEFINE
 #undef BS_CLAMP_1
 #undef BS_CLAMP_2
+#undef BS_COLUMN_LOAD
 #undef BS_COLUMN_OUT
-#undef BS_COLUMN_OUTER
-#undef BS_COLUMN_PAIR
+#undef BS_COLUMN_STORE
 #undef BS_CUBIC_CODE
 #undef BS_CUBIC_PLAIN
-#undef BS_D0
-#undef BS_D1
-#undef BS_D2
-#undef BS_D3
-#undef BS_D4
-#undef BS_D5
 #undef BS_DEPTHWISE_DEFINE
 #undef BS_DEPTHWISE_MAC
 #undef BS_DEPTHWISE_MAC_PART
@@ -18518,15 +19104,25 @@ static BS_TARGET void BS_TIER_FN(bs_normalise)(const bs_row_norm *norm, const fl
 #undef BS_DOT_DEFINE
 #undef BS_DOT_FINISH
 #undef BS_DOT_FMA
+#undef BS_DOT_FMA_3
 #undef BS_DOT_INIT
+#undef BS_DOT_INIT_3
+#undef BS_DOT_KERNELS
+#undef BS_DOT_LOOP
 #undef BS_DOT_NAME
 #undef BS_DOT_PART
+#undef BS_DOT_PART_3
 #undef BS_DOT_PIXELS
 #undef BS_DOT_STEP
+#undef BS_DOT_STEP_3
 #undef BS_DOT_STORE
+#undef BS_DOT_STORE_3
 #undef BS_DOT_SUM
+#undef BS_DOT_SUM_3
+#undef BS_DOT_THREE
 #undef BS_DOT_UPTO
 #undef BS_DOT_WHOLE
+#undef BS_DOT_WHOLE_3
 #undef BS_EACH_1
 #undef BS_EACH_2
 #undef BS_EACH_3
@@ -18541,6 +19137,13 @@ static BS_TARGET void BS_TIER_FN(bs_normalise)(const bs_row_norm *norm, const fl
 #undef BS_EACH_12
 #undef BS_EACH_13
 #undef BS_EACH_14
+#undef BS_EIGHT
+#undef BS_EIGHT_EACH_1
+#undef BS_EIGHT_EACH_4
+#undef BS_EIGHT_FIRST
+#undef BS_EIGHT_FMA
+#undef BS_EIGHT_KERNELS
+#undef BS_EIGHT_STORE
 #undef BS_EPILOGUE
 #undef BS_G
 #undef BS_GEMM_ADD_1
@@ -18628,6 +19231,7 @@ static BS_TARGET void BS_TIER_FN(bs_normalise)(const bs_row_norm *norm, const fl
 #undef BS_INIT_1
 #undef BS_INIT_2
 #undef BS_LANES
+#undef BS_LINE_IN
 #undef BS_M0
 #undef BS_M1
 #undef BS_M2
@@ -18647,8 +19251,11 @@ static BS_TARGET void BS_TIER_FN(bs_normalise)(const bs_row_norm *norm, const fl
 #undef BS_OUTER_UPTO_2
 #undef BS_PART_IS_SLOW
 #undef BS_POINTS_DEFINE
+#undef BS_POINTS_EIGHT
 #undef BS_POINTS_KERNELS
+#undef BS_POINTS_LOAD
 #undef BS_POINTS_NAME
+#undef BS_POINTS_STORE
 #undef BS_POINT_STORE_1
 #undef BS_POINT_STORE_2
 #undef BS_POINT_ZERO_1
@@ -18681,7 +19288,6 @@ static BS_TARGET void BS_TIER_FN(bs_normalise)(const bs_row_norm *norm, const fl
 #undef BS_QUAD_STEP
 #undef BS_RESIDUAL_1
 #undef BS_RESIDUAL_2
-#undef BS_ROW_IN
 #undef BS_ROW_OUT
 #undef BS_SLOPES_1
 #undef BS_SLOPES_2
@@ -18747,7 +19353,6 @@ static BS_TARGET void BS_TIER_FN(bs_normalise)(const bs_row_norm *norm, const fl
 #undef BS_V_SET1
 #undef BS_V_SQUARE_REST
 #undef BS_V_STORE
-#undef BS_V_STORE_AT
 #undef BS_V_STORE_PAIRS_F32
 #undef BS_V_STORE_PAIRS_U8
 #undef BS_V_STORE_PAIRS_U16
@@ -18763,6 +19368,7 @@ static BS_TARGET void BS_TIER_FN(bs_normalise)(const bs_row_norm *norm, const fl
 #undef BS_V_ZERO
 #undef BS_WEIGHTS_1
 #undef BS_WEIGHTS_2
+#undef BS_WINOGRAD_TILES
 #undef BS_X_0
 #undef BS_X_1
 #undef BS_X_2
@@ -18950,8 +19556,16 @@ void bs_row_normalise(bs_tier tier, const bs_row_norm *norm, const float *x, ptr
 /* Keeps four weights in registers: left alone, GCC reads each from memory once for every pixel. */
 #define BS_HOLD(a) __asm__("" : "+x"(a))
 #define BS_HOLD4(a, b, c, d) __asm__("" : "+x"(a), "+x"(b), "+x"(c), "+x"(d))
-#define BS_DOT_PIXELS 2
+#define BS_POINTS_EIGHT
 #define BS_DOT_UPTO(M) M(1, 0) M(2, 0)
+#ifdef __OPTIMIZE_SIZE__
+#define BS_DOT_PIXELS 2
+#define BS_DOT_KERNELS(M) BS_DOT_UPTO(M)
+#else
+#define BS_DOT_THREE
+#define BS_DOT_PIXELS 4
+#define BS_DOT_KERNELS(M) BS_DOT_UPTO(M) M(3, 0) M(4, 0)
+#endif
 
 #define BS_V_SUM4(a, b, c, d) bs_sum4_avx2(a, b, c, d)
 /* As in simd_avx512.h. */
@@ -19231,17 +19845,11 @@ static BS_TARGET bool BS_TIER_FN(bs_pool)(const bs_pool_window *w)
 #undef BS_BICUBIC_DEFINE
 #undef BS_CLAMP_1
 #undef BS_CLAMP_2
+#undef BS_COLUMN_LOAD
 #undef BS_COLUMN_OUT
-#undef BS_COLUMN_OUTER
-#undef BS_COLUMN_PAIR
+#undef BS_COLUMN_STORE
 #undef BS_CUBIC_CODE
 #undef BS_CUBIC_PLAIN
-#undef BS_D0
-#undef BS_D1
-#undef BS_D2
-#undef BS_D3
-#undef BS_D4
-#undef BS_D5
 #undef BS_DEPTHWISE_DEFINE
 #undef BS_DEPTHWISE_MAC
 #undef BS_DEPTHWISE_MAC_PART
@@ -19258,15 +19866,25 @@ static BS_TARGET bool BS_TIER_FN(bs_pool)(const bs_pool_window *w)
 #undef BS_DOT_DEFINE
 #undef BS_DOT_FINISH
 #undef BS_DOT_FMA
+#undef BS_DOT_FMA_3
 #undef BS_DOT_INIT
+#undef BS_DOT_INIT_3
+#undef BS_DOT_KERNELS
+#undef BS_DOT_LOOP
 #undef BS_DOT_NAME
 #undef BS_DOT_PART
+#undef BS_DOT_PART_3
 #undef BS_DOT_PIXELS
 #undef BS_DOT_STEP
+#undef BS_DOT_STEP_3
 #undef BS_DOT_STORE
+#undef BS_DOT_STORE_3
 #undef BS_DOT_SUM
+#undef BS_DOT_SUM_3
+#undef BS_DOT_THREE
 #undef BS_DOT_UPTO
 #undef BS_DOT_WHOLE
+#undef BS_DOT_WHOLE_3
 #undef BS_EACH_1
 #undef BS_EACH_2
 #undef BS_EACH_3
@@ -19281,6 +19899,13 @@ static BS_TARGET bool BS_TIER_FN(bs_pool)(const bs_pool_window *w)
 #undef BS_EACH_12
 #undef BS_EACH_13
 #undef BS_EACH_14
+#undef BS_EIGHT
+#undef BS_EIGHT_EACH_1
+#undef BS_EIGHT_EACH_4
+#undef BS_EIGHT_FIRST
+#undef BS_EIGHT_FMA
+#undef BS_EIGHT_KERNELS
+#undef BS_EIGHT_STORE
 #undef BS_EPILOGUE
 #undef BS_G
 #undef BS_GEMM_ADD_1
@@ -19368,6 +19993,7 @@ static BS_TARGET bool BS_TIER_FN(bs_pool)(const bs_pool_window *w)
 #undef BS_INIT_1
 #undef BS_INIT_2
 #undef BS_LANES
+#undef BS_LINE_IN
 #undef BS_M0
 #undef BS_M1
 #undef BS_M2
@@ -19387,8 +20013,11 @@ static BS_TARGET bool BS_TIER_FN(bs_pool)(const bs_pool_window *w)
 #undef BS_OUTER_UPTO_2
 #undef BS_PART_IS_SLOW
 #undef BS_POINTS_DEFINE
+#undef BS_POINTS_EIGHT
 #undef BS_POINTS_KERNELS
+#undef BS_POINTS_LOAD
 #undef BS_POINTS_NAME
+#undef BS_POINTS_STORE
 #undef BS_POINT_STORE_1
 #undef BS_POINT_STORE_2
 #undef BS_POINT_ZERO_1
@@ -19421,7 +20050,6 @@ static BS_TARGET bool BS_TIER_FN(bs_pool)(const bs_pool_window *w)
 #undef BS_QUAD_STEP
 #undef BS_RESIDUAL_1
 #undef BS_RESIDUAL_2
-#undef BS_ROW_IN
 #undef BS_ROW_OUT
 #undef BS_SLOPES_1
 #undef BS_SLOPES_2
@@ -19487,7 +20115,6 @@ static BS_TARGET bool BS_TIER_FN(bs_pool)(const bs_pool_window *w)
 #undef BS_V_SET1
 #undef BS_V_SQUARE_REST
 #undef BS_V_STORE
-#undef BS_V_STORE_AT
 #undef BS_V_STORE_PAIRS_F32
 #undef BS_V_STORE_PAIRS_U8
 #undef BS_V_STORE_PAIRS_U16
@@ -19503,6 +20130,7 @@ static BS_TARGET bool BS_TIER_FN(bs_pool)(const bs_pool_window *w)
 #undef BS_V_ZERO
 #undef BS_WEIGHTS_1
 #undef BS_WEIGHTS_2
+#undef BS_WINOGRAD_TILES
 #undef BS_X_0
 #undef BS_X_1
 #undef BS_X_2
@@ -19595,6 +20223,7 @@ static BS_TARGET bool BS_TIER_FN(bs_pool)(const bs_pool_window *w)
 #define BS_HOLD4(a, b, c, d) __asm__("" : "+v"(a), "+v"(b), "+v"(c), "+v"(d))
 #define BS_DOT_PIXELS 4
 #define BS_DOT_UPTO(M) BS_UPTO_4(M, 0)
+#define BS_DOT_KERNELS(M) BS_DOT_UPTO(M)
 
 #define BS_V_SUM4(a, b, c, d) bs_sum4_avx512(a, b, c, d)
 /* Four floats of each of BS_LANES lines, `step` apart, to v[4]: v[0] has the first one of each line. */
@@ -19824,17 +20453,11 @@ static BS_TARGET bool BS_TIER_FN(bs_pool)(const bs_pool_window *w)
 #undef BS_BICUBIC_DEFINE
 #undef BS_CLAMP_1
 #undef BS_CLAMP_2
+#undef BS_COLUMN_LOAD
 #undef BS_COLUMN_OUT
-#undef BS_COLUMN_OUTER
-#undef BS_COLUMN_PAIR
+#undef BS_COLUMN_STORE
 #undef BS_CUBIC_CODE
 #undef BS_CUBIC_PLAIN
-#undef BS_D0
-#undef BS_D1
-#undef BS_D2
-#undef BS_D3
-#undef BS_D4
-#undef BS_D5
 #undef BS_DEPTHWISE_DEFINE
 #undef BS_DEPTHWISE_MAC
 #undef BS_DEPTHWISE_MAC_PART
@@ -19851,15 +20474,25 @@ static BS_TARGET bool BS_TIER_FN(bs_pool)(const bs_pool_window *w)
 #undef BS_DOT_DEFINE
 #undef BS_DOT_FINISH
 #undef BS_DOT_FMA
+#undef BS_DOT_FMA_3
 #undef BS_DOT_INIT
+#undef BS_DOT_INIT_3
+#undef BS_DOT_KERNELS
+#undef BS_DOT_LOOP
 #undef BS_DOT_NAME
 #undef BS_DOT_PART
+#undef BS_DOT_PART_3
 #undef BS_DOT_PIXELS
 #undef BS_DOT_STEP
+#undef BS_DOT_STEP_3
 #undef BS_DOT_STORE
+#undef BS_DOT_STORE_3
 #undef BS_DOT_SUM
+#undef BS_DOT_SUM_3
+#undef BS_DOT_THREE
 #undef BS_DOT_UPTO
 #undef BS_DOT_WHOLE
+#undef BS_DOT_WHOLE_3
 #undef BS_EACH_1
 #undef BS_EACH_2
 #undef BS_EACH_3
@@ -19874,6 +20507,13 @@ static BS_TARGET bool BS_TIER_FN(bs_pool)(const bs_pool_window *w)
 #undef BS_EACH_12
 #undef BS_EACH_13
 #undef BS_EACH_14
+#undef BS_EIGHT
+#undef BS_EIGHT_EACH_1
+#undef BS_EIGHT_EACH_4
+#undef BS_EIGHT_FIRST
+#undef BS_EIGHT_FMA
+#undef BS_EIGHT_KERNELS
+#undef BS_EIGHT_STORE
 #undef BS_EPILOGUE
 #undef BS_G
 #undef BS_GEMM_ADD_1
@@ -19961,6 +20601,7 @@ static BS_TARGET bool BS_TIER_FN(bs_pool)(const bs_pool_window *w)
 #undef BS_INIT_1
 #undef BS_INIT_2
 #undef BS_LANES
+#undef BS_LINE_IN
 #undef BS_M0
 #undef BS_M1
 #undef BS_M2
@@ -19980,8 +20621,11 @@ static BS_TARGET bool BS_TIER_FN(bs_pool)(const bs_pool_window *w)
 #undef BS_OUTER_UPTO_2
 #undef BS_PART_IS_SLOW
 #undef BS_POINTS_DEFINE
+#undef BS_POINTS_EIGHT
 #undef BS_POINTS_KERNELS
+#undef BS_POINTS_LOAD
 #undef BS_POINTS_NAME
+#undef BS_POINTS_STORE
 #undef BS_POINT_STORE_1
 #undef BS_POINT_STORE_2
 #undef BS_POINT_ZERO_1
@@ -20014,7 +20658,6 @@ static BS_TARGET bool BS_TIER_FN(bs_pool)(const bs_pool_window *w)
 #undef BS_QUAD_STEP
 #undef BS_RESIDUAL_1
 #undef BS_RESIDUAL_2
-#undef BS_ROW_IN
 #undef BS_ROW_OUT
 #undef BS_SLOPES_1
 #undef BS_SLOPES_2
@@ -20080,7 +20723,6 @@ static BS_TARGET bool BS_TIER_FN(bs_pool)(const bs_pool_window *w)
 #undef BS_V_SET1
 #undef BS_V_SQUARE_REST
 #undef BS_V_STORE
-#undef BS_V_STORE_AT
 #undef BS_V_STORE_PAIRS_F32
 #undef BS_V_STORE_PAIRS_U8
 #undef BS_V_STORE_PAIRS_U16
@@ -20096,6 +20738,7 @@ static BS_TARGET bool BS_TIER_FN(bs_pool)(const bs_pool_window *w)
 #undef BS_V_ZERO
 #undef BS_WEIGHTS_1
 #undef BS_WEIGHTS_2
+#undef BS_WINOGRAD_TILES
 #undef BS_X_0
 #undef BS_X_1
 #undef BS_X_2
@@ -20455,17 +21098,11 @@ static BS_TARGET bool BS_TIER_FN(bs_pool)(const bs_pool_window *w)
 #undef BS_BICUBIC_DEFINE
 #undef BS_CLAMP_1
 #undef BS_CLAMP_2
+#undef BS_COLUMN_LOAD
 #undef BS_COLUMN_OUT
-#undef BS_COLUMN_OUTER
-#undef BS_COLUMN_PAIR
+#undef BS_COLUMN_STORE
 #undef BS_CUBIC_CODE
 #undef BS_CUBIC_PLAIN
-#undef BS_D0
-#undef BS_D1
-#undef BS_D2
-#undef BS_D3
-#undef BS_D4
-#undef BS_D5
 #undef BS_DEPTHWISE_DEFINE
 #undef BS_DEPTHWISE_MAC
 #undef BS_DEPTHWISE_MAC_PART
@@ -20482,15 +21119,25 @@ static BS_TARGET bool BS_TIER_FN(bs_pool)(const bs_pool_window *w)
 #undef BS_DOT_DEFINE
 #undef BS_DOT_FINISH
 #undef BS_DOT_FMA
+#undef BS_DOT_FMA_3
 #undef BS_DOT_INIT
+#undef BS_DOT_INIT_3
+#undef BS_DOT_KERNELS
+#undef BS_DOT_LOOP
 #undef BS_DOT_NAME
 #undef BS_DOT_PART
+#undef BS_DOT_PART_3
 #undef BS_DOT_PIXELS
 #undef BS_DOT_STEP
+#undef BS_DOT_STEP_3
 #undef BS_DOT_STORE
+#undef BS_DOT_STORE_3
 #undef BS_DOT_SUM
+#undef BS_DOT_SUM_3
+#undef BS_DOT_THREE
 #undef BS_DOT_UPTO
 #undef BS_DOT_WHOLE
+#undef BS_DOT_WHOLE_3
 #undef BS_EACH_1
 #undef BS_EACH_2
 #undef BS_EACH_3
@@ -20505,6 +21152,13 @@ static BS_TARGET bool BS_TIER_FN(bs_pool)(const bs_pool_window *w)
 #undef BS_EACH_12
 #undef BS_EACH_13
 #undef BS_EACH_14
+#undef BS_EIGHT
+#undef BS_EIGHT_EACH_1
+#undef BS_EIGHT_EACH_4
+#undef BS_EIGHT_FIRST
+#undef BS_EIGHT_FMA
+#undef BS_EIGHT_KERNELS
+#undef BS_EIGHT_STORE
 #undef BS_EPILOGUE
 #undef BS_G
 #undef BS_GEMM_ADD_1
@@ -20592,6 +21246,7 @@ static BS_TARGET bool BS_TIER_FN(bs_pool)(const bs_pool_window *w)
 #undef BS_INIT_1
 #undef BS_INIT_2
 #undef BS_LANES
+#undef BS_LINE_IN
 #undef BS_M0
 #undef BS_M1
 #undef BS_M2
@@ -20611,8 +21266,11 @@ static BS_TARGET bool BS_TIER_FN(bs_pool)(const bs_pool_window *w)
 #undef BS_OUTER_UPTO_2
 #undef BS_PART_IS_SLOW
 #undef BS_POINTS_DEFINE
+#undef BS_POINTS_EIGHT
 #undef BS_POINTS_KERNELS
+#undef BS_POINTS_LOAD
 #undef BS_POINTS_NAME
+#undef BS_POINTS_STORE
 #undef BS_POINT_STORE_1
 #undef BS_POINT_STORE_2
 #undef BS_POINT_ZERO_1
@@ -20645,7 +21303,6 @@ static BS_TARGET bool BS_TIER_FN(bs_pool)(const bs_pool_window *w)
 #undef BS_QUAD_STEP
 #undef BS_RESIDUAL_1
 #undef BS_RESIDUAL_2
-#undef BS_ROW_IN
 #undef BS_ROW_OUT
 #undef BS_SLOPES_1
 #undef BS_SLOPES_2
@@ -20711,7 +21368,6 @@ static BS_TARGET bool BS_TIER_FN(bs_pool)(const bs_pool_window *w)
 #undef BS_V_SET1
 #undef BS_V_SQUARE_REST
 #undef BS_V_STORE
-#undef BS_V_STORE_AT
 #undef BS_V_STORE_PAIRS_F32
 #undef BS_V_STORE_PAIRS_U8
 #undef BS_V_STORE_PAIRS_U16
@@ -20727,6 +21383,7 @@ static BS_TARGET bool BS_TIER_FN(bs_pool)(const bs_pool_window *w)
 #undef BS_V_ZERO
 #undef BS_WEIGHTS_1
 #undef BS_WEIGHTS_2
+#undef BS_WINOGRAD_TILES
 #undef BS_X_0
 #undef BS_X_1
 #undef BS_X_2
@@ -28316,7 +28973,9 @@ bs_value bs_patch_features(bs_graph *graph, bs_value cells, bs_value reference, 
 
 /* ==== begin src/ops/pixel_shuffle.c =========================================================== */
 /* ops/pixel_shuffle.c - [C r r, H, W] <-> [C, rH, rW], elements of any type.
- * Relies on span.h: each of the r x r phases is a strided copy. Must never do arithmetic. */
+ * Relies on span.h: each of the r x r phases is a strided copy; on kernels/arrange.h where lines are dense.
+ * Must never do arithmetic. */
+/* #include "kernels/arrange.h" */
 /* #include "ops/common.h" */
 /* #include "ops/span.h" */
 
@@ -28324,6 +28983,8 @@ typedef struct bs_pixel_shuffle_desc {
     const char *name;
     int32_t r;
 } bs_pixel_shuffle_desc;
+
+enum { SHUFFLE_FLOATS = 1024 }; /* of pixels whose phases are taken apart at a time */
 
 static const bs_field pixel_shuffle_fields[] = {BS_INT_OF("r", 1, 64)};
 
@@ -28406,10 +29067,75 @@ static void phase_range(bs_span *span, int32_t axis, int32_t low, int32_t high, 
     span->count[axis + 1] = bs_ceil_div(high - i, r) - span->low[axis + 1];
 }
 
+#ifndef __OPTIMIZE_SIZE__
+/* Whether images are such that a line of the small one, all phases at once, makes r lines of the large one. */
+static bool shuffle_is_of_lines(const bs_operand *in, const bs_operand *out, int32_t r)
+{
+    const int32_t channels = out->dim[0];
+    const bs_rect *to = &out->rect;
+    return BS_DENSE_PAYS && out->dtype == BS_F32 && in->stride[0] == 1 && out->stride[0] == 1 &&
+           in->stride[2] == in->dim[0] && out->stride[2] == channels && in->dim[0] <= SHUFFLE_FLOATS &&
+           to->y0 % r == 0 && to->y1 % r == 0 && to->x0 % r == 0 && to->x1 % r == 0;
+}
+
+/* Lines of the large image from `planes`, one a phase: in each, channels of `pixels` lie side by side. */
+static void shuffle_put(const float *planes, int32_t r, int32_t pixels, int32_t channels, float *to, ptrdiff_t to_line)
+{
+    const ptrdiff_t plane = (ptrdiff_t)pixels * channels;
+    for (int32_t i = 0; i < r; i++, planes += r * plane, to += to_line) {
+        float *at = to;
+        for (int32_t x = 0; x < pixels; x++)
+            for (int32_t j = 0; j < r; j++, at += channels) {
+                const float *from = planes + j * plane + (ptrdiff_t)x * channels;
+                int32_t c = 0;
+                for (; c + 4 <= channels; c += 4) /* calls of memcpy would take longer than what they copy */
+                    memcpy(at + c, from + c, 4 * sizeof *at);
+                for (; c < channels; c++)
+                    at[c] = from[c];
+            }
+    }
+}
+
+static void shuffle_line(bs_tier tier, const float *from, int32_t r, int32_t pixels, int32_t channels, float *to,
+                         ptrdiff_t to_line)
+{
+    float planes[SHUFFLE_FLOATS];
+    const int32_t phases = r * r, most = SHUFFLE_FLOATS / (channels * phases);
+    for (int32_t count; pixels > 0; pixels -= count) {
+        count = bs_min_i32(pixels, most);
+        bs_transpose_f32(tier, from, phases, count * channels, phases, planes, (ptrdiff_t)count * channels);
+        shuffle_put(planes, r, count, channels, to, to_line);
+        from += (ptrdiff_t)count * channels * phases;
+        to += (ptrdiff_t)count * channels * r;
+    }
+}
+
+static void shuffle_lines(const bs_call *call, int32_t r)
+{
+    const bs_operand *in = &call->in[0], *out = &call->out[0];
+    const bs_rect to = out->rect;
+    for (int32_t row = 0; row < call->rows; row++)
+        for (int32_t y = to.y0 / r; y < to.y1 / r; y++) {
+            const ptrdiff_t x = to.x0 / r;
+            shuffle_line((bs_tier)call->plan->tier,
+                         bs_operand_at(in, row * in->row_stride + y * in->stride[1] + x * in->stride[2]), r,
+                         to.x1 / r - to.x0 / r, out->dim[0],
+                         bs_operand_at(out, row * out->row_stride + y * r * out->stride[1] + x * r * out->stride[2]),
+                         out->stride[1]);
+        }
+}
+#endif
+
 static bs_status pixel_shuffle_run(const bs_call *call)
 {
     const bs_operand *out = &call->out[0];
     const int32_t r = pixel_shuffle_factor(call->node);
+#ifndef __OPTIMIZE_SIZE__
+    if (shuffle_is_of_lines(&call->in[0], out, r)) {
+        shuffle_lines(call, r);
+        return BS_OK;
+    }
+#endif
     for (int32_t phase = 0; phase < r * r; phase++) {
         const bs_operand to = phase_of_large(out, r, phase / r, phase % r),
                          from = phase_of_small(&call->in[0], r * r, phase);

@@ -153,29 +153,32 @@ static void test_chain(int32_t trial)
 }
 
 /* [C r r, H, W] -> [C, H r, W r] by six axes is what pixel_shuffle does; heights are symbols. */
-static void test_shuffle(void)
+static void test_shuffle(int32_t channels, int32_t r, int32_t width)
 {
-    static float given[MOST], made[2][MOST];
+    enum { HEIGHT = 3 };
+    static float given[4000], made[2][4000];
     for (int32_t way = 0; way < 2; way++) {
         net n;
         bs_graph *g = net_begin(&n);
         const bs_dim h = bs_symbol(g, "H", 9);
-        bs_value x = bs_input(g, "x", BS_F32, BS_SHAPE3(27, h, 4));
+        bs_value x = bs_input(g, "x", BS_F32, BS_SHAPE3(channels * r * r, h, width));
+        const bs_pool2d_desc same = {.kind = BS_POOL_MAX, .kernel = 1, .stride = 1}; /* its result has channels last */
         if (way == 0) {
-            x = bs_reshape(g, x, (bs_shape){6, {3, 3, 3, 1, h, 4}});
+            x = bs_reshape(g, x, (bs_shape){6, {channels, r, r, 1, h, width}});
             x = bs_transpose(g, x, &(bs_transpose_desc){.order = {0, 4, 1, 3, 5, 2}});
-            x = bs_reshape(g, x, BS_SHAPE3(3, -1, 12));
+            x = bs_reshape(g, x, BS_SHAPE3(channels, -1, width * r));
         } else {
-            x = bs_pixel_shuffle(g, x, 3);
+            x = bs_pool2d(g, bs_pixel_shuffle(g, bs_pool2d(g, x, &same), r), &same);
         }
         bs_output(g, "y", x);
-        for (int32_t i = 0; i < MOST; i++)
+        for (int32_t i = 0; i < 4000; i++)
             given[i] = (float)i;
-        bs_buffer in = {given, BS_F32, 3, {27, 5, 4}, {0}}, out = {made[way], BS_F32, 3, {3, 15, 12}, {0}};
+        bs_buffer in = {given, BS_F32, 3, {channels * r * r, HEIGHT, width}, {0}};
+        bs_buffer out = {made[way], BS_F32, 3, {channels, HEIGHT * r, width * r}, {0}};
         check(run(&n, &in, &out), "shuffle of a symbol %s", n.error.message);
         bs_session_close(n.session);
     }
-    check(memcmp(made[0], made[1], sizeof made[0]) == 0, "six axes shuffle pixels");
+    check(memcmp(made[0], made[1], sizeof made[0]) == 0, "six axes shuffle pixels of %d channels", channels);
 }
 
 /* Every other op says so. */
@@ -207,7 +210,9 @@ int main(int argc, char **argv)
         test_chain(i);
     for (int32_t f = 1; f <= bs_fusion_count(); f++)
         check(fused[f] > 20 || !strstr(bs_fusion_name(f), "transpose"), "%d nodes are %s", fused[f], bs_fusion_name(f));
-    test_shuffle();
+    test_shuffle(3, 3, 4);
+    test_shuffle(8, 2, 40);
+    test_shuffle(5, 2, 40);
     test_refusals();
     return check_end();
 }

@@ -43,24 +43,30 @@ static void widen64_plain(const uint16_t *from, float *to)
 
 #define ARRANGE_BLOCK 8
 
-/* 8 x 8: four rows and the four below them side by side; then pairs are interleaved, then pairs of pairs. */
+/* 8 x 4: four rows and the four below them side by side; then pairs are interleaved, then pairs of pairs. */
+#define ARRANGE_HALF 4
+__attribute__((target("avx2"))) static void transpose_half(const float *from, ptrdiff_t from_row, float *to,
+                                                           ptrdiff_t to_row)
+{
+    __m256 row[4], pair[4];
+    for (int i = 0; i < 4; i++)
+        row[i] = _mm256_insertf128_ps(_mm256_castps128_ps256(_mm_loadu_ps(from + i * from_row)),
+                                      _mm_loadu_ps(from + (i + 4) * from_row), 1);
+    for (int i = 0; i < 2; i++) {
+        pair[i] = _mm256_unpacklo_ps(row[2 * i], row[2 * i + 1]);
+        pair[i + 2] = _mm256_unpackhi_ps(row[2 * i], row[2 * i + 1]);
+    }
+    for (int i = 0; i < 2; i++) {
+        _mm256_storeu_ps(to + 2 * i * to_row, _mm256_shuffle_ps(pair[2 * i], pair[2 * i + 1], 0x44));
+        _mm256_storeu_ps(to + (2 * i + 1) * to_row, _mm256_shuffle_ps(pair[2 * i], pair[2 * i + 1], 0xee));
+    }
+}
+
 __attribute__((target("avx2"))) static void transpose_block(const float *from, ptrdiff_t from_row, float *to,
                                                             ptrdiff_t to_row)
 {
-    for (int half = 0; half < 8; half += 4, from += 4, to += 4 * to_row) {
-        __m256 row[4], pair[4];
-        for (int i = 0; i < 4; i++)
-            row[i] = _mm256_insertf128_ps(_mm256_castps128_ps256(_mm_loadu_ps(from + i * from_row)),
-                                          _mm_loadu_ps(from + (i + 4) * from_row), 1);
-        for (int i = 0; i < 2; i++) {
-            pair[i] = _mm256_unpacklo_ps(row[2 * i], row[2 * i + 1]);
-            pair[i + 2] = _mm256_unpackhi_ps(row[2 * i], row[2 * i + 1]);
-        }
-        for (int i = 0; i < 2; i++) {
-            _mm256_storeu_ps(to + 2 * i * to_row, _mm256_shuffle_ps(pair[2 * i], pair[2 * i + 1], 0x44));
-            _mm256_storeu_ps(to + (2 * i + 1) * to_row, _mm256_shuffle_ps(pair[2 * i], pair[2 * i + 1], 0xee));
-        }
-    }
+    transpose_half(from, from_row, to, to_row);
+    transpose_half(from + 4, from_row, to + 4 * to_row, to_row);
 }
 
 #ifndef __OPTIMIZE_SIZE__
@@ -182,8 +188,15 @@ void bs_transpose_f32(bs_tier tier, const float *from, ptrdiff_t from_row, int32
     for (int32_t r = 0; r < whole_rows; r += block)
         for (int32_t c = 0; c < whole_columns; c += block)
             transpose_block(from + r * from_row + c, from_row, to + c * to_row + r, to_row);
-    transpose_plain(from + whole_columns, from_row, whole_rows, columns - whole_columns, to + whole_columns * to_row,
-                    to_row);
+    int32_t done = whole_columns;
+#ifdef ARRANGE_HALF
+    if (block > 1 && columns - done >= ARRANGE_HALF) {
+        for (int32_t r = 0; r < whole_rows; r += block)
+            transpose_half(from + r * from_row + done, from_row, to + done * to_row + r, to_row);
+        done += ARRANGE_HALF;
+    }
+#endif
+    transpose_plain(from + done, from_row, whole_rows, columns - done, to + done * to_row, to_row);
     transpose_narrow(tier, from + whole_rows * from_row, from_row, rows - whole_rows, columns, to + whole_rows,
                      to_row);
 }

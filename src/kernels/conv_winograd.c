@@ -18,6 +18,7 @@ typedef struct bs_winograd_plan {
     int32_t strip; /* tiles transformed together */
     int32_t depth; /* channels that are summed from zero */
     bool stores; /* transformed weights are at hand */
+    bool in_place; /* points of the output are written where those of the input were */
     ptrdiff_t in_step, out_step; /* floats from point to point */
     size_t in_points, out_points, patch, weights; /* floats */
 } bs_winograd_plan;
@@ -54,10 +55,13 @@ static bs_winograd_plan bs_winograd_plan_of(const bs_conv_geometry *g, int32_t l
     plan.strip = unit;
     while (plan.strip < 4 * unit && (plan.strip + unit) * tile_bytes <= most)
         plan.strip += unit;
+    /* A product reads all channels of its tiles before it writes any, where one block has all outputs. */
+    plan.in_place = plan.stores && plan.in_padded == plan.out_padded && block == plan.out_padded &&
+                    g->in_channels <= plan.depth;
     plan.in_step = bs_winograd_step(plan.strip, plan.in_padded);
     plan.out_step = bs_winograd_step(plan.strip, outputs);
     plan.in_points = BS_WINOGRAD_POINTS * (size_t)plan.in_step;
-    plan.out_points = BS_WINOGRAD_POINTS * (size_t)plan.out_step;
+    plan.out_points = plan.in_place ? 0 : BS_WINOGRAD_POINTS * (size_t)plan.out_step;
     plan.patch = (size_t)BS_WINOGRAD_POINTS * (size_t)plan.in_padded;
     plan.weights = plan.stores ? 0 : (size_t)BS_WINOGRAD_IN * (size_t)g->in_channels * (size_t)block;
     return plan;
@@ -100,17 +104,24 @@ static bs_winograd_at bs_winograd_tile(const bs_winograd_run *run, int32_t index
     return (bs_winograd_at){ index / run->tiles_x * BS_WINOGRAD_OUT, index % run->tiles_x * BS_WINOGRAD_OUT };
 }
 
-/* The next one: divisions would take a good part of the time of a tile of few channels. */
-static void bs_winograd_on(const bs_winograd_run *run, bs_winograd_at *at)
+/* How many of `left` tiles lie side by side from there on: whole ones, or one that hangs over an edge. */
+static int32_t bs_winograd_beside(const bs_winograd_run *run, bs_winograd_at at, int32_t left)
 {
-    at->x += BS_WINOGRAD_OUT;
+    const int32_t whole = run->task->out_h - at.y < BS_WINOGRAD_OUT ? 0 : (run->task->out_w - at.x) / BS_WINOGRAD_OUT;
+    return whole > 0 ? bs_conv_min(bs_conv_min(whole, left), run->kernels->winograd_tiles) : 1;
+}
+
+/* Beyond them: divisions would take a good part of the time of a tile of few channels. */
+static void bs_winograd_on(const bs_winograd_run *run, int32_t tiles, bs_winograd_at *at)
+{
+    at->x += tiles * BS_WINOGRAD_OUT;
     if (at->x >= run->task->out_w) {
         at->x = 0;
         at->y += BS_WINOGRAD_OUT;
     }
 }
 
-static void bs_winograd_transform_in(const bs_winograd_run *run, bs_winograd_at at, float *points)
+static void bs_winograd_transform_in(const bs_winograd_run *run, bs_winograd_at at, int32_t tiles, float *points)
 {
     const bs_conv_task *task = run->task;
     const int32_t y = at.y, x = at.x;
@@ -124,8 +135,7 @@ static void bs_winograd_transform_in(const bs_winograd_run *run, bs_winograd_at 
         pixel = run->plan.in_padded;
         row = BS_WINOGRAD_IN * pixel;
     }
-    run->kernels->winograd_in(in, row, pixel, run->geometry->in_channels, points,
-                              run->plan.in_step);
+    run->kernels->winograd_in(in, row, pixel, run->geometry->in_channels, tiles, points, run->plan.in_step);
 }
 
 /* All tiles of a strip. `block`: the channels, and their bias and slopes; points of the next tile are `width` on. */
@@ -136,13 +146,16 @@ static void bs_winograd_transform_out(const bs_winograd_run *run, int32_t first,
     const float *points = run->out_points;
     bs_winograd_at at = bs_winograd_tile(run, first);
     bs_conv_tile tile = *block;
-    for (int32_t t = 0; t < tiles; t++, points += width, bs_winograd_on(run, &at)) {
+    for (int32_t count; tiles > 0; tiles -= count) {
+        count = bs_winograd_beside(run, at, tiles);
         tile.out = block->out + at.y * task->out_row + (ptrdiff_t)at.x * task->out_pixel;
         if (block->residual)
             tile.residual = block->residual + at.y * task->residual_row + (ptrdiff_t)at.x * task->residual_pixel;
         run->kernels->winograd_out(points, run->plan.out_step, &tile, task->out_row, task->residual_row,
                                    bs_conv_min(task->out_h - at.y, BS_WINOGRAD_OUT),
-                                   bs_conv_min(task->out_w - at.x, BS_WINOGRAD_OUT));
+                                   bs_conv_min(task->out_w - at.x, BS_WINOGRAD_OUT), count);
+        points += (ptrdiff_t)count * width;
+        bs_winograd_on(run, count, &at);
     }
 }
 
@@ -191,6 +204,13 @@ static bool bs_winograd_points(const bs_winograd_run *run, int32_t tiles)
                            .out_tile = plan->out_padded, .channels = (int32_t)channels };
     if (!k->points[1] || channels > plan->depth)
         return false;
+    if (k->points_eight && channels == 8 && plan->in_padded == k->lanes && plan->out_padded == k->lanes) {
+        job.in = run->in_points;
+        job.out = run->out_points;
+        job.groups = tiles;
+        k->points_eight(&job);
+        return true;
+    }
     for (int32_t channel = 0; channel < plan->out_padded;) {
         const int32_t vectors = plan->out_padded - channel > k->lanes ? 2 : 1;
         int32_t parts = bs_conv_ceil_div(tiles, k->outer_pixels[vectors]);
@@ -260,8 +280,10 @@ static void bs_winograd_plain(const bs_winograd_run *run, int32_t first, int32_t
 static void bs_winograd_strip(const bs_winograd_run *run, int32_t first, int32_t tiles)
 {
     bs_winograd_at at = bs_winograd_tile(run, first);
-    for (int32_t t = 0; t < tiles; t++, bs_winograd_on(run, &at))
-        bs_winograd_transform_in(run, at, run->in_points + (ptrdiff_t)t * run->plan.in_padded);
+    for (int32_t t = 0, count; t < tiles; t += count, bs_winograd_on(run, count, &at)) {
+        count = bs_winograd_beside(run, at, tiles - t);
+        bs_winograd_transform_in(run, at, count, run->in_points + (ptrdiff_t)t * run->plan.in_padded);
+    }
     if (run->plan.stores)
         bs_winograd_stored(run, first, tiles);
     else
@@ -274,8 +296,8 @@ void bs_conv_winograd_run(const bs_conv_geometry *geometry, const bs_conv_kernel
     bs_winograd_run run = { .geometry = geometry, .kernels = kernels, .task = task,
                             .plan = bs_winograd_plan_of(geometry, kernels->lanes) };
     run.in_points = task->scratch;
-    run.out_points = run.in_points + run.plan.in_points;
-    run.patch = run.out_points + run.plan.out_points;
+    run.out_points = run.plan.in_place ? run.in_points : run.in_points + run.plan.in_points;
+    run.patch = run.in_points + run.plan.in_points + run.plan.out_points;
     run.weights = run.patch + run.plan.patch;
     run.tiles_x = bs_conv_ceil_div(task->out_w, BS_WINOGRAD_OUT);
     const int32_t tiles = run.tiles_x * bs_conv_ceil_div(task->out_h, BS_WINOGRAD_OUT);

@@ -90,8 +90,16 @@
 /* Keeps four weights in registers: left alone, GCC reads each from memory once for every pixel. */
 #define BS_HOLD(a) __asm__("" : "+x"(a))
 #define BS_HOLD4(a, b, c, d) __asm__("" : "+x"(a), "+x"(b), "+x"(c), "+x"(d))
-#define BS_DOT_PIXELS 2
+#define BS_POINTS_EIGHT
 #define BS_DOT_UPTO(M) M(1, 0) M(2, 0)
+#ifdef __OPTIMIZE_SIZE__
+#define BS_DOT_PIXELS 2
+#define BS_DOT_KERNELS(M) BS_DOT_UPTO(M)
+#else
+#define BS_DOT_THREE
+#define BS_DOT_PIXELS 4
+#define BS_DOT_KERNELS(M) BS_DOT_UPTO(M) M(3, 0) M(4, 0)
+#endif
 
 #define BS_V_SUM4(a, b, c, d) bs_sum4_avx2(a, b, c, d)
 /* As in simd_avx512.h. */

@@ -73,6 +73,7 @@
 #define BS_HOLD4(a, b, c, d) __asm__("" : "+v"(a), "+v"(b), "+v"(c), "+v"(d))
 #define BS_DOT_PIXELS 4
 #define BS_DOT_UPTO(M) BS_UPTO_4(M, 0)
+#define BS_DOT_KERNELS(M) BS_DOT_UPTO(M)
 
 #define BS_V_SUM4(a, b, c, d) bs_sum4_avx512(a, b, c, d)
 /* Four floats of each of BS_LANES lines, `step` apart, to v[4]: v[0] has the first one of each line. */

@@ -1,5 +1,7 @@
 /* ops/pixel_shuffle.c - [C r r, H, W] <-> [C, rH, rW], elements of any type.
- * Relies on span.h: each of the r x r phases is a strided copy. Must never do arithmetic. */
+ * Relies on span.h: each of the r x r phases is a strided copy; on kernels/arrange.h where lines are dense.
+ * Must never do arithmetic. */
+#include "kernels/arrange.h"
 #include "ops/common.h"
 #include "ops/span.h"
 
@@ -7,6 +9,8 @@ typedef struct bs_pixel_shuffle_desc {
     const char *name;
     int32_t r;
 } bs_pixel_shuffle_desc;
+
+enum { SHUFFLE_FLOATS = 1024 }; /* of pixels whose phases are taken apart at a time */
 
 static const bs_field pixel_shuffle_fields[] = {BS_INT_OF("r", 1, 64)};
 
@@ -89,10 +93,75 @@ static void phase_range(bs_span *span, int32_t axis, int32_t low, int32_t high, 
     span->count[axis + 1] = bs_ceil_div(high - i, r) - span->low[axis + 1];
 }
 
+#ifndef __OPTIMIZE_SIZE__
+/* Whether images are such that a line of the small one, all phases at once, makes r lines of the large one. */
+static bool shuffle_is_of_lines(const bs_operand *in, const bs_operand *out, int32_t r)
+{
+    const int32_t channels = out->dim[0];
+    const bs_rect *to = &out->rect;
+    return BS_DENSE_PAYS && out->dtype == BS_F32 && in->stride[0] == 1 && out->stride[0] == 1 &&
+           in->stride[2] == in->dim[0] && out->stride[2] == channels && in->dim[0] <= SHUFFLE_FLOATS &&
+           to->y0 % r == 0 && to->y1 % r == 0 && to->x0 % r == 0 && to->x1 % r == 0;
+}
+
+/* Lines of the large image from `planes`, one a phase: in each, channels of `pixels` lie side by side. */
+static void shuffle_put(const float *planes, int32_t r, int32_t pixels, int32_t channels, float *to, ptrdiff_t to_line)
+{
+    const ptrdiff_t plane = (ptrdiff_t)pixels * channels;
+    for (int32_t i = 0; i < r; i++, planes += r * plane, to += to_line) {
+        float *at = to;
+        for (int32_t x = 0; x < pixels; x++)
+            for (int32_t j = 0; j < r; j++, at += channels) {
+                const float *from = planes + j * plane + (ptrdiff_t)x * channels;
+                int32_t c = 0;
+                for (; c + 4 <= channels; c += 4) /* calls of memcpy would take longer than what they copy */
+                    memcpy(at + c, from + c, 4 * sizeof *at);
+                for (; c < channels; c++)
+                    at[c] = from[c];
+            }
+    }
+}
+
+static void shuffle_line(bs_tier tier, const float *from, int32_t r, int32_t pixels, int32_t channels, float *to,
+                         ptrdiff_t to_line)
+{
+    float planes[SHUFFLE_FLOATS];
+    const int32_t phases = r * r, most = SHUFFLE_FLOATS / (channels * phases);
+    for (int32_t count; pixels > 0; pixels -= count) {
+        count = bs_min_i32(pixels, most);
+        bs_transpose_f32(tier, from, phases, count * channels, phases, planes, (ptrdiff_t)count * channels);
+        shuffle_put(planes, r, count, channels, to, to_line);
+        from += (ptrdiff_t)count * channels * phases;
+        to += (ptrdiff_t)count * channels * r;
+    }
+}
+
+static void shuffle_lines(const bs_call *call, int32_t r)
+{
+    const bs_operand *in = &call->in[0], *out = &call->out[0];
+    const bs_rect to = out->rect;
+    for (int32_t row = 0; row < call->rows; row++)
+        for (int32_t y = to.y0 / r; y < to.y1 / r; y++) {
+            const ptrdiff_t x = to.x0 / r;
+            shuffle_line((bs_tier)call->plan->tier,
+                         bs_operand_at(in, row * in->row_stride + y * in->stride[1] + x * in->stride[2]), r,
+                         to.x1 / r - to.x0 / r, out->dim[0],
+                         bs_operand_at(out, row * out->row_stride + y * r * out->stride[1] + x * r * out->stride[2]),
+                         out->stride[1]);
+        }
+}
+#endif
+
 static bs_status pixel_shuffle_run(const bs_call *call)
 {
     const bs_operand *out = &call->out[0];
     const int32_t r = pixel_shuffle_factor(call->node);
+#ifndef __OPTIMIZE_SIZE__
+    if (shuffle_is_of_lines(&call->in[0], out, r)) {
+        shuffle_lines(call, r);
+        return BS_OK;
+    }
+#endif
     for (int32_t phase = 0; phase < r * r; phase++) {
         const bs_operand to = phase_of_large(out, r, phase / r, phase % r),
                          from = phase_of_small(&call->in[0], r * r, phase);
