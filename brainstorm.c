@@ -1,6 +1,6 @@
 /* brainstorm.c - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: a538b7671b1b4e48c018574501181c6dfa0fed1921a52079cf6bc6ae708590f1
+ * sha256 of the parts: 27eca0ae3a864966a6fa8c4aacc501bb21672e340270349f18b97c170633b4a7
  */
 #if !defined(_POSIX_C_SOURCE) && !defined(BS_NO_POSIX)
 #define _POSIX_C_SOURCE 200809L
@@ -1831,6 +1831,15 @@ static inline __attribute__((always_inline)) void bs_conv_fetch(const bs_conv_ne
 }
 #endif
 
+#ifndef __OPTIMIZE_SIZE__
+/* Where the pixels of a tile lie that reaches over the ends of rows, in floats from the first one. */
+enum { BS_ACROSS_PIXELS = 8 }; /* at most */
+
+typedef struct bs_conv_places {
+    ptrdiff_t in[BS_ACROSS_PIXELS], out[BS_ACROSS_PIXELS], residual[BS_ACROSS_PIXELS];
+} bs_conv_places;
+#endif
+
 /* A run of pixels of one output row, times one block of output channels. Strides in floats. */
 typedef struct bs_conv_tile {
     const float *in;   /* first window of the tile, first channel of the group */
@@ -1850,6 +1859,7 @@ typedef struct bs_conv_tile {
     const bs_conv_task *task; /* bias, activation, order of the residual */
 #ifndef __OPTIMIZE_SIZE__
     bs_conv_next next[BS_CONV_NEXT]; /* of kernels that fetch */
+    const bs_conv_places *places; /* of kernels whose pixels are of several rows: instead of the steps between them */
 #endif
 } bs_conv_tile;
 
@@ -1920,6 +1930,9 @@ typedef struct bs_conv_kernels {
     int32_t lanes;
     int32_t outer_pixels[3]; /* [vectors]: most pixels of a tile */
     bs_conv_tile_kernel *const *outer[3]; /* [vectors][pixels]; [0] is unused */
+#ifndef __OPTIMIZE_SIZE__
+    bs_conv_tile_kernel *const *across[3]; /* [vectors][pixels], from 2 to OUTER's or BS_ACROSS_PIXELS; or NULL */
+#endif
     int32_t gemm_rows[BS_GEMM_VECTORS + 1]; /* [vectors]: at most, so that enough sums are under way */
     bs_gemm_kernel *const *gemm[BS_GEMM_VECTORS + 1]; /* [vectors][rows] */
     /* [panels][vectors of the last]: one row, two panels or more, of which all but the last are whole; or NULL */
@@ -1948,6 +1961,7 @@ typedef struct bs_conv_kernels {
         .lanes = BS_LANES,                                                               \
         .outer_pixels = { 0, BS_OUTER_PIXELS_1, BS_OUTER_PIXELS_2 },                     \
         .outer = { NULL, BS_TIER_FN(bs_conv_outer_1), BS_TIER_FN(bs_conv_outer_2) },     \
+        BS_ACROSS_KERNELS                                                                \
         .gemm_rows = { 0, BS_GEMM_ROWS_1, BS_GEMM_ROWS_2, BS_GEMM_ROWS_3 },              \
         .gemm = { NULL, BS_TIER_FN(bs_gemm_1), BS_TIER_FN(bs_gemm_2), BS_TIER_FN(bs_gemm_3) }, \
         .gemm_beside = BS_GEMM_BESIDE_KERNELS,                                           \
@@ -1972,6 +1986,13 @@ BS_INTERNAL const bs_conv_kernels *bs_conv_kernels_neon(void);
 
 /* conv.c: the table of a tier, NULL where it is not compiled in. */
 BS_INTERNAL const bs_conv_kernels *bs_conv_kernels_of(bs_tier tier);
+
+/* conv.c: what the tiles of a task share. */
+BS_INTERNAL bs_conv_tile bs_conv_tile_of(const bs_conv_geometry *geometry, const bs_conv_task *task, int32_t lanes,
+                             bs_conv_family family);
+
+/* conv_depthwise.c */
+BS_INTERNAL void bs_conv_run_depthwise(const bs_conv_geometry *geometry, const bs_conv_kernels *kernels, const bs_conv_task *task);
 
 /* gemm.c */
 /* What is added to the first sums of a matrix without bias. */
@@ -3703,6 +3724,7 @@ static bs_conv_tile_kernel *const BS_TIER_FN(bs_conv_outer_1)[] = { NULL, BS_OUT
 static bs_conv_tile_kernel *const BS_TIER_FN(bs_conv_outer_2)[] = { NULL, BS_OUTER_UPTO_2(BS_OUTER_NAME) };
 /* --- end of template kernels/conv_outer.inc --- */
 #define BS_POINTS_KERNELS
+#define BS_ACROSS_KERNELS
 /* --- template kernels/conv_depthwise.inc --- */
 /* conv_depthwise.inc: direct convolution with one channel per group; lanes are channels.
  *
@@ -3946,6 +3968,13 @@ static const bs_conv_kernels bs_conv_table_scalar = BS_CONV_TABLE(0, NULL);
 /* --- template kernels/simd_end.h --- */
 /* simd_end.h: takes back every macro of simd_*.h, repeat.h and the templates, so that the next tier, or the
  * rest of an amalgamated file, starts clean. Included last by each conv_<tier>.c. */
+#undef BS_ACROSS_DEFINE
+#undef BS_ACROSS_KERNELS
+#undef BS_ACROSS_NAME
+#undef BS_ACROSS_PLACE
+#undef BS_ACROSS_QUADS
+#undef BS_ACROSS_UPTO_1
+#undef BS_ACROSS_UPTO_2
 #undef BS_BIAS_1
 #undef BS_BIAS_2
 #undef BS_BICUBIC_DEFINE
@@ -4105,6 +4134,7 @@ static const bs_conv_kernels bs_conv_table_scalar = BS_CONV_TABLE(0, NULL);
 #undef BS_OUTER_STEP
 #undef BS_OUTER_UPTO_1
 #undef BS_OUTER_UPTO_2
+#undef BS_OUT_AT
 #undef BS_PART_IS_SLOW
 #undef BS_POINTS_DEFINE
 #undef BS_POINTS_KERNELS
@@ -4141,6 +4171,7 @@ static const bs_conv_kernels bs_conv_table_scalar = BS_CONV_TABLE(0, NULL);
 #undef BS_QUAD_STEP
 #undef BS_RESIDUAL_1
 #undef BS_RESIDUAL_2
+#undef BS_RESIDUAL_AT
 #undef BS_ROW_IN
 #undef BS_ROW_OUT
 #undef BS_SLOPES_1
@@ -4316,6 +4347,8 @@ const bs_conv_kernels *bs_conv_kernels_scalar(void)
 #define BS_OUTER_PIXELS_2 6
 #define BS_OUTER_UPTO_1(M) BS_UPTO_12(M, 1)
 #define BS_OUTER_UPTO_2(M) BS_UPTO_6(M, 2)
+#define BS_ACROSS_UPTO_1(M) BS_UPTO_8(M, 1)
+#define BS_ACROSS_UPTO_2(M) BS_UPTO_6(M, 2)
 /* Of three vectors 12 sums, 2 vectors of weights and an input leave a register of 16: with the third vector in the last
  * one GCC keeps sums on the stack. So it does where it chooses which operand of a multiply-add becomes the result, or
  * keeps a zero for the next tile. Fewer vectors take more rows: 8 sums must be under way. */
@@ -5147,11 +5180,15 @@ static BS_TARGET void BS_TIER_FN(bs_conv_winograd_out)(const float *points, ptrd
 #define BS_INIT_1(p) BS_V a##p##_0 = b0;
 #define BS_INIT_2(p) BS_V a##p##_0 = b0, a##p##_1 = b1;
 
+/* Where pixels lie. */
+#define BS_OUT_AT(p) (out + (p) * out_pixel)
+#define BS_RESIDUAL_AT(p) (residual + (p) * residual_pixel)
+
 #define BS_RESIDUAL_1(p) \
-    a##p##_0 = BS_V_ADD(a##p##_0, BS_V_LOAD_PART(residual + (p) * residual_pixel, part));
-#define BS_RESIDUAL_2(p)                                                       \
-    a##p##_0 = BS_V_ADD(a##p##_0, BS_V_LOAD(residual + (p) * residual_pixel)); \
-    a##p##_1 = BS_V_ADD(a##p##_1, BS_V_LOAD_PART(residual + (p) * residual_pixel + BS_LANES, part));
+    a##p##_0 = BS_V_ADD(a##p##_0, BS_V_LOAD_PART(BS_RESIDUAL_AT(p), part));
+#define BS_RESIDUAL_2(p)                                         \
+    a##p##_0 = BS_V_ADD(a##p##_0, BS_V_LOAD(BS_RESIDUAL_AT(p))); \
+    a##p##_1 = BS_V_ADD(a##p##_1, BS_V_LOAD_PART(BS_RESIDUAL_AT(p) + BS_LANES, part));
 
 #define BS_CLAMP_1(p) a##p##_0 = BS_V_MIN(high, BS_V_MAX(low, a##p##_0));
 #define BS_CLAMP_2(p) BS_CLAMP_1(p) a##p##_1 = BS_V_MIN(high, BS_V_MAX(low, a##p##_1));
@@ -5161,10 +5198,10 @@ static BS_TARGET void BS_TIER_FN(bs_conv_winograd_out)(const float *points, ptrd
     BS_SLOPE_1(p)     \
     a##p##_1 = BS_V_FMA(BS_V_MIN(zero, a##p##_1), s1, BS_V_MAX(zero, a##p##_1));
 
-#define BS_STORE_1(p) BS_V_STORE_PART(out + (p) * out_pixel, a##p##_0, part);
-#define BS_STORE_2(p)                            \
-    BS_V_STORE(out + (p) * out_pixel, a##p##_0); \
-    BS_V_STORE_PART(out + (p) * out_pixel + BS_LANES, a##p##_1, part);
+#define BS_STORE_1(p) BS_V_STORE_PART(BS_OUT_AT(p), a##p##_0, part);
+#define BS_STORE_2(p)                   \
+    BS_V_STORE(BS_OUT_AT(p), a##p##_0); \
+    BS_V_STORE_PART(BS_OUT_AT(p) + BS_LANES, a##p##_1, part);
 
 /* From accumulators to memory: residual, activation, residual, store. */
 #define BS_EPILOGUE(P, B)                                                                   \
@@ -5898,12 +5935,127 @@ BS_DOT_UPTO(BS_DOT_DEFINE)
 #define BS_DOT_NAME(P, unused) [P] = BS_TIER_FN(bs_conv_dot_##P),
 static bs_conv_tile_kernel *const BS_TIER_FN(bs_conv_dot)[] = { NULL, BS_DOT_UPTO(BS_DOT_NAME) };
 /* --- end of template kernels/conv_dot.inc --- */
+/* --- template kernels/conv_across.inc --- */
+/* conv_across.inc: direct convolution of pixels of several rows, lanes are output channels.
+ *
+ * Owns:      for each count of pixels, a kernel like OUTER's whose pixels lie anywhere.
+ * Relies on: conv_outer.inc and conv_epilogue.inc before it, for the steps; being the last template that uses them.
+ * Must never: do other arithmetic than OUTER: which kernel takes a pixel depends on how work is cut.
+ */
+#ifndef __OPTIMIZE_SIZE__
+
+#undef BS_X_0
+#undef BS_X_1
+#undef BS_X_2
+#undef BS_X_3
+#undef BS_X_4
+#undef BS_X_5
+#undef BS_X_6
+#undef BS_X_7
+#define BS_X_0 from[u]
+#define BS_X_1 from[x1 + u]
+#define BS_X_2 from[x2 + u]
+#define BS_X_3 from[x3 + u]
+#define BS_X_4 from[x4 + u]
+#define BS_X_5 from[x5 + u]
+#define BS_X_6 from[x6 + u]
+#define BS_X_7 from[x7 + u]
+#define BS_ACROSS_PLACE(p)                      \
+    const ptrdiff_t x##p = tile->places->in[p]; \
+    (void)x##p;
+
+#undef BS_OUT_AT
+#undef BS_RESIDUAL_AT
+#define BS_OUT_AT(p) (out + tile->places->out[p])
+#define BS_RESIDUAL_AT(p) (residual + tile->places->residual[p])
+
+/* What the next sums read, a little at a time. */
+#define BS_ACROSS_FETCH                              \
+    for (ptrdiff_t f = 0; f < share; f += 16)        \
+        __builtin_prefetch(next + f, 0, 2);          \
+    next += share;
+
+#ifdef BS_V_QUAD
+#define BS_ACROSS_QUADS(P, B)       \
+    for (; left >= 4; left -= 4) {  \
+        enum { u = 0 };             \
+        BS_ACROSS_FETCH             \
+        BS_EACH_##P(BS_QUAD_LOAD)   \
+        BS_QUAD_STEP(P, B, 0)       \
+        BS_QUAD_STEP(P, B, 1)       \
+        BS_QUAD_STEP(P, B, 2)       \
+        BS_QUAD_STEP(P, B, 3)       \
+        from += 4;                  \
+    }
+#else
+#define BS_ACROSS_QUADS(P, B)             \
+    for (; left >= 4; left -= 4) {        \
+        BS_OPAQUE(from);                  \
+        BS_ACROSS_FETCH                   \
+        BS_OUTER_STEP(P, B, 0)            \
+        BS_OUTER_STEP(P, B, 1)            \
+        BS_OUTER_STEP(P, B, 2)            \
+        BS_OUTER_STEP(P, B, 3)            \
+        from += 4, w += 4 * B * BS_LANES; \
+    }
+#endif
+
+#define BS_ACROSS_DEFINE(P, B)                                                           \
+    static BS_TARGET void BS_TIER_FN(bs_conv_across_##B##_##P)(const bs_conv_tile *tile) \
+    {                                                                                    \
+        const bs_conv_task *task = tile->task;                                           \
+        const BS_V_PART part = BS_V_PART_OF(tile->channels - (B - 1) * BS_LANES);        \
+        const BS_V zero = BS_V_ZERO();                                                   \
+        BS_V b0 = zero, b1 = zero;                                                       \
+        BS_BIAS_##B                                                                      \
+        BS_EACH_##P(BS_INIT_##B)                                                         \
+        (void)b1;                                                                        \
+        BS_EACH_##P(BS_ACROSS_PLACE)                                                     \
+        const float *w = tile->weights, *next = tile->next[0].at;                        \
+        const ptrdiff_t share = tile->next[0].share;                                     \
+        const ptrdiff_t in_row = tile->in_row, in_tap = tile->in_tap;                    \
+        for (int32_t row = 0; row < tile->rows; row++) {                                 \
+            const float *line = tile->in + row * in_row;                                 \
+            for (int32_t tap = tile->taps; tap > 0; tap--, line += in_tap) {             \
+                const float *from = line;                                                \
+                int32_t left = tile->run;                                                \
+                BS_ACROSS_QUADS(P, B)                                                    \
+                for (; left > 0; left--) {                                               \
+                    BS_OPAQUE(from);                                                     \
+                    BS_OUTER_STEP(P, B, 0)                                               \
+                    from++;                                                              \
+                    w += B * BS_LANES;                                                   \
+                }                                                                        \
+            }                                                                            \
+        }                                                                                \
+        BS_EPILOGUE(P, B)                                                                \
+        (void)residual_pixel, (void)out_pixel;                                           \
+    }
+
+BS_ACROSS_UPTO_1(BS_ACROSS_DEFINE)
+BS_ACROSS_UPTO_2(BS_ACROSS_DEFINE)
+
+#define BS_ACROSS_NAME(P, B) [P] = BS_TIER_FN(bs_conv_across_##B##_##P),
+static bs_conv_tile_kernel *const BS_TIER_FN(bs_conv_across_1)[] = { NULL, BS_ACROSS_UPTO_1(BS_ACROSS_NAME) };
+static bs_conv_tile_kernel *const BS_TIER_FN(bs_conv_across_2)[] = { NULL, BS_ACROSS_UPTO_2(BS_ACROSS_NAME) };
+#define BS_ACROSS_KERNELS .across = { NULL, BS_TIER_FN(bs_conv_across_1), BS_TIER_FN(bs_conv_across_2) },
+#else
+#define BS_ACROSS_KERNELS
+#endif
+/* --- end of template kernels/conv_across.inc --- */
 
 static const bs_conv_kernels bs_conv_table_avx2 = BS_CONV_TABLE(BS_DOT_PIXELS, BS_TIER_FN(bs_conv_dot));
 
 /* --- template kernels/simd_end.h --- */
 /* simd_end.h: takes back every macro of simd_*.h, repeat.h and the templates, so that the next tier, or the
  * rest of an amalgamated file, starts clean. Included last by each conv_<tier>.c. */
+#undef BS_ACROSS_DEFINE
+#undef BS_ACROSS_KERNELS
+#undef BS_ACROSS_NAME
+#undef BS_ACROSS_PLACE
+#undef BS_ACROSS_QUADS
+#undef BS_ACROSS_UPTO_1
+#undef BS_ACROSS_UPTO_2
 #undef BS_BIAS_1
 #undef BS_BIAS_2
 #undef BS_BICUBIC_DEFINE
@@ -6063,6 +6215,7 @@ static const bs_conv_kernels bs_conv_table_avx2 = BS_CONV_TABLE(BS_DOT_PIXELS, B
 #undef BS_OUTER_STEP
 #undef BS_OUTER_UPTO_1
 #undef BS_OUTER_UPTO_2
+#undef BS_OUT_AT
 #undef BS_PART_IS_SLOW
 #undef BS_POINTS_DEFINE
 #undef BS_POINTS_KERNELS
@@ -6099,6 +6252,7 @@ static const bs_conv_kernels bs_conv_table_avx2 = BS_CONV_TABLE(BS_DOT_PIXELS, B
 #undef BS_QUAD_STEP
 #undef BS_RESIDUAL_1
 #undef BS_RESIDUAL_2
+#undef BS_RESIDUAL_AT
 #undef BS_ROW_IN
 #undef BS_ROW_OUT
 #undef BS_SLOPES_1
@@ -6280,6 +6434,8 @@ const bs_conv_kernels *bs_conv_kernels_avx2(void)
 #define BS_OUTER_PIXELS_2 14
 #define BS_OUTER_UPTO_1(M) BS_UPTO_14(M, 1)
 #define BS_OUTER_UPTO_2(M) BS_UPTO_14(M, 2)
+#define BS_ACROSS_UPTO_1(M) BS_UPTO_8(M, 1)
+#define BS_ACROSS_UPTO_2(M) BS_UPTO_8(M, 2)
 #define BS_GEMM_ROWS_1 8
 #define BS_GEMM_ROWS_2 8
 #define BS_GEMM_ROWS_3 8
@@ -7036,11 +7192,15 @@ static BS_TARGET void BS_TIER_FN(bs_conv_winograd_out)(const float *points, ptrd
 #define BS_INIT_1(p) BS_V a##p##_0 = b0;
 #define BS_INIT_2(p) BS_V a##p##_0 = b0, a##p##_1 = b1;
 
+/* Where pixels lie. */
+#define BS_OUT_AT(p) (out + (p) * out_pixel)
+#define BS_RESIDUAL_AT(p) (residual + (p) * residual_pixel)
+
 #define BS_RESIDUAL_1(p) \
-    a##p##_0 = BS_V_ADD(a##p##_0, BS_V_LOAD_PART(residual + (p) * residual_pixel, part));
-#define BS_RESIDUAL_2(p)                                                       \
-    a##p##_0 = BS_V_ADD(a##p##_0, BS_V_LOAD(residual + (p) * residual_pixel)); \
-    a##p##_1 = BS_V_ADD(a##p##_1, BS_V_LOAD_PART(residual + (p) * residual_pixel + BS_LANES, part));
+    a##p##_0 = BS_V_ADD(a##p##_0, BS_V_LOAD_PART(BS_RESIDUAL_AT(p), part));
+#define BS_RESIDUAL_2(p)                                         \
+    a##p##_0 = BS_V_ADD(a##p##_0, BS_V_LOAD(BS_RESIDUAL_AT(p))); \
+    a##p##_1 = BS_V_ADD(a##p##_1, BS_V_LOAD_PART(BS_RESIDUAL_AT(p) + BS_LANES, part));
 
 #define BS_CLAMP_1(p) a##p##_0 = BS_V_MIN(high, BS_V_MAX(low, a##p##_0));
 #define BS_CLAMP_2(p) BS_CLAMP_1(p) a##p##_1 = BS_V_MIN(high, BS_V_MAX(low, a##p##_1));
@@ -7050,10 +7210,10 @@ static BS_TARGET void BS_TIER_FN(bs_conv_winograd_out)(const float *points, ptrd
     BS_SLOPE_1(p)     \
     a##p##_1 = BS_V_FMA(BS_V_MIN(zero, a##p##_1), s1, BS_V_MAX(zero, a##p##_1));
 
-#define BS_STORE_1(p) BS_V_STORE_PART(out + (p) * out_pixel, a##p##_0, part);
-#define BS_STORE_2(p)                            \
-    BS_V_STORE(out + (p) * out_pixel, a##p##_0); \
-    BS_V_STORE_PART(out + (p) * out_pixel + BS_LANES, a##p##_1, part);
+#define BS_STORE_1(p) BS_V_STORE_PART(BS_OUT_AT(p), a##p##_0, part);
+#define BS_STORE_2(p)                   \
+    BS_V_STORE(BS_OUT_AT(p), a##p##_0); \
+    BS_V_STORE_PART(BS_OUT_AT(p) + BS_LANES, a##p##_1, part);
 
 /* From accumulators to memory: residual, activation, residual, store. */
 #define BS_EPILOGUE(P, B)                                                                   \
@@ -7787,12 +7947,127 @@ BS_DOT_UPTO(BS_DOT_DEFINE)
 #define BS_DOT_NAME(P, unused) [P] = BS_TIER_FN(bs_conv_dot_##P),
 static bs_conv_tile_kernel *const BS_TIER_FN(bs_conv_dot)[] = { NULL, BS_DOT_UPTO(BS_DOT_NAME) };
 /* --- end of template kernels/conv_dot.inc --- */
+/* --- template kernels/conv_across.inc --- */
+/* conv_across.inc: direct convolution of pixels of several rows, lanes are output channels.
+ *
+ * Owns:      for each count of pixels, a kernel like OUTER's whose pixels lie anywhere.
+ * Relies on: conv_outer.inc and conv_epilogue.inc before it, for the steps; being the last template that uses them.
+ * Must never: do other arithmetic than OUTER: which kernel takes a pixel depends on how work is cut.
+ */
+#ifndef __OPTIMIZE_SIZE__
+
+#undef BS_X_0
+#undef BS_X_1
+#undef BS_X_2
+#undef BS_X_3
+#undef BS_X_4
+#undef BS_X_5
+#undef BS_X_6
+#undef BS_X_7
+#define BS_X_0 from[u]
+#define BS_X_1 from[x1 + u]
+#define BS_X_2 from[x2 + u]
+#define BS_X_3 from[x3 + u]
+#define BS_X_4 from[x4 + u]
+#define BS_X_5 from[x5 + u]
+#define BS_X_6 from[x6 + u]
+#define BS_X_7 from[x7 + u]
+#define BS_ACROSS_PLACE(p)                      \
+    const ptrdiff_t x##p = tile->places->in[p]; \
+    (void)x##p;
+
+#undef BS_OUT_AT
+#undef BS_RESIDUAL_AT
+#define BS_OUT_AT(p) (out + tile->places->out[p])
+#define BS_RESIDUAL_AT(p) (residual + tile->places->residual[p])
+
+/* What the next sums read, a little at a time. */
+#define BS_ACROSS_FETCH                              \
+    for (ptrdiff_t f = 0; f < share; f += 16)        \
+        __builtin_prefetch(next + f, 0, 2);          \
+    next += share;
+
+#ifdef BS_V_QUAD
+#define BS_ACROSS_QUADS(P, B)       \
+    for (; left >= 4; left -= 4) {  \
+        enum { u = 0 };             \
+        BS_ACROSS_FETCH             \
+        BS_EACH_##P(BS_QUAD_LOAD)   \
+        BS_QUAD_STEP(P, B, 0)       \
+        BS_QUAD_STEP(P, B, 1)       \
+        BS_QUAD_STEP(P, B, 2)       \
+        BS_QUAD_STEP(P, B, 3)       \
+        from += 4;                  \
+    }
+#else
+#define BS_ACROSS_QUADS(P, B)             \
+    for (; left >= 4; left -= 4) {        \
+        BS_OPAQUE(from);                  \
+        BS_ACROSS_FETCH                   \
+        BS_OUTER_STEP(P, B, 0)            \
+        BS_OUTER_STEP(P, B, 1)            \
+        BS_OUTER_STEP(P, B, 2)            \
+        BS_OUTER_STEP(P, B, 3)            \
+        from += 4, w += 4 * B * BS_LANES; \
+    }
+#endif
+
+#define BS_ACROSS_DEFINE(P, B)                                                           \
+    static BS_TARGET void BS_TIER_FN(bs_conv_across_##B##_##P)(const bs_conv_tile *tile) \
+    {                                                                                    \
+        const bs_conv_task *task = tile->task;                                           \
+        const BS_V_PART part = BS_V_PART_OF(tile->channels - (B - 1) * BS_LANES);        \
+        const BS_V zero = BS_V_ZERO();                                                   \
+        BS_V b0 = zero, b1 = zero;                                                       \
+        BS_BIAS_##B                                                                      \
+        BS_EACH_##P(BS_INIT_##B)                                                         \
+        (void)b1;                                                                        \
+        BS_EACH_##P(BS_ACROSS_PLACE)                                                     \
+        const float *w = tile->weights, *next = tile->next[0].at;                        \
+        const ptrdiff_t share = tile->next[0].share;                                     \
+        const ptrdiff_t in_row = tile->in_row, in_tap = tile->in_tap;                    \
+        for (int32_t row = 0; row < tile->rows; row++) {                                 \
+            const float *line = tile->in + row * in_row;                                 \
+            for (int32_t tap = tile->taps; tap > 0; tap--, line += in_tap) {             \
+                const float *from = line;                                                \
+                int32_t left = tile->run;                                                \
+                BS_ACROSS_QUADS(P, B)                                                    \
+                for (; left > 0; left--) {                                               \
+                    BS_OPAQUE(from);                                                     \
+                    BS_OUTER_STEP(P, B, 0)                                               \
+                    from++;                                                              \
+                    w += B * BS_LANES;                                                   \
+                }                                                                        \
+            }                                                                            \
+        }                                                                                \
+        BS_EPILOGUE(P, B)                                                                \
+        (void)residual_pixel, (void)out_pixel;                                           \
+    }
+
+BS_ACROSS_UPTO_1(BS_ACROSS_DEFINE)
+BS_ACROSS_UPTO_2(BS_ACROSS_DEFINE)
+
+#define BS_ACROSS_NAME(P, B) [P] = BS_TIER_FN(bs_conv_across_##B##_##P),
+static bs_conv_tile_kernel *const BS_TIER_FN(bs_conv_across_1)[] = { NULL, BS_ACROSS_UPTO_1(BS_ACROSS_NAME) };
+static bs_conv_tile_kernel *const BS_TIER_FN(bs_conv_across_2)[] = { NULL, BS_ACROSS_UPTO_2(BS_ACROSS_NAME) };
+#define BS_ACROSS_KERNELS .across = { NULL, BS_TIER_FN(bs_conv_across_1), BS_TIER_FN(bs_conv_across_2) },
+#else
+#define BS_ACROSS_KERNELS
+#endif
+/* --- end of template kernels/conv_across.inc --- */
 
 static const bs_conv_kernels bs_conv_table_avx512 = BS_CONV_TABLE(BS_DOT_PIXELS, BS_TIER_FN(bs_conv_dot));
 
 /* --- template kernels/simd_end.h --- */
 /* simd_end.h: takes back every macro of simd_*.h, repeat.h and the templates, so that the next tier, or the
  * rest of an amalgamated file, starts clean. Included last by each conv_<tier>.c. */
+#undef BS_ACROSS_DEFINE
+#undef BS_ACROSS_KERNELS
+#undef BS_ACROSS_NAME
+#undef BS_ACROSS_PLACE
+#undef BS_ACROSS_QUADS
+#undef BS_ACROSS_UPTO_1
+#undef BS_ACROSS_UPTO_2
 #undef BS_BIAS_1
 #undef BS_BIAS_2
 #undef BS_BICUBIC_DEFINE
@@ -7952,6 +8227,7 @@ static const bs_conv_kernels bs_conv_table_avx512 = BS_CONV_TABLE(BS_DOT_PIXELS,
 #undef BS_OUTER_STEP
 #undef BS_OUTER_UPTO_1
 #undef BS_OUTER_UPTO_2
+#undef BS_OUT_AT
 #undef BS_PART_IS_SLOW
 #undef BS_POINTS_DEFINE
 #undef BS_POINTS_KERNELS
@@ -7988,6 +8264,7 @@ static const bs_conv_kernels bs_conv_table_avx512 = BS_CONV_TABLE(BS_DOT_PIXELS,
 #undef BS_QUAD_STEP
 #undef BS_RESIDUAL_1
 #undef BS_RESIDUAL_2
+#undef BS_RESIDUAL_AT
 #undef BS_ROW_IN
 #undef BS_ROW_OUT
 #undef BS_SLOPES_1
@@ -8175,6 +8452,8 @@ const bs_conv_kernels *bs_conv_kernels_avx512(void)
 #else
 #define BS_OUTER_UPTO_1(M) BS_UPTO_8(M, 1)
 #define BS_OUTER_UPTO_2(M) BS_UPTO_8(M, 2)
+#define BS_ACROSS_UPTO_1(M) BS_UPTO_8(M, 1)
+#define BS_ACROSS_UPTO_2(M) BS_UPTO_8(M, 2)
 #define BS_DEPTHWISE_UPTO(M) BS_UPTO_8(M, 0)
 #endif
 /* Of three vectors 18 sums, 6 inputs and 3 vectors of weights of 32 registers; for few bytes 12 and 4. */
@@ -8961,11 +9240,15 @@ static BS_TARGET void BS_TIER_FN(bs_conv_winograd_out)(const float *points, ptrd
 #define BS_INIT_1(p) BS_V a##p##_0 = b0;
 #define BS_INIT_2(p) BS_V a##p##_0 = b0, a##p##_1 = b1;
 
+/* Where pixels lie. */
+#define BS_OUT_AT(p) (out + (p) * out_pixel)
+#define BS_RESIDUAL_AT(p) (residual + (p) * residual_pixel)
+
 #define BS_RESIDUAL_1(p) \
-    a##p##_0 = BS_V_ADD(a##p##_0, BS_V_LOAD_PART(residual + (p) * residual_pixel, part));
-#define BS_RESIDUAL_2(p)                                                       \
-    a##p##_0 = BS_V_ADD(a##p##_0, BS_V_LOAD(residual + (p) * residual_pixel)); \
-    a##p##_1 = BS_V_ADD(a##p##_1, BS_V_LOAD_PART(residual + (p) * residual_pixel + BS_LANES, part));
+    a##p##_0 = BS_V_ADD(a##p##_0, BS_V_LOAD_PART(BS_RESIDUAL_AT(p), part));
+#define BS_RESIDUAL_2(p)                                         \
+    a##p##_0 = BS_V_ADD(a##p##_0, BS_V_LOAD(BS_RESIDUAL_AT(p))); \
+    a##p##_1 = BS_V_ADD(a##p##_1, BS_V_LOAD_PART(BS_RESIDUAL_AT(p) + BS_LANES, part));
 
 #define BS_CLAMP_1(p) a##p##_0 = BS_V_MIN(high, BS_V_MAX(low, a##p##_0));
 #define BS_CLAMP_2(p) BS_CLAMP_1(p) a##p##_1 = BS_V_MIN(high, BS_V_MAX(low, a##p##_1));
@@ -8975,10 +9258,10 @@ static BS_TARGET void BS_TIER_FN(bs_conv_winograd_out)(const float *points, ptrd
     BS_SLOPE_1(p)     \
     a##p##_1 = BS_V_FMA(BS_V_MIN(zero, a##p##_1), s1, BS_V_MAX(zero, a##p##_1));
 
-#define BS_STORE_1(p) BS_V_STORE_PART(out + (p) * out_pixel, a##p##_0, part);
-#define BS_STORE_2(p)                            \
-    BS_V_STORE(out + (p) * out_pixel, a##p##_0); \
-    BS_V_STORE_PART(out + (p) * out_pixel + BS_LANES, a##p##_1, part);
+#define BS_STORE_1(p) BS_V_STORE_PART(BS_OUT_AT(p), a##p##_0, part);
+#define BS_STORE_2(p)                   \
+    BS_V_STORE(BS_OUT_AT(p), a##p##_0); \
+    BS_V_STORE_PART(BS_OUT_AT(p) + BS_LANES, a##p##_1, part);
 
 /* From accumulators to memory: residual, activation, residual, store. */
 #define BS_EPILOGUE(P, B)                                                                   \
@@ -9597,12 +9880,127 @@ static BS_TARGET void BS_TIER_FN(bs_conv_winograd_weights)(const float *taps, pt
 }
 #endif
 /* --- end of template kernels/conv_winograd_weights.inc --- */
+/* --- template kernels/conv_across.inc --- */
+/* conv_across.inc: direct convolution of pixels of several rows, lanes are output channels.
+ *
+ * Owns:      for each count of pixels, a kernel like OUTER's whose pixels lie anywhere.
+ * Relies on: conv_outer.inc and conv_epilogue.inc before it, for the steps; being the last template that uses them.
+ * Must never: do other arithmetic than OUTER: which kernel takes a pixel depends on how work is cut.
+ */
+#ifndef __OPTIMIZE_SIZE__
+
+#undef BS_X_0
+#undef BS_X_1
+#undef BS_X_2
+#undef BS_X_3
+#undef BS_X_4
+#undef BS_X_5
+#undef BS_X_6
+#undef BS_X_7
+#define BS_X_0 from[u]
+#define BS_X_1 from[x1 + u]
+#define BS_X_2 from[x2 + u]
+#define BS_X_3 from[x3 + u]
+#define BS_X_4 from[x4 + u]
+#define BS_X_5 from[x5 + u]
+#define BS_X_6 from[x6 + u]
+#define BS_X_7 from[x7 + u]
+#define BS_ACROSS_PLACE(p)                      \
+    const ptrdiff_t x##p = tile->places->in[p]; \
+    (void)x##p;
+
+#undef BS_OUT_AT
+#undef BS_RESIDUAL_AT
+#define BS_OUT_AT(p) (out + tile->places->out[p])
+#define BS_RESIDUAL_AT(p) (residual + tile->places->residual[p])
+
+/* What the next sums read, a little at a time. */
+#define BS_ACROSS_FETCH                              \
+    for (ptrdiff_t f = 0; f < share; f += 16)        \
+        __builtin_prefetch(next + f, 0, 2);          \
+    next += share;
+
+#ifdef BS_V_QUAD
+#define BS_ACROSS_QUADS(P, B)       \
+    for (; left >= 4; left -= 4) {  \
+        enum { u = 0 };             \
+        BS_ACROSS_FETCH             \
+        BS_EACH_##P(BS_QUAD_LOAD)   \
+        BS_QUAD_STEP(P, B, 0)       \
+        BS_QUAD_STEP(P, B, 1)       \
+        BS_QUAD_STEP(P, B, 2)       \
+        BS_QUAD_STEP(P, B, 3)       \
+        from += 4;                  \
+    }
+#else
+#define BS_ACROSS_QUADS(P, B)             \
+    for (; left >= 4; left -= 4) {        \
+        BS_OPAQUE(from);                  \
+        BS_ACROSS_FETCH                   \
+        BS_OUTER_STEP(P, B, 0)            \
+        BS_OUTER_STEP(P, B, 1)            \
+        BS_OUTER_STEP(P, B, 2)            \
+        BS_OUTER_STEP(P, B, 3)            \
+        from += 4, w += 4 * B * BS_LANES; \
+    }
+#endif
+
+#define BS_ACROSS_DEFINE(P, B)                                                           \
+    static BS_TARGET void BS_TIER_FN(bs_conv_across_##B##_##P)(const bs_conv_tile *tile) \
+    {                                                                                    \
+        const bs_conv_task *task = tile->task;                                           \
+        const BS_V_PART part = BS_V_PART_OF(tile->channels - (B - 1) * BS_LANES);        \
+        const BS_V zero = BS_V_ZERO();                                                   \
+        BS_V b0 = zero, b1 = zero;                                                       \
+        BS_BIAS_##B                                                                      \
+        BS_EACH_##P(BS_INIT_##B)                                                         \
+        (void)b1;                                                                        \
+        BS_EACH_##P(BS_ACROSS_PLACE)                                                     \
+        const float *w = tile->weights, *next = tile->next[0].at;                        \
+        const ptrdiff_t share = tile->next[0].share;                                     \
+        const ptrdiff_t in_row = tile->in_row, in_tap = tile->in_tap;                    \
+        for (int32_t row = 0; row < tile->rows; row++) {                                 \
+            const float *line = tile->in + row * in_row;                                 \
+            for (int32_t tap = tile->taps; tap > 0; tap--, line += in_tap) {             \
+                const float *from = line;                                                \
+                int32_t left = tile->run;                                                \
+                BS_ACROSS_QUADS(P, B)                                                    \
+                for (; left > 0; left--) {                                               \
+                    BS_OPAQUE(from);                                                     \
+                    BS_OUTER_STEP(P, B, 0)                                               \
+                    from++;                                                              \
+                    w += B * BS_LANES;                                                   \
+                }                                                                        \
+            }                                                                            \
+        }                                                                                \
+        BS_EPILOGUE(P, B)                                                                \
+        (void)residual_pixel, (void)out_pixel;                                           \
+    }
+
+BS_ACROSS_UPTO_1(BS_ACROSS_DEFINE)
+BS_ACROSS_UPTO_2(BS_ACROSS_DEFINE)
+
+#define BS_ACROSS_NAME(P, B) [P] = BS_TIER_FN(bs_conv_across_##B##_##P),
+static bs_conv_tile_kernel *const BS_TIER_FN(bs_conv_across_1)[] = { NULL, BS_ACROSS_UPTO_1(BS_ACROSS_NAME) };
+static bs_conv_tile_kernel *const BS_TIER_FN(bs_conv_across_2)[] = { NULL, BS_ACROSS_UPTO_2(BS_ACROSS_NAME) };
+#define BS_ACROSS_KERNELS .across = { NULL, BS_TIER_FN(bs_conv_across_1), BS_TIER_FN(bs_conv_across_2) },
+#else
+#define BS_ACROSS_KERNELS
+#endif
+/* --- end of template kernels/conv_across.inc --- */
 
 static const bs_conv_kernels bs_conv_table_neon = BS_CONV_TABLE(0, NULL);
 
 /* --- template kernels/simd_end.h --- */
 /* simd_end.h: takes back every macro of simd_*.h, repeat.h and the templates, so that the next tier, or the
  * rest of an amalgamated file, starts clean. Included last by each conv_<tier>.c. */
+#undef BS_ACROSS_DEFINE
+#undef BS_ACROSS_KERNELS
+#undef BS_ACROSS_NAME
+#undef BS_ACROSS_PLACE
+#undef BS_ACROSS_QUADS
+#undef BS_ACROSS_UPTO_1
+#undef BS_ACROSS_UPTO_2
 #undef BS_BIAS_1
 #undef BS_BIAS_2
 #undef BS_BICUBIC_DEFINE
@@ -9762,6 +10160,7 @@ static const bs_conv_kernels bs_conv_table_neon = BS_CONV_TABLE(0, NULL);
 #undef BS_OUTER_STEP
 #undef BS_OUTER_UPTO_1
 #undef BS_OUTER_UPTO_2
+#undef BS_OUT_AT
 #undef BS_PART_IS_SLOW
 #undef BS_POINTS_DEFINE
 #undef BS_POINTS_KERNELS
@@ -9798,6 +10197,7 @@ static const bs_conv_kernels bs_conv_table_neon = BS_CONV_TABLE(0, NULL);
 #undef BS_QUAD_STEP
 #undef BS_RESIDUAL_1
 #undef BS_RESIDUAL_2
+#undef BS_RESIDUAL_AT
 #undef BS_ROW_IN
 #undef BS_ROW_OUT
 #undef BS_SLOPES_1
@@ -10699,170 +11099,14 @@ void bs_product_run(bs_tier tier, const bs_product *product)
 }
 /* ==== end src/kernels/product.c =============================================================== */
 
-/* ==== begin src/kernels/conv.c ================================================================ */
-/* conv.c: runs a convolution task: cuts it into tiles and hands them to the tier's kernels.
+/* ==== begin src/kernels/conv_depthwise.c ====================================================== */
+/* conv_depthwise.c: runs a convolution whose groups are of one channel: cuts it into tiles.
  *
- * Owns:      the dispatch and the loops of the direct algorithm.
- * Relies on: conv_internal.h, conv_pack.c for the layouts.
+ * Owns:      the loops of this family.
+ * Relies on: conv_internal.h, conv.c for the tile that all share.
  * Must never: do arithmetic on samples.
  */
 /* #include "kernels/conv_internal.h" */
-
-/* Bytes that a strip reads and writes, up to twice as many: of most; of those whose weights stay in the second cache
- * beside it; and of groups, each of which takes a line or two of every pixel. */
-enum { BS_CONV_STRIP = 192 << 10, BS_CONV_STRIP_BESIDE = 96 << 10, BS_CONV_STRIP_GROUPS = 24 << 10 };
-
-const bs_conv_kernels *bs_conv_kernels_of(bs_tier tier)
-{
-    switch (tier) {
-    case BS_TIER_SCALAR: return bs_conv_kernels_scalar();
-    case BS_TIER_AVX2: return bs_conv_kernels_avx2();
-    case BS_TIER_AVX512: return bs_conv_kernels_avx512();
-    case BS_TIER_NEON: return bs_conv_kernels_neon();
-    case BS_TIER_CUDA: break;
-    case BS_TIER_AUTO: break;
-    }
-    return NULL;
-}
-
-bool bs_conv_supports(const bs_conv_geometry *geometry, bs_conv_algorithm algorithm, bs_tier tier)
-{
-    return bs_conv_prepared_floats(geometry, algorithm, tier) > 0;
-}
-
-size_t bs_conv_scratch_floats(const bs_conv_geometry *geometry, bs_conv_algorithm algorithm, bs_tier tier)
-{
-    if (algorithm != BS_CONV_WINOGRAD4 || !bs_conv_can_prepare(geometry, algorithm, tier))
-        return 0;
-    return bs_conv_winograd_scratch(geometry, bs_conv_lanes(tier));
-}
-
-/* Products of an output that are summed from zero: rows of the kernel, or taps of a row, or channels of a tap. */
-typedef struct bs_conv_depth {
-    int32_t rows, taps, channels;
-    bool all; /* there are no others */
-} bs_conv_depth;
-
-/* One block of output channels of one group, ready to run along rows. */
-typedef struct bs_conv_block {
-    bs_conv_tile tile;
-    bs_conv_tile_kernel *const *kernels;
-    int32_t most_pixels;
-    bs_conv_depth depth;
-    const bs_conv_geometry *g;
-    const bs_conv_kernels *k;
-    bs_conv_task first, more, last; /* of sums that are not deep enough: what stands before them, and follows */
-} bs_conv_block;
-
-/* Rounding grows with the depth of a sum, not with that of an output. Sums are about equally deep. */
-static bs_conv_depth bs_conv_depth_of(const bs_conv_geometry *g)
-{
-    const int32_t most = BS_OUTER_DEPTH, in = g->in_channels / g->groups;
-    const int64_t row = (int64_t)g->kernel_w * in;
-    bs_conv_depth depth = { g->kernel_h, g->kernel_w, in, g->kernel_h * row <= 2 * most };
-    if (depth.all)
-        return depth;
-    depth.rows = row < most ? bs_conv_equal(g->kernel_h, most / (int32_t)row) : 1;
-    if (row > most)
-        depth.taps = in < most ? bs_conv_equal(g->kernel_w, most / in) : 1;
-    if (in > most)
-        depth.channels = bs_conv_equal(in, most);
-    return depth;
-}
-
-/* Sum after sum, each added to those before, which are kept apart: the residual may lie where the result goes. */
-static void bs_conv_run_deep(const bs_conv_block *block, const bs_conv_tile *to, int32_t pixels)
-{
-    const bs_conv_geometry *g = block->g;
-    const bs_conv_depth d = block->depth;
-    const int32_t in = to->run / (g->kernel_w / to->taps), lanes = block->k->lanes;
-    const int32_t width = to->channels > lanes ? 2 * lanes : lanes;
-    float sums[BS_OUTER_SUMS];
-    bs_conv_tile tile = *to;
-    tile.out = sums;
-    tile.out_pixel = tile.residual_pixel = width;
-    tile.residual = NULL;
-    tile.task = &block->first;
-    for (int32_t y = 0; y < g->kernel_h; y += d.rows)
-        for (int32_t x = 0; x < g->kernel_w; x += d.taps)
-            for (int32_t c = 0; c < in; c += d.channels) {
-                tile.in = to->in + y * to->in_row + x * to->in_tap + c;
-                tile.rows = bs_conv_min(d.rows, g->kernel_h - y);
-                tile.taps = bs_conv_min(d.taps, g->kernel_w - x);
-                tile.run = bs_conv_min(d.channels, in - c);
-                const ptrdiff_t products = (ptrdiff_t)tile.rows * tile.taps * tile.run;
-                if (to->taps < g->kernel_w && d.channels == in) { /* side by side, as in bs_conv_tile_of */
-                    tile.run *= tile.taps;
-                    tile.taps = 1;
-                }
-                if (!to->residual && y + d.rows >= g->kernel_h && x + d.taps >= g->kernel_w && c + d.channels >= in) {
-                    tile.task = &block->last;
-                    tile.out = to->out;
-                    tile.out_pixel = to->out_pixel;
-                }
-                block->kernels[pixels](&tile);
-                tile.weights += products * width;
-                tile.residual = sums;
-                tile.task = &block->more;
-            }
-    if (to->residual)
-        block->k->finish(to, sums, width, pixels);
-}
-
-static void bs_conv_run_row(const bs_conv_block *block, const float *in, float *out, const float *residual,
-                            int32_t pixels)
-{
-    bs_conv_tile tile = block->tile;
-    int32_t tiles = bs_conv_ceil_div(pixels, block->most_pixels);
-    for (int32_t x = 0; x < pixels; tiles--) {
-        const int32_t count = bs_conv_next_pixels(block->kernels, pixels - x, tiles, block->most_pixels);
-        tile.in = in + x * tile.in_step;
-        tile.out = out + x * tile.out_pixel;
-        tile.residual = residual ? residual + x * tile.residual_pixel : NULL;
-        if (block->depth.all)
-            block->kernels[count](&tile);
-        else
-            bs_conv_run_deep(block, &tile, count);
-        x += count;
-    }
-}
-
-static void bs_conv_run_block(const bs_conv_geometry *g, const bs_conv_task *task, const bs_conv_block *block,
-                              int32_t in_channel)
-{
-    const int32_t channel = block->tile.channel;
-    for (ptrdiff_t y = 0; y < task->out_h; y++) {
-        const float *in = task->in + y * g->stride_h * task->in_row + in_channel;
-        const float *residual = task->residual ? task->residual + y * task->residual_row + channel : NULL;
-        bs_conv_run_row(block, in, task->out + y * task->out_row + channel, residual, task->out_w);
-    }
-}
-
-/* What all blocks share. Taps that are adjacent in memory are one long run: the order of accumulation is the same,
- * with fewer loops. */
-static bs_conv_tile bs_conv_tile_of(const bs_conv_geometry *g, const bs_conv_task *task, int32_t lanes,
-                                    bs_conv_family family)
-{
-    const int32_t in = g->in_channels / g->groups;
-    bs_conv_tile tile = {
-        .in_row = g->dilation_h * task->in_row,
-        .in_tap = (ptrdiff_t)g->dilation_w * task->in_pixel,
-        .in_step = (ptrdiff_t)g->stride_w * task->in_pixel,
-        .rows = g->kernel_h,
-        .taps = g->kernel_w,
-        .run = in,
-        .weights = task->weights,
-        .out_pixel = task->out_pixel,
-        .residual_pixel = task->residual_pixel,
-        .task = task,
-    };
-    const bool whole = family == BS_FAMILY_OUTER || (family == BS_FAMILY_DOT && in % lanes == 0);
-    if (whole && tile.in_tap == in && g->kernel_w <= INT32_MAX / in) {
-        tile.run *= tile.taps;
-        tile.taps = 1;
-    }
-    return tile;
-}
 
 #ifndef __OPTIMIZE_SIZE__
 /* All whole vectors of some pixels of a row at once, where no more than a clamp follows a sum. */
@@ -10923,7 +11167,7 @@ static void bs_conv_depthwise_pixels(const bs_conv_geometry *g, const bs_conv_ke
 }
 
 /* Channels are the innermost loop: pixels are read from the first cache, and its lines are used whole. */
-static void bs_conv_run_depthwise(const bs_conv_geometry *g, const bs_conv_kernels *k, const bs_conv_task *task)
+void bs_conv_run_depthwise(const bs_conv_geometry *g, const bs_conv_kernels *k, const bs_conv_task *task)
 {
     bs_conv_tile tile = bs_conv_tile_of(g, task, k->lanes, BS_FAMILY_DEPTHWISE);
     for (int32_t y = 0; y < task->out_h; y++) {
@@ -10942,6 +11186,279 @@ static void bs_conv_run_depthwise(const bs_conv_geometry *g, const bs_conv_kerne
         }
     }
 }
+/* ==== end src/kernels/conv_depthwise.c ======================================================== */
+
+/* ==== begin src/kernels/conv.c ================================================================ */
+/* conv.c: runs a convolution task: cuts it into tiles and hands them to the tier's kernels.
+ *
+ * Owns:      the dispatch and the loops of the direct algorithm.
+ * Relies on: conv_internal.h, conv_pack.c for the layouts.
+ * Must never: do arithmetic on samples.
+ */
+/* #include "kernels/conv_internal.h" */
+
+/* Bytes that a strip reads and writes, up to twice as many: of most; of those whose weights stay in the second cache
+ * beside it; and of groups, each of which takes a line or two of every pixel. */
+enum { BS_CONV_STRIP = 192 << 10, BS_CONV_STRIP_BESIDE = 96 << 10, BS_CONV_STRIP_GROUPS = 24 << 10 };
+
+const bs_conv_kernels *bs_conv_kernels_of(bs_tier tier)
+{
+    switch (tier) {
+    case BS_TIER_SCALAR: return bs_conv_kernels_scalar();
+    case BS_TIER_AVX2: return bs_conv_kernels_avx2();
+    case BS_TIER_AVX512: return bs_conv_kernels_avx512();
+    case BS_TIER_NEON: return bs_conv_kernels_neon();
+    case BS_TIER_CUDA: break;
+    case BS_TIER_AUTO: break;
+    }
+    return NULL;
+}
+
+bool bs_conv_supports(const bs_conv_geometry *geometry, bs_conv_algorithm algorithm, bs_tier tier)
+{
+    return bs_conv_prepared_floats(geometry, algorithm, tier) > 0;
+}
+
+size_t bs_conv_scratch_floats(const bs_conv_geometry *geometry, bs_conv_algorithm algorithm, bs_tier tier)
+{
+    if (algorithm != BS_CONV_WINOGRAD4 || !bs_conv_can_prepare(geometry, algorithm, tier))
+        return 0;
+    return bs_conv_winograd_scratch(geometry, bs_conv_lanes(tier));
+}
+
+/* Products of an output that are summed from zero: rows of the kernel, or taps of a row, or channels of a tap. */
+typedef struct bs_conv_depth {
+    int32_t rows, taps, channels;
+    bool all; /* there are no others */
+} bs_conv_depth;
+
+/* One block of output channels of one group, ready to run along rows. */
+typedef struct bs_conv_block {
+    bs_conv_tile tile; /* at the first pixel */
+    bs_conv_tile_kernel *const *kernels;
+    int32_t most_pixels;
+    int32_t out_h, out_w;
+    ptrdiff_t in_row, out_row, residual_row; /* between the pixels of neighbouring rows */
+    bs_conv_depth depth;
+    const bs_conv_geometry *g;
+    const bs_conv_kernels *k;
+    bs_conv_task first, more, last; /* of sums that are not deep enough: what stands before them, and follows */
+#ifndef __OPTIMIZE_SIZE__
+    bs_conv_tile_kernel *const *across; /* where tiles reach over the ends of rows, or NULL */
+#endif
+} bs_conv_block;
+
+/* Rounding grows with the depth of a sum, not with that of an output. Sums are about equally deep. */
+static bs_conv_depth bs_conv_depth_of(const bs_conv_geometry *g)
+{
+    const int32_t most = BS_OUTER_DEPTH, in = g->in_channels / g->groups;
+    const int64_t row = (int64_t)g->kernel_w * in;
+    bs_conv_depth depth = { g->kernel_h, g->kernel_w, in, g->kernel_h * row <= 2 * most };
+    if (depth.all)
+        return depth;
+    depth.rows = row < most ? bs_conv_equal(g->kernel_h, most / (int32_t)row) : 1;
+    if (row > most)
+        depth.taps = in < most ? bs_conv_equal(g->kernel_w, most / in) : 1;
+    if (in > most)
+        depth.channels = bs_conv_equal(in, most);
+    return depth;
+}
+
+/* Sum after sum, each added to those before, which are kept apart: the residual may lie where the result goes. */
+static void bs_conv_run_deep(const bs_conv_block *block, const bs_conv_tile *to, int32_t pixels)
+{
+    const bs_conv_geometry *g = block->g;
+    const bs_conv_depth d = block->depth;
+    const int32_t in = to->run / (g->kernel_w / to->taps), lanes = block->k->lanes;
+    const int32_t width = to->channels > lanes ? 2 * lanes : lanes;
+    float sums[BS_OUTER_SUMS];
+    bs_conv_tile tile = *to;
+    tile.out = sums;
+    tile.out_pixel = tile.residual_pixel = width;
+    tile.residual = NULL;
+    tile.task = &block->first;
+    for (int32_t y = 0; y < g->kernel_h; y += d.rows)
+        for (int32_t x = 0; x < g->kernel_w; x += d.taps)
+            for (int32_t c = 0; c < in; c += d.channels) {
+                tile.in = to->in + y * to->in_row + x * to->in_tap + c;
+                tile.rows = bs_conv_min(d.rows, g->kernel_h - y);
+                tile.taps = bs_conv_min(d.taps, g->kernel_w - x);
+                tile.run = bs_conv_min(d.channels, in - c);
+                const ptrdiff_t products = (ptrdiff_t)tile.rows * tile.taps * tile.run;
+                if (to->taps < g->kernel_w && d.channels == in) { /* side by side, as in bs_conv_tile_of */
+                    tile.run *= tile.taps;
+                    tile.taps = 1;
+                }
+                if (!to->residual && y + d.rows >= g->kernel_h && x + d.taps >= g->kernel_w && c + d.channels >= in) {
+                    tile.task = &block->last;
+                    tile.out = to->out;
+                    tile.out_pixel = to->out_pixel;
+                }
+                block->kernels[pixels](&tile);
+                tile.weights += products * width;
+                tile.residual = sums;
+                tile.task = &block->more;
+            }
+    if (to->residual)
+        block->k->finish(to, sums, width, pixels);
+}
+
+/* The tile at a pixel. */
+static bs_conv_tile bs_conv_tile_at(const bs_conv_block *block, ptrdiff_t y, ptrdiff_t x)
+{
+    bs_conv_tile tile = block->tile;
+    tile.in += y * block->in_row + x * tile.in_step;
+    tile.out += y * block->out_row + x * tile.out_pixel;
+    if (tile.residual)
+        tile.residual += y * block->residual_row + x * tile.residual_pixel;
+    return tile;
+}
+
+static void bs_conv_run_row(const bs_conv_block *block, int32_t y)
+{
+    const bs_conv_tile row = bs_conv_tile_at(block, y, 0);
+    bs_conv_tile tile = row;
+    int32_t tiles = bs_conv_ceil_div(block->out_w, block->most_pixels);
+    for (int32_t x = 0; x < block->out_w; tiles--) {
+        const int32_t count = bs_conv_next_pixels(block->kernels, block->out_w - x, tiles, block->most_pixels);
+        tile.in = row.in + x * tile.in_step;
+        tile.out = row.out + x * tile.out_pixel;
+        tile.residual = row.residual ? row.residual + x * tile.residual_pixel : NULL;
+        if (block->depth.all)
+            block->kernels[count](&tile);
+        else
+            bs_conv_run_deep(block, &tile, count);
+        x += count;
+    }
+}
+
+#ifdef __OPTIMIZE_SIZE__
+#define bs_conv_run_block bs_conv_run_rows
+#endif
+static void bs_conv_run_rows(const bs_conv_block *block)
+{
+    for (int32_t y = 0; y < block->out_h; y++)
+        bs_conv_run_row(block, y);
+}
+
+#ifndef __OPTIMIZE_SIZE__
+/* Some pixels from (y, x) on, row after row, which fetch some of what lies behind the weights. */
+static void bs_conv_run_across(const bs_conv_block *block, int32_t y, int32_t x, int32_t count, bs_conv_next next)
+{
+    bs_conv_tile tile = bs_conv_tile_at(block, y, x);
+    if (next.share == 0 && x + count <= block->out_w) {
+        block->kernels[count](&tile);
+        return;
+    }
+    bs_conv_places places = { .in = { 0 } };
+    for (ptrdiff_t p = 0, row = 0, first = 0; p < count; p++) {
+        if (x + p - first == block->out_w)
+            row++, first += block->out_w;
+        places.in[p] = row * block->in_row + (p - first) * tile.in_step;
+        places.out[p] = row * block->out_row + (p - first) * tile.out_pixel;
+        places.residual[p] = row * block->residual_row + (p - first) * tile.residual_pixel;
+    }
+    tile.places = &places;
+    tile.next[0] = next;
+    block->across[count](&tile);
+}
+
+/* Tiles with few pixels have too few sums under way, and read all weights for few products: where rows end within a
+ * tile, tiles reach over their ends. Few tiles wait for weights that come from memory, so each fetches its share of
+ * those that follow. */
+static void bs_conv_run_tiles(const bs_conv_block *block)
+{
+    const bs_conv_tile *tile = &block->tile;
+    const int32_t w = block->out_w, most = bs_conv_min(block->most_pixels, BS_ACROSS_PIXELS);
+    const int32_t by_rows = block->out_h * bs_conv_ceil_div(w, block->most_pixels);
+    int32_t tiles = bs_conv_ceil_div(block->out_h * w, most);
+    if (!block->across || !block->depth.all || 8 * tiles > 7 * by_rows) {
+        bs_conv_run_rows(block);
+        return;
+    }
+    const int32_t width = block->k->lanes * (tile->channels > block->k->lanes ? 2 : 1);
+    const ptrdiff_t quads = (ptrdiff_t)tile->rows * tile->taps * (tile->run / 4);
+    bs_conv_next next = { tile->weights + (ptrdiff_t)tile->rows * tile->taps * tile->run * width,
+                          bs_conv_round_up(4 * width / tiles, 16) };
+    for (int32_t at = 0, fetched = 0; at < block->out_h * w; tiles--) {
+        const int32_t count = bs_conv_ceil_div(block->out_h * w - at, tiles);
+        if (fetched >= 4 * width)
+            next.share = 0;
+        bs_conv_run_across(block, at / w, at % w, count, next);
+        next.at += quads * next.share;
+        fetched += (int32_t)next.share;
+        at += count;
+    }
+}
+
+/* Sum after sum, as bs_conv_run_deep, but each of all pixels: its weights are read once, and stay in the first cache.
+ * Sums so far lie where the result goes. */
+static void bs_conv_run_sums(const bs_conv_block *block)
+{
+    const bs_conv_geometry *g = block->g;
+    const bs_conv_depth d = block->depth;
+    const bs_conv_tile *all = &block->tile;
+    const int32_t in = all->run / (g->kernel_w / all->taps);
+    const int32_t width = all->channels > block->k->lanes ? 2 * block->k->lanes : block->k->lanes;
+    bs_conv_block part = *block;
+    bs_conv_tile *tile = &part.tile;
+    part.depth.all = true;
+    part.residual_row = block->out_row;
+    tile->residual_pixel = tile->out_pixel;
+    tile->task = &block->first;
+    for (int32_t y = 0; y < g->kernel_h; y += d.rows)
+        for (int32_t x = 0; x < g->kernel_w; x += d.taps)
+            for (int32_t c = 0; c < in; c += d.channels) {
+                tile->in = all->in + y * all->in_row + x * all->in_tap + c;
+                tile->rows = bs_conv_min(d.rows, g->kernel_h - y);
+                tile->taps = bs_conv_min(d.taps, g->kernel_w - x);
+                tile->run = bs_conv_min(d.channels, in - c);
+                const ptrdiff_t products = (ptrdiff_t)tile->rows * tile->taps * tile->run;
+                if (all->taps < g->kernel_w && d.channels == in) { /* side by side, as in bs_conv_tile_of */
+                    tile->run *= tile->taps;
+                    tile->taps = 1;
+                }
+                if (y + d.rows >= g->kernel_h && x + d.taps >= g->kernel_w && c + d.channels >= in)
+                    tile->task = &block->last;
+                bs_conv_run_tiles(&part);
+                tile->weights += products * width;
+                tile->residual = tile->out;
+                tile->task = &block->more;
+            }
+}
+
+static void bs_conv_run_block(const bs_conv_block *block)
+{
+    if (block->depth.all || block->tile.residual)
+        bs_conv_run_tiles(block);
+    else
+        bs_conv_run_sums(block);
+}
+#endif
+
+/* Taps that are adjacent in memory are one long run: the order of accumulation is the same, with fewer loops. */
+bs_conv_tile bs_conv_tile_of(const bs_conv_geometry *g, const bs_conv_task *task, int32_t lanes, bs_conv_family family)
+{
+    const int32_t in = g->in_channels / g->groups;
+    bs_conv_tile tile = {
+        .in_row = g->dilation_h * task->in_row,
+        .in_tap = (ptrdiff_t)g->dilation_w * task->in_pixel,
+        .in_step = (ptrdiff_t)g->stride_w * task->in_pixel,
+        .rows = g->kernel_h,
+        .taps = g->kernel_w,
+        .run = in,
+        .weights = task->weights,
+        .out_pixel = task->out_pixel,
+        .residual_pixel = task->residual_pixel,
+        .task = task,
+    };
+    const bool whole = family == BS_FAMILY_OUTER || (family == BS_FAMILY_DOT && in % lanes == 0);
+    if (whole && tile.in_tap == in && g->kernel_w <= INT32_MAX / in) {
+        tile.run *= tile.taps;
+        tile.taps = 1;
+    }
+    return tile;
+}
 
 static void bs_conv_run_direct(const bs_conv_geometry *g, const bs_conv_kernels *k, bs_conv_family family,
                                const bs_conv_task *task)
@@ -10950,6 +11467,8 @@ static void bs_conv_run_direct(const bs_conv_geometry *g, const bs_conv_kernels 
     const ptrdiff_t taps = (ptrdiff_t)g->kernel_h * g->kernel_w;
     bs_conv_block block = { .tile = bs_conv_tile_of(g, task, k->lanes, family), .kernels = k->dot,
                             .most_pixels = k->dot_pixels, .depth = bs_conv_depth_of(g), .g = g, .k = k,
+                            .out_h = task->out_h, .out_w = task->out_w, .in_row = g->stride_h * task->in_row,
+                            .out_row = task->out_row, .residual_row = task->residual_row,
                             .first = { .bias = task->bias }, .more = { .residual_before_activation = true },
                             .last = *task };
     block.depth.all = block.depth.all || family != BS_FAMILY_OUTER;
@@ -10964,10 +11483,16 @@ static void bs_conv_run_direct(const bs_conv_geometry *g, const bs_conv_kernels 
                 depth = in;
                 block.kernels = k->outer[vectors];
                 block.most_pixels = k->outer_pixels[vectors];
+#ifndef __OPTIMIZE_SIZE__
+                block.across = k->across[vectors];
+#endif
             }
             block.tile.channel = group * out + first;
             block.tile.channels = bs_conv_min(out - first, width);
-            bs_conv_run_block(g, task, &block, group * in);
+            block.tile.in = task->in + group * in;
+            block.tile.out = task->out + block.tile.channel;
+            block.tile.residual = task->residual ? task->residual + block.tile.channel : NULL;
+            bs_conv_run_block(&block);
             block.tile.weights += taps * depth * width;
             first += width;
         }
@@ -11686,6 +12211,13 @@ BS_WRAPS static BS_TARGET uint64_t BS_TIER_FN(bs_change_u16)(const void *codes, 
 /* --- template kernels/simd_end.h --- */
 /* simd_end.h: takes back every macro of simd_*.h, repeat.h and the templates, so that the next tier, or the
  * rest of an amalgamated file, starts clean. Included last by each conv_<tier>.c. */
+#undef BS_ACROSS_DEFINE
+#undef BS_ACROSS_KERNELS
+#undef BS_ACROSS_NAME
+#undef BS_ACROSS_PLACE
+#undef BS_ACROSS_QUADS
+#undef BS_ACROSS_UPTO_1
+#undef BS_ACROSS_UPTO_2
 #undef BS_BIAS_1
 #undef BS_BIAS_2
 #undef BS_BICUBIC_DEFINE
@@ -11845,6 +12377,7 @@ BS_WRAPS static BS_TARGET uint64_t BS_TIER_FN(bs_change_u16)(const void *codes, 
 #undef BS_OUTER_STEP
 #undef BS_OUTER_UPTO_1
 #undef BS_OUTER_UPTO_2
+#undef BS_OUT_AT
 #undef BS_PART_IS_SLOW
 #undef BS_POINTS_DEFINE
 #undef BS_POINTS_KERNELS
@@ -11881,6 +12414,7 @@ BS_WRAPS static BS_TARGET uint64_t BS_TIER_FN(bs_change_u16)(const void *codes, 
 #undef BS_QUAD_STEP
 #undef BS_RESIDUAL_1
 #undef BS_RESIDUAL_2
+#undef BS_RESIDUAL_AT
 #undef BS_ROW_IN
 #undef BS_ROW_OUT
 #undef BS_SLOPES_1
@@ -12035,6 +12569,8 @@ BS_WRAPS static BS_TARGET uint64_t BS_TIER_FN(bs_change_u16)(const void *codes, 
 #define BS_OUTER_PIXELS_2 6
 #define BS_OUTER_UPTO_1(M) BS_UPTO_12(M, 1)
 #define BS_OUTER_UPTO_2(M) BS_UPTO_6(M, 2)
+#define BS_ACROSS_UPTO_1(M) BS_UPTO_8(M, 1)
+#define BS_ACROSS_UPTO_2(M) BS_UPTO_6(M, 2)
 /* Of three vectors 12 sums, 2 vectors of weights and an input leave a register of 16: with the third vector in the last
  * one GCC keeps sums on the stack. So it does where it chooses which operand of a multiply-add becomes the result, or
  * keeps a zero for the next tile. Fewer vectors take more rows: 8 sums must be under way. */
@@ -12548,6 +13084,13 @@ BS_WRAPS static BS_TARGET uint64_t BS_TIER_FN(bs_change_u16)(const void *codes, 
 /* --- template kernels/simd_end.h --- */
 /* simd_end.h: takes back every macro of simd_*.h, repeat.h and the templates, so that the next tier, or the
  * rest of an amalgamated file, starts clean. Included last by each conv_<tier>.c. */
+#undef BS_ACROSS_DEFINE
+#undef BS_ACROSS_KERNELS
+#undef BS_ACROSS_NAME
+#undef BS_ACROSS_PLACE
+#undef BS_ACROSS_QUADS
+#undef BS_ACROSS_UPTO_1
+#undef BS_ACROSS_UPTO_2
 #undef BS_BIAS_1
 #undef BS_BIAS_2
 #undef BS_BICUBIC_DEFINE
@@ -12707,6 +13250,7 @@ BS_WRAPS static BS_TARGET uint64_t BS_TIER_FN(bs_change_u16)(const void *codes, 
 #undef BS_OUTER_STEP
 #undef BS_OUTER_UPTO_1
 #undef BS_OUTER_UPTO_2
+#undef BS_OUT_AT
 #undef BS_PART_IS_SLOW
 #undef BS_POINTS_DEFINE
 #undef BS_POINTS_KERNELS
@@ -12743,6 +13287,7 @@ BS_WRAPS static BS_TARGET uint64_t BS_TIER_FN(bs_change_u16)(const void *codes, 
 #undef BS_QUAD_STEP
 #undef BS_RESIDUAL_1
 #undef BS_RESIDUAL_2
+#undef BS_RESIDUAL_AT
 #undef BS_ROW_IN
 #undef BS_ROW_OUT
 #undef BS_SLOPES_1
@@ -12901,6 +13446,8 @@ BS_WRAPS static BS_TARGET uint64_t BS_TIER_FN(bs_change_u16)(const void *codes, 
 #define BS_OUTER_PIXELS_2 14
 #define BS_OUTER_UPTO_1(M) BS_UPTO_14(M, 1)
 #define BS_OUTER_UPTO_2(M) BS_UPTO_14(M, 2)
+#define BS_ACROSS_UPTO_1(M) BS_UPTO_8(M, 1)
+#define BS_ACROSS_UPTO_2(M) BS_UPTO_8(M, 2)
 #define BS_GEMM_ROWS_1 8
 #define BS_GEMM_ROWS_2 8
 #define BS_GEMM_ROWS_3 8
@@ -13339,6 +13886,13 @@ BS_WRAPS static BS_TARGET uint64_t BS_TIER_FN(bs_change_u16)(const void *codes, 
 /* --- template kernels/simd_end.h --- */
 /* simd_end.h: takes back every macro of simd_*.h, repeat.h and the templates, so that the next tier, or the
  * rest of an amalgamated file, starts clean. Included last by each conv_<tier>.c. */
+#undef BS_ACROSS_DEFINE
+#undef BS_ACROSS_KERNELS
+#undef BS_ACROSS_NAME
+#undef BS_ACROSS_PLACE
+#undef BS_ACROSS_QUADS
+#undef BS_ACROSS_UPTO_1
+#undef BS_ACROSS_UPTO_2
 #undef BS_BIAS_1
 #undef BS_BIAS_2
 #undef BS_BICUBIC_DEFINE
@@ -13498,6 +14052,7 @@ BS_WRAPS static BS_TARGET uint64_t BS_TIER_FN(bs_change_u16)(const void *codes, 
 #undef BS_OUTER_STEP
 #undef BS_OUTER_UPTO_1
 #undef BS_OUTER_UPTO_2
+#undef BS_OUT_AT
 #undef BS_PART_IS_SLOW
 #undef BS_POINTS_DEFINE
 #undef BS_POINTS_KERNELS
@@ -13534,6 +14089,7 @@ BS_WRAPS static BS_TARGET uint64_t BS_TIER_FN(bs_change_u16)(const void *codes, 
 #undef BS_QUAD_STEP
 #undef BS_RESIDUAL_1
 #undef BS_RESIDUAL_2
+#undef BS_RESIDUAL_AT
 #undef BS_ROW_IN
 #undef BS_ROW_OUT
 #undef BS_SLOPES_1
@@ -13700,6 +14256,8 @@ BS_WRAPS static BS_TARGET uint64_t BS_TIER_FN(bs_change_u16)(const void *codes, 
 #else
 #define BS_OUTER_UPTO_1(M) BS_UPTO_8(M, 1)
 #define BS_OUTER_UPTO_2(M) BS_UPTO_8(M, 2)
+#define BS_ACROSS_UPTO_1(M) BS_UPTO_8(M, 1)
+#define BS_ACROSS_UPTO_2(M) BS_UPTO_8(M, 2)
 #define BS_DEPTHWISE_UPTO(M) BS_UPTO_8(M, 0)
 #endif
 /* Of three vectors 18 sums, 6 inputs and 3 vectors of weights of 32 registers; for few bytes 12 and 4. */
@@ -14168,6 +14726,13 @@ BS_WRAPS static BS_TARGET uint64_t BS_TIER_FN(bs_change_u16)(const void *codes, 
 /* --- template kernels/simd_end.h --- */
 /* simd_end.h: takes back every macro of simd_*.h, repeat.h and the templates, so that the next tier, or the
  * rest of an amalgamated file, starts clean. Included last by each conv_<tier>.c. */
+#undef BS_ACROSS_DEFINE
+#undef BS_ACROSS_KERNELS
+#undef BS_ACROSS_NAME
+#undef BS_ACROSS_PLACE
+#undef BS_ACROSS_QUADS
+#undef BS_ACROSS_UPTO_1
+#undef BS_ACROSS_UPTO_2
 #undef BS_BIAS_1
 #undef BS_BIAS_2
 #undef BS_BICUBIC_DEFINE
@@ -14327,6 +14892,7 @@ BS_WRAPS static BS_TARGET uint64_t BS_TIER_FN(bs_change_u16)(const void *codes, 
 #undef BS_OUTER_STEP
 #undef BS_OUTER_UPTO_1
 #undef BS_OUTER_UPTO_2
+#undef BS_OUT_AT
 #undef BS_PART_IS_SLOW
 #undef BS_POINTS_DEFINE
 #undef BS_POINTS_KERNELS
@@ -14363,6 +14929,7 @@ BS_WRAPS static BS_TARGET uint64_t BS_TIER_FN(bs_change_u16)(const void *codes, 
 #undef BS_QUAD_STEP
 #undef BS_RESIDUAL_1
 #undef BS_RESIDUAL_2
+#undef BS_RESIDUAL_AT
 #undef BS_ROW_IN
 #undef BS_ROW_OUT
 #undef BS_SLOPES_1
@@ -15440,6 +16007,13 @@ static BS_TARGET void BS_TIER_FN(bs_normalise)(const bs_row_norm *norm, const fl
 /* --- template kernels/simd_end.h --- */
 /* simd_end.h: takes back every macro of simd_*.h, repeat.h and the templates, so that the next tier, or the
  * rest of an amalgamated file, starts clean. Included last by each conv_<tier>.c. */
+#undef BS_ACROSS_DEFINE
+#undef BS_ACROSS_KERNELS
+#undef BS_ACROSS_NAME
+#undef BS_ACROSS_PLACE
+#undef BS_ACROSS_QUADS
+#undef BS_ACROSS_UPTO_1
+#undef BS_ACROSS_UPTO_2
 #undef BS_BIAS_1
 #undef BS_BIAS_2
 #undef BS_BICUBIC_DEFINE
@@ -15599,6 +16173,7 @@ static BS_TARGET void BS_TIER_FN(bs_normalise)(const bs_row_norm *norm, const fl
 #undef BS_OUTER_STEP
 #undef BS_OUTER_UPTO_1
 #undef BS_OUTER_UPTO_2
+#undef BS_OUT_AT
 #undef BS_PART_IS_SLOW
 #undef BS_POINTS_DEFINE
 #undef BS_POINTS_KERNELS
@@ -15635,6 +16210,7 @@ static BS_TARGET void BS_TIER_FN(bs_normalise)(const bs_row_norm *norm, const fl
 #undef BS_QUAD_STEP
 #undef BS_RESIDUAL_1
 #undef BS_RESIDUAL_2
+#undef BS_RESIDUAL_AT
 #undef BS_ROW_IN
 #undef BS_ROW_OUT
 #undef BS_SLOPES_1
@@ -15789,6 +16365,8 @@ static BS_TARGET void BS_TIER_FN(bs_normalise)(const bs_row_norm *norm, const fl
 #define BS_OUTER_PIXELS_2 6
 #define BS_OUTER_UPTO_1(M) BS_UPTO_12(M, 1)
 #define BS_OUTER_UPTO_2(M) BS_UPTO_6(M, 2)
+#define BS_ACROSS_UPTO_1(M) BS_UPTO_8(M, 1)
+#define BS_ACROSS_UPTO_2(M) BS_UPTO_6(M, 2)
 /* Of three vectors 12 sums, 2 vectors of weights and an input leave a register of 16: with the third vector in the last
  * one GCC keeps sums on the stack. So it does where it chooses which operand of a multiply-add becomes the result, or
  * keeps a zero for the next tile. Fewer vectors take more rows: 8 sums must be under way. */
@@ -16490,6 +17068,13 @@ static BS_TARGET void BS_TIER_FN(bs_normalise)(const bs_row_norm *norm, const fl
 /* --- template kernels/simd_end.h --- */
 /* simd_end.h: takes back every macro of simd_*.h, repeat.h and the templates, so that the next tier, or the
  * rest of an amalgamated file, starts clean. Included last by each conv_<tier>.c. */
+#undef BS_ACROSS_DEFINE
+#undef BS_ACROSS_KERNELS
+#undef BS_ACROSS_NAME
+#undef BS_ACROSS_PLACE
+#undef BS_ACROSS_QUADS
+#undef BS_ACROSS_UPTO_1
+#undef BS_ACROSS_UPTO_2
 #undef BS_BIAS_1
 #undef BS_BIAS_2
 #undef BS_BICUBIC_DEFINE
@@ -16649,6 +17234,7 @@ static BS_TARGET void BS_TIER_FN(bs_normalise)(const bs_row_norm *norm, const fl
 #undef BS_OUTER_STEP
 #undef BS_OUTER_UPTO_1
 #undef BS_OUTER_UPTO_2
+#undef BS_OUT_AT
 #undef BS_PART_IS_SLOW
 #undef BS_POINTS_DEFINE
 #undef BS_POINTS_KERNELS
@@ -16685,6 +17271,7 @@ static BS_TARGET void BS_TIER_FN(bs_normalise)(const bs_row_norm *norm, const fl
 #undef BS_QUAD_STEP
 #undef BS_RESIDUAL_1
 #undef BS_RESIDUAL_2
+#undef BS_RESIDUAL_AT
 #undef BS_ROW_IN
 #undef BS_ROW_OUT
 #undef BS_SLOPES_1
@@ -16843,6 +17430,8 @@ static BS_TARGET void BS_TIER_FN(bs_normalise)(const bs_row_norm *norm, const fl
 #define BS_OUTER_PIXELS_2 14
 #define BS_OUTER_UPTO_1(M) BS_UPTO_14(M, 1)
 #define BS_OUTER_UPTO_2(M) BS_UPTO_14(M, 2)
+#define BS_ACROSS_UPTO_1(M) BS_UPTO_8(M, 1)
+#define BS_ACROSS_UPTO_2(M) BS_UPTO_8(M, 2)
 #define BS_GEMM_ROWS_1 8
 #define BS_GEMM_ROWS_2 8
 #define BS_GEMM_ROWS_3 8
@@ -17469,6 +18058,13 @@ static BS_TARGET void BS_TIER_FN(bs_normalise)(const bs_row_norm *norm, const fl
 /* --- template kernels/simd_end.h --- */
 /* simd_end.h: takes back every macro of simd_*.h, repeat.h and the templates, so that the next tier, or the
  * rest of an amalgamated file, starts clean. Included last by each conv_<tier>.c. */
+#undef BS_ACROSS_DEFINE
+#undef BS_ACROSS_KERNELS
+#undef BS_ACROSS_NAME
+#undef BS_ACROSS_PLACE
+#undef BS_ACROSS_QUADS
+#undef BS_ACROSS_UPTO_1
+#undef BS_ACROSS_UPTO_2
 #undef BS_BIAS_1
 #undef BS_BIAS_2
 #undef BS_BICUBIC_DEFINE
@@ -17628,6 +18224,7 @@ static BS_TARGET void BS_TIER_FN(bs_normalise)(const bs_row_norm *norm, const fl
 #undef BS_OUTER_STEP
 #undef BS_OUTER_UPTO_1
 #undef BS_OUTER_UPTO_2
+#undef BS_OUT_AT
 #undef BS_PART_IS_SLOW
 #undef BS_POINTS_DEFINE
 #undef BS_POINTS_KERNELS
@@ -17664,6 +18261,7 @@ static BS_TARGET void BS_TIER_FN(bs_normalise)(const bs_row_norm *norm, const fl
 #undef BS_QUAD_STEP
 #undef BS_RESIDUAL_1
 #undef BS_RESIDUAL_2
+#undef BS_RESIDUAL_AT
 #undef BS_ROW_IN
 #undef BS_ROW_OUT
 #undef BS_SLOPES_1
@@ -17830,6 +18428,8 @@ static BS_TARGET void BS_TIER_FN(bs_normalise)(const bs_row_norm *norm, const fl
 #else
 #define BS_OUTER_UPTO_1(M) BS_UPTO_8(M, 1)
 #define BS_OUTER_UPTO_2(M) BS_UPTO_8(M, 2)
+#define BS_ACROSS_UPTO_1(M) BS_UPTO_8(M, 1)
+#define BS_ACROSS_UPTO_2(M) BS_UPTO_8(M, 2)
 #define BS_DEPTHWISE_UPTO(M) BS_UPTO_8(M, 0)
 #endif
 /* Of three vectors 18 sums, 6 inputs and 3 vectors of weights of 32 registers; for few bytes 12 and 4. */
@@ -18486,6 +19086,13 @@ static BS_TARGET void BS_TIER_FN(bs_normalise)(const bs_row_norm *norm, const fl
 /* --- template kernels/simd_end.h --- */
 /* simd_end.h: takes back every macro of simd_*.h, repeat.h and the templates, so that the next tier, or the
  * rest of an amalgamated file, starts clean. Included last by each conv_<tier>.c. */
+#undef BS_ACROSS_DEFINE
+#undef BS_ACROSS_KERNELS
+#undef BS_ACROSS_NAME
+#undef BS_ACROSS_PLACE
+#undef BS_ACROSS_QUADS
+#undef BS_ACROSS_UPTO_1
+#undef BS_ACROSS_UPTO_2
 #undef BS_BIAS_1
 #undef BS_BIAS_2
 #undef BS_BICUBIC_DEFINE
@@ -18645,6 +19252,7 @@ static BS_TARGET void BS_TIER_FN(bs_normalise)(const bs_row_norm *norm, const fl
 #undef BS_OUTER_STEP
 #undef BS_OUTER_UPTO_1
 #undef BS_OUTER_UPTO_2
+#undef BS_OUT_AT
 #undef BS_PART_IS_SLOW
 #undef BS_POINTS_DEFINE
 #undef BS_POINTS_KERNELS
@@ -18681,6 +19289,7 @@ static BS_TARGET void BS_TIER_FN(bs_normalise)(const bs_row_norm *norm, const fl
 #undef BS_QUAD_STEP
 #undef BS_RESIDUAL_1
 #undef BS_RESIDUAL_2
+#undef BS_RESIDUAL_AT
 #undef BS_ROW_IN
 #undef BS_ROW_OUT
 #undef BS_SLOPES_1
@@ -18911,6 +19520,8 @@ void bs_row_normalise(bs_tier tier, const bs_row_norm *norm, const float *x, ptr
 #define BS_OUTER_PIXELS_2 6
 #define BS_OUTER_UPTO_1(M) BS_UPTO_12(M, 1)
 #define BS_OUTER_UPTO_2(M) BS_UPTO_6(M, 2)
+#define BS_ACROSS_UPTO_1(M) BS_UPTO_8(M, 1)
+#define BS_ACROSS_UPTO_2(M) BS_UPTO_6(M, 2)
 /* Of three vectors 12 sums, 2 vectors of weights and an input leave a register of 16: with the third vector in the last
  * one GCC keeps sums on the stack. So it does where it chooses which operand of a multiply-add becomes the result, or
  * keeps a zero for the next tile. Fewer vectors take more rows: 8 sums must be under way. */
@@ -19226,6 +19837,13 @@ static BS_TARGET bool BS_TIER_FN(bs_pool)(const bs_pool_window *w)
 /* --- template kernels/simd_end.h --- */
 /* simd_end.h: takes back every macro of simd_*.h, repeat.h and the templates, so that the next tier, or the
  * rest of an amalgamated file, starts clean. Included last by each conv_<tier>.c. */
+#undef BS_ACROSS_DEFINE
+#undef BS_ACROSS_KERNELS
+#undef BS_ACROSS_NAME
+#undef BS_ACROSS_PLACE
+#undef BS_ACROSS_QUADS
+#undef BS_ACROSS_UPTO_1
+#undef BS_ACROSS_UPTO_2
 #undef BS_BIAS_1
 #undef BS_BIAS_2
 #undef BS_BICUBIC_DEFINE
@@ -19385,6 +20003,7 @@ static BS_TARGET bool BS_TIER_FN(bs_pool)(const bs_pool_window *w)
 #undef BS_OUTER_STEP
 #undef BS_OUTER_UPTO_1
 #undef BS_OUTER_UPTO_2
+#undef BS_OUT_AT
 #undef BS_PART_IS_SLOW
 #undef BS_POINTS_DEFINE
 #undef BS_POINTS_KERNELS
@@ -19421,6 +20040,7 @@ static BS_TARGET bool BS_TIER_FN(bs_pool)(const bs_pool_window *w)
 #undef BS_QUAD_STEP
 #undef BS_RESIDUAL_1
 #undef BS_RESIDUAL_2
+#undef BS_RESIDUAL_AT
 #undef BS_ROW_IN
 #undef BS_ROW_OUT
 #undef BS_SLOPES_1
@@ -19579,6 +20199,8 @@ static BS_TARGET bool BS_TIER_FN(bs_pool)(const bs_pool_window *w)
 #define BS_OUTER_PIXELS_2 14
 #define BS_OUTER_UPTO_1(M) BS_UPTO_14(M, 1)
 #define BS_OUTER_UPTO_2(M) BS_UPTO_14(M, 2)
+#define BS_ACROSS_UPTO_1(M) BS_UPTO_8(M, 1)
+#define BS_ACROSS_UPTO_2(M) BS_UPTO_8(M, 2)
 #define BS_GEMM_ROWS_1 8
 #define BS_GEMM_ROWS_2 8
 #define BS_GEMM_ROWS_3 8
@@ -19819,6 +20441,13 @@ static BS_TARGET bool BS_TIER_FN(bs_pool)(const bs_pool_window *w)
 /* --- template kernels/simd_end.h --- */
 /* simd_end.h: takes back every macro of simd_*.h, repeat.h and the templates, so that the next tier, or the
  * rest of an amalgamated file, starts clean. Included last by each conv_<tier>.c. */
+#undef BS_ACROSS_DEFINE
+#undef BS_ACROSS_KERNELS
+#undef BS_ACROSS_NAME
+#undef BS_ACROSS_PLACE
+#undef BS_ACROSS_QUADS
+#undef BS_ACROSS_UPTO_1
+#undef BS_ACROSS_UPTO_2
 #undef BS_BIAS_1
 #undef BS_BIAS_2
 #undef BS_BICUBIC_DEFINE
@@ -19978,6 +20607,7 @@ static BS_TARGET bool BS_TIER_FN(bs_pool)(const bs_pool_window *w)
 #undef BS_OUTER_STEP
 #undef BS_OUTER_UPTO_1
 #undef BS_OUTER_UPTO_2
+#undef BS_OUT_AT
 #undef BS_PART_IS_SLOW
 #undef BS_POINTS_DEFINE
 #undef BS_POINTS_KERNELS
@@ -20014,6 +20644,7 @@ static BS_TARGET bool BS_TIER_FN(bs_pool)(const bs_pool_window *w)
 #undef BS_QUAD_STEP
 #undef BS_RESIDUAL_1
 #undef BS_RESIDUAL_2
+#undef BS_RESIDUAL_AT
 #undef BS_ROW_IN
 #undef BS_ROW_OUT
 #undef BS_SLOPES_1
@@ -20180,6 +20811,8 @@ static BS_TARGET bool BS_TIER_FN(bs_pool)(const bs_pool_window *w)
 #else
 #define BS_OUTER_UPTO_1(M) BS_UPTO_8(M, 1)
 #define BS_OUTER_UPTO_2(M) BS_UPTO_8(M, 2)
+#define BS_ACROSS_UPTO_1(M) BS_UPTO_8(M, 1)
+#define BS_ACROSS_UPTO_2(M) BS_UPTO_8(M, 2)
 #define BS_DEPTHWISE_UPTO(M) BS_UPTO_8(M, 0)
 #endif
 /* Of three vectors 18 sums, 6 inputs and 3 vectors of weights of 32 registers; for few bytes 12 and 4. */
@@ -20450,6 +21083,13 @@ static BS_TARGET bool BS_TIER_FN(bs_pool)(const bs_pool_window *w)
 /* --- template kernels/simd_end.h --- */
 /* simd_end.h: takes back every macro of simd_*.h, repeat.h and the templates, so that the next tier, or the
  * rest of an amalgamated file, starts clean. Included last by each conv_<tier>.c. */
+#undef BS_ACROSS_DEFINE
+#undef BS_ACROSS_KERNELS
+#undef BS_ACROSS_NAME
+#undef BS_ACROSS_PLACE
+#undef BS_ACROSS_QUADS
+#undef BS_ACROSS_UPTO_1
+#undef BS_ACROSS_UPTO_2
 #undef BS_BIAS_1
 #undef BS_BIAS_2
 #undef BS_BICUBIC_DEFINE
@@ -20609,6 +21249,7 @@ static BS_TARGET bool BS_TIER_FN(bs_pool)(const bs_pool_window *w)
 #undef BS_OUTER_STEP
 #undef BS_OUTER_UPTO_1
 #undef BS_OUTER_UPTO_2
+#undef BS_OUT_AT
 #undef BS_PART_IS_SLOW
 #undef BS_POINTS_DEFINE
 #undef BS_POINTS_KERNELS
@@ -20645,6 +21286,7 @@ static BS_TARGET bool BS_TIER_FN(bs_pool)(const bs_pool_window *w)
 #undef BS_QUAD_STEP
 #undef BS_RESIDUAL_1
 #undef BS_RESIDUAL_2
+#undef BS_RESIDUAL_AT
 #undef BS_ROW_IN
 #undef BS_ROW_OUT
 #undef BS_SLOPES_1

@@ -51,6 +51,8 @@
 #define BS_OUTER_PIXELS_2 6
 #define BS_OUTER_UPTO_1(M) BS_UPTO_12(M, 1)
 #define BS_OUTER_UPTO_2(M) BS_UPTO_6(M, 2)
+#define BS_ACROSS_UPTO_1(M) BS_UPTO_8(M, 1)
+#define BS_ACROSS_UPTO_2(M) BS_UPTO_6(M, 2)
 /* Of three vectors 12 sums, 2 vectors of weights and an input leave a register of 16: with the third vector in the last
  * one GCC keeps sums on the stack. So it does where it chooses which operand of a multiply-add becomes the result, or
  * keeps a zero for the next tile. Fewer vectors take more rows: 8 sums must be under way. */

@@ -1,5 +1,12 @@
 /* simd_end.h: takes back every macro of simd_*.h, repeat.h and the templates, so that the next tier, or the
  * rest of an amalgamated file, starts clean. Included last by each conv_<tier>.c. */
+#undef BS_ACROSS_DEFINE
+#undef BS_ACROSS_KERNELS
+#undef BS_ACROSS_NAME
+#undef BS_ACROSS_PLACE
+#undef BS_ACROSS_QUADS
+#undef BS_ACROSS_UPTO_1
+#undef BS_ACROSS_UPTO_2
 #undef BS_BIAS_1
 #undef BS_BIAS_2
 #undef BS_BICUBIC_DEFINE
@@ -159,6 +166,7 @@
 #undef BS_OUTER_STEP
 #undef BS_OUTER_UPTO_1
 #undef BS_OUTER_UPTO_2
+#undef BS_OUT_AT
 #undef BS_PART_IS_SLOW
 #undef BS_POINTS_DEFINE
 #undef BS_POINTS_KERNELS
@@ -195,6 +203,7 @@
 #undef BS_QUAD_STEP
 #undef BS_RESIDUAL_1
 #undef BS_RESIDUAL_2
+#undef BS_RESIDUAL_AT
 #undef BS_ROW_IN
 #undef BS_ROW_OUT
 #undef BS_SLOPES_1
