@@ -1,6 +1,6 @@
 /* brainstorm.c - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: 27eca0ae3a864966a6fa8c4aacc501bb21672e340270349f18b97c170633b4a7
+ * sha256 of the parts: b7407bd19d978e90632ea12de2f24416abc8409cfa67d0693119eb3024fe4188
  */
 #if !defined(_POSIX_C_SOURCE) && !defined(BS_NO_POSIX)
 #define _POSIX_C_SOURCE 200809L
@@ -3272,11 +3272,23 @@ static BS_OUTLINE BS_TARGET void BS_TIER_FN(bs_conv_finish)(const bs_conv_tile *
         BS_GEMM_LANE(P, V, 3)             \
     }
 #else
-#define BS_GEMM_FOUR(P, V) \
-    BS_GEMM_STEP(P, V, 0)  \
-    BS_GEMM_STEP(P, V, 1)  \
-    BS_GEMM_STEP(P, V, 2)  \
+#define BS_GEMM_FOUR_ANY(P, V) \
+    BS_GEMM_STEP(P, V, 0)      \
+    BS_GEMM_STEP(P, V, 1)      \
+    BS_GEMM_STEP(P, V, 2)      \
     BS_GEMM_STEP(P, V, 3)
+#ifdef BS_GEMM_FOUR_BY_3 /* four rows by three vectors have a way of their own */
+#define BS_GEMM_FOUR(P, V) BS_GEMM_FOUR_##V(P)
+#define BS_GEMM_FOUR_1(P) BS_GEMM_FOUR_ANY(P, 1)
+#define BS_GEMM_FOUR_2(P) BS_GEMM_FOUR_ANY(P, 2)
+#define BS_GEMM_FOUR_3(P) BS_GEMM_FOUR_3_##P
+#define BS_GEMM_FOUR_3_1 BS_GEMM_FOUR_ANY(1, 3)
+#define BS_GEMM_FOUR_3_2 BS_GEMM_FOUR_ANY(2, 3)
+#define BS_GEMM_FOUR_3_3 BS_GEMM_FOUR_ANY(3, 3)
+#define BS_GEMM_FOUR_3_4 BS_GEMM_FOUR_BY_3
+#else
+#define BS_GEMM_FOUR(P, V) BS_GEMM_FOUR_ANY(P, V)
+#endif
 #endif
 
 /* What comes next, a little at a time: a burst would hold up what is needed now. Many tiles fetch a line or two a step
@@ -3365,6 +3377,7 @@ static BS_OUTLINE BS_TARGET void BS_TIER_FN(bs_gemm_put)(const bs_gemm_tile *til
         const float *in = tile->in, *from = tile->add;                                         \
         float *to = tile->out;                                                                 \
         const char *next = tile->next;                                                         \
+        const ptrdiff_t next_step = tile->next_step;                                           \
         BS_GEMM_FEW(tile->tiles)                                                               \
         BS_GEMM_EACH_TILE(tile->tiles) {                                                       \
             const float *w = tile->weights, *xa = in, *xb = xa + (P > 4 ? 4 : 0) * step;       \
@@ -3374,7 +3387,7 @@ static BS_OUTLINE BS_TARGET void BS_TIER_FN(bs_gemm_put)(const bs_gemm_tile *til
             int32_t left = tile->depth;                                                        \
             for (; left >= 4; left -= 4) {                                                     \
                 BS_GEMM_FETCH(next, V)                                                          \
-                next += tile->next_step;                                                       \
+                next += next_step;                                                             \
                 BS_OPAQUE(xa);                                                                 \
                 BS_OPAQUE(xb);                                                                 \
                 BS_GEMM_FOUR(P, V)                                                             \
@@ -4056,7 +4069,17 @@ static const bs_conv_kernels bs_conv_table_scalar = BS_CONV_TABLE(0, NULL);
 #undef BS_GEMM_EXPECT
 #undef BS_GEMM_FETCH
 #undef BS_GEMM_FMA
+#undef BS_GEMM_BY_3
 #undef BS_GEMM_FOUR
+#undef BS_GEMM_FOUR_1
+#undef BS_GEMM_FOUR_2
+#undef BS_GEMM_FOUR_3
+#undef BS_GEMM_FOUR_3_1
+#undef BS_GEMM_FOUR_3_2
+#undef BS_GEMM_FOUR_3_3
+#undef BS_GEMM_FOUR_3_4
+#undef BS_GEMM_FOUR_ANY
+#undef BS_GEMM_FOUR_BY_3
 #undef BS_GEMM_LANE
 #undef BS_GEMM_MAC
 #undef BS_GEMM_MAC_1
@@ -4090,6 +4113,7 @@ static const bs_conv_kernels bs_conv_table_scalar = BS_CONV_TABLE(0, NULL);
 #undef BS_GEMM_THIRD
 #undef BS_GEMM_THIRD_FMA
 #undef BS_GEMM_STEP
+#undef BS_GEMM_STEP_BY_3
 #undef BS_GEMM_SUMS_1
 #undef BS_GEMM_SUMS_2
 #undef BS_GEMM_SUMS_3
@@ -4376,6 +4400,31 @@ const bs_conv_kernels *bs_conv_kernels_scalar(void)
 #define BS_GEMM_THIRD_FMA(sum, x, w2) __asm__("vfmadd231ps %2, %1, %0" : "+x"(sum) : "x"(x), "m"(*(w2)))
 #ifndef __OPTIMIZE_SIZE__
 #define BS_GEMM_WIDE
+#endif
+/* Four products of four rows by three vectors in all 16 registers, which no compiler does: each weight is loaded once,
+ * for 28 loads beside 48 multiply-adds, not 40. Each sum sees the operations of BS_GEMM_ADD_3, in that order. */
+#if defined(__x86_64__) && defined(__OPTIMIZE__) && !defined(__OPTIMIZE_SIZE__) && !defined(__SANITIZE_ADDRESS__)
+#define BS_GEMM_BY_3(row, s0, s1, s2)                      \
+    "vbroadcastss " row ", %%ymm15\n"                      \
+    "vfmadd231ps %%ymm12, %%ymm15, %[" s0 "]\n"            \
+    "vfmadd231ps %%ymm13, %%ymm15, %[" s1 "]\n"            \
+    "vfmadd231ps %%ymm14, %%ymm15, %[" s2 "]\n"
+#define BS_GEMM_STEP_BY_3(x, w0, w1, w2)                   \
+    "vmovups " w0 "(%[w]), %%ymm12\n"                      \
+    "vmovups " w1 "(%[w]), %%ymm13\n"                      \
+    "vmovups " w2 "(%[w]), %%ymm14\n"                      \
+    BS_GEMM_BY_3(x "(%[x])", "a0", "a1", "a2")             \
+    BS_GEMM_BY_3(x "(%[x],%[step],4)", "b0", "b1", "b2")   \
+    BS_GEMM_BY_3(x "(%[x],%[step],8)", "c0", "c1", "c2")   \
+    BS_GEMM_BY_3(x "(%[x],%[step3],4)", "d0", "d1", "d2")
+#define BS_GEMM_FOUR_BY_3                                                                                 \
+    __asm__(BS_GEMM_STEP_BY_3("0", "0", "32", "64") BS_GEMM_STEP_BY_3("4", "96", "128", "160")             \
+            BS_GEMM_STEP_BY_3("8", "192", "224", "256") BS_GEMM_STEP_BY_3("12", "288", "320", "352")       \
+            : [a0] "+x"(s0_0), [a1] "+x"(s0_1), [a2] "+x"(s0_2), [b0] "+x"(s1_0), [b1] "+x"(s1_1),        \
+              [b2] "+x"(s1_2), [c0] "+x"(s2_0), [c1] "+x"(s2_1), [c2] "+x"(s2_2), [d0] "+x"(s3_0),        \
+              [d1] "+x"(s3_1), [d2] "+x"(s3_2)                                                            \
+            : [x] "r"(xa), [w] "r"(w), [step] "r"(step), [step3] "r"(step3)                               \
+            : "xmm12", "xmm13", "xmm14", "xmm15", "memory");
 #endif
 /* 10 sums, 3 weights and 3 inputs; for few bytes the counts that OUTER has. */
 #ifdef __OPTIMIZE_SIZE__
@@ -4743,11 +4792,23 @@ static BS_OUTLINE BS_TARGET void BS_TIER_FN(bs_conv_finish)(const bs_conv_tile *
         BS_GEMM_LANE(P, V, 3)             \
     }
 #else
-#define BS_GEMM_FOUR(P, V) \
-    BS_GEMM_STEP(P, V, 0)  \
-    BS_GEMM_STEP(P, V, 1)  \
-    BS_GEMM_STEP(P, V, 2)  \
+#define BS_GEMM_FOUR_ANY(P, V) \
+    BS_GEMM_STEP(P, V, 0)      \
+    BS_GEMM_STEP(P, V, 1)      \
+    BS_GEMM_STEP(P, V, 2)      \
     BS_GEMM_STEP(P, V, 3)
+#ifdef BS_GEMM_FOUR_BY_3 /* four rows by three vectors have a way of their own */
+#define BS_GEMM_FOUR(P, V) BS_GEMM_FOUR_##V(P)
+#define BS_GEMM_FOUR_1(P) BS_GEMM_FOUR_ANY(P, 1)
+#define BS_GEMM_FOUR_2(P) BS_GEMM_FOUR_ANY(P, 2)
+#define BS_GEMM_FOUR_3(P) BS_GEMM_FOUR_3_##P
+#define BS_GEMM_FOUR_3_1 BS_GEMM_FOUR_ANY(1, 3)
+#define BS_GEMM_FOUR_3_2 BS_GEMM_FOUR_ANY(2, 3)
+#define BS_GEMM_FOUR_3_3 BS_GEMM_FOUR_ANY(3, 3)
+#define BS_GEMM_FOUR_3_4 BS_GEMM_FOUR_BY_3
+#else
+#define BS_GEMM_FOUR(P, V) BS_GEMM_FOUR_ANY(P, V)
+#endif
 #endif
 
 /* What comes next, a little at a time: a burst would hold up what is needed now. Many tiles fetch a line or two a step
@@ -4836,6 +4897,7 @@ static BS_OUTLINE BS_TARGET void BS_TIER_FN(bs_gemm_put)(const bs_gemm_tile *til
         const float *in = tile->in, *from = tile->add;                                         \
         float *to = tile->out;                                                                 \
         const char *next = tile->next;                                                         \
+        const ptrdiff_t next_step = tile->next_step;                                           \
         BS_GEMM_FEW(tile->tiles)                                                               \
         BS_GEMM_EACH_TILE(tile->tiles) {                                                       \
             const float *w = tile->weights, *xa = in, *xb = xa + (P > 4 ? 4 : 0) * step;       \
@@ -4845,7 +4907,7 @@ static BS_OUTLINE BS_TARGET void BS_TIER_FN(bs_gemm_put)(const bs_gemm_tile *til
             int32_t left = tile->depth;                                                        \
             for (; left >= 4; left -= 4) {                                                     \
                 BS_GEMM_FETCH(next, V)                                                          \
-                next += tile->next_step;                                                       \
+                next += next_step;                                                             \
                 BS_OPAQUE(xa);                                                                 \
                 BS_OPAQUE(xb);                                                                 \
                 BS_GEMM_FOUR(P, V)                                                             \
@@ -6137,7 +6199,17 @@ static const bs_conv_kernels bs_conv_table_avx2 = BS_CONV_TABLE(BS_DOT_PIXELS, B
 #undef BS_GEMM_EXPECT
 #undef BS_GEMM_FETCH
 #undef BS_GEMM_FMA
+#undef BS_GEMM_BY_3
 #undef BS_GEMM_FOUR
+#undef BS_GEMM_FOUR_1
+#undef BS_GEMM_FOUR_2
+#undef BS_GEMM_FOUR_3
+#undef BS_GEMM_FOUR_3_1
+#undef BS_GEMM_FOUR_3_2
+#undef BS_GEMM_FOUR_3_3
+#undef BS_GEMM_FOUR_3_4
+#undef BS_GEMM_FOUR_ANY
+#undef BS_GEMM_FOUR_BY_3
 #undef BS_GEMM_LANE
 #undef BS_GEMM_MAC
 #undef BS_GEMM_MAC_1
@@ -6171,6 +6243,7 @@ static const bs_conv_kernels bs_conv_table_avx2 = BS_CONV_TABLE(BS_DOT_PIXELS, B
 #undef BS_GEMM_THIRD
 #undef BS_GEMM_THIRD_FMA
 #undef BS_GEMM_STEP
+#undef BS_GEMM_STEP_BY_3
 #undef BS_GEMM_SUMS_1
 #undef BS_GEMM_SUMS_2
 #undef BS_GEMM_SUMS_3
@@ -6755,11 +6828,23 @@ static BS_OUTLINE BS_TARGET void BS_TIER_FN(bs_conv_finish)(const bs_conv_tile *
         BS_GEMM_LANE(P, V, 3)             \
     }
 #else
-#define BS_GEMM_FOUR(P, V) \
-    BS_GEMM_STEP(P, V, 0)  \
-    BS_GEMM_STEP(P, V, 1)  \
-    BS_GEMM_STEP(P, V, 2)  \
+#define BS_GEMM_FOUR_ANY(P, V) \
+    BS_GEMM_STEP(P, V, 0)      \
+    BS_GEMM_STEP(P, V, 1)      \
+    BS_GEMM_STEP(P, V, 2)      \
     BS_GEMM_STEP(P, V, 3)
+#ifdef BS_GEMM_FOUR_BY_3 /* four rows by three vectors have a way of their own */
+#define BS_GEMM_FOUR(P, V) BS_GEMM_FOUR_##V(P)
+#define BS_GEMM_FOUR_1(P) BS_GEMM_FOUR_ANY(P, 1)
+#define BS_GEMM_FOUR_2(P) BS_GEMM_FOUR_ANY(P, 2)
+#define BS_GEMM_FOUR_3(P) BS_GEMM_FOUR_3_##P
+#define BS_GEMM_FOUR_3_1 BS_GEMM_FOUR_ANY(1, 3)
+#define BS_GEMM_FOUR_3_2 BS_GEMM_FOUR_ANY(2, 3)
+#define BS_GEMM_FOUR_3_3 BS_GEMM_FOUR_ANY(3, 3)
+#define BS_GEMM_FOUR_3_4 BS_GEMM_FOUR_BY_3
+#else
+#define BS_GEMM_FOUR(P, V) BS_GEMM_FOUR_ANY(P, V)
+#endif
 #endif
 
 /* What comes next, a little at a time: a burst would hold up what is needed now. Many tiles fetch a line or two a step
@@ -6848,6 +6933,7 @@ static BS_OUTLINE BS_TARGET void BS_TIER_FN(bs_gemm_put)(const bs_gemm_tile *til
         const float *in = tile->in, *from = tile->add;                                         \
         float *to = tile->out;                                                                 \
         const char *next = tile->next;                                                         \
+        const ptrdiff_t next_step = tile->next_step;                                           \
         BS_GEMM_FEW(tile->tiles)                                                               \
         BS_GEMM_EACH_TILE(tile->tiles) {                                                       \
             const float *w = tile->weights, *xa = in, *xb = xa + (P > 4 ? 4 : 0) * step;       \
@@ -6857,7 +6943,7 @@ static BS_OUTLINE BS_TARGET void BS_TIER_FN(bs_gemm_put)(const bs_gemm_tile *til
             int32_t left = tile->depth;                                                        \
             for (; left >= 4; left -= 4) {                                                     \
                 BS_GEMM_FETCH(next, V)                                                          \
-                next += tile->next_step;                                                       \
+                next += next_step;                                                             \
                 BS_OPAQUE(xa);                                                                 \
                 BS_OPAQUE(xb);                                                                 \
                 BS_GEMM_FOUR(P, V)                                                             \
@@ -8149,7 +8235,17 @@ static const bs_conv_kernels bs_conv_table_avx512 = BS_CONV_TABLE(BS_DOT_PIXELS,
 #undef BS_GEMM_EXPECT
 #undef BS_GEMM_FETCH
 #undef BS_GEMM_FMA
+#undef BS_GEMM_BY_3
 #undef BS_GEMM_FOUR
+#undef BS_GEMM_FOUR_1
+#undef BS_GEMM_FOUR_2
+#undef BS_GEMM_FOUR_3
+#undef BS_GEMM_FOUR_3_1
+#undef BS_GEMM_FOUR_3_2
+#undef BS_GEMM_FOUR_3_3
+#undef BS_GEMM_FOUR_3_4
+#undef BS_GEMM_FOUR_ANY
+#undef BS_GEMM_FOUR_BY_3
 #undef BS_GEMM_LANE
 #undef BS_GEMM_MAC
 #undef BS_GEMM_MAC_1
@@ -8183,6 +8279,7 @@ static const bs_conv_kernels bs_conv_table_avx512 = BS_CONV_TABLE(BS_DOT_PIXELS,
 #undef BS_GEMM_THIRD
 #undef BS_GEMM_THIRD_FMA
 #undef BS_GEMM_STEP
+#undef BS_GEMM_STEP_BY_3
 #undef BS_GEMM_SUMS_1
 #undef BS_GEMM_SUMS_2
 #undef BS_GEMM_SUMS_3
@@ -8803,11 +8900,23 @@ static BS_OUTLINE BS_TARGET void BS_TIER_FN(bs_conv_finish)(const bs_conv_tile *
         BS_GEMM_LANE(P, V, 3)             \
     }
 #else
-#define BS_GEMM_FOUR(P, V) \
-    BS_GEMM_STEP(P, V, 0)  \
-    BS_GEMM_STEP(P, V, 1)  \
-    BS_GEMM_STEP(P, V, 2)  \
+#define BS_GEMM_FOUR_ANY(P, V) \
+    BS_GEMM_STEP(P, V, 0)      \
+    BS_GEMM_STEP(P, V, 1)      \
+    BS_GEMM_STEP(P, V, 2)      \
     BS_GEMM_STEP(P, V, 3)
+#ifdef BS_GEMM_FOUR_BY_3 /* four rows by three vectors have a way of their own */
+#define BS_GEMM_FOUR(P, V) BS_GEMM_FOUR_##V(P)
+#define BS_GEMM_FOUR_1(P) BS_GEMM_FOUR_ANY(P, 1)
+#define BS_GEMM_FOUR_2(P) BS_GEMM_FOUR_ANY(P, 2)
+#define BS_GEMM_FOUR_3(P) BS_GEMM_FOUR_3_##P
+#define BS_GEMM_FOUR_3_1 BS_GEMM_FOUR_ANY(1, 3)
+#define BS_GEMM_FOUR_3_2 BS_GEMM_FOUR_ANY(2, 3)
+#define BS_GEMM_FOUR_3_3 BS_GEMM_FOUR_ANY(3, 3)
+#define BS_GEMM_FOUR_3_4 BS_GEMM_FOUR_BY_3
+#else
+#define BS_GEMM_FOUR(P, V) BS_GEMM_FOUR_ANY(P, V)
+#endif
 #endif
 
 /* What comes next, a little at a time: a burst would hold up what is needed now. Many tiles fetch a line or two a step
@@ -8896,6 +9005,7 @@ static BS_OUTLINE BS_TARGET void BS_TIER_FN(bs_gemm_put)(const bs_gemm_tile *til
         const float *in = tile->in, *from = tile->add;                                         \
         float *to = tile->out;                                                                 \
         const char *next = tile->next;                                                         \
+        const ptrdiff_t next_step = tile->next_step;                                           \
         BS_GEMM_FEW(tile->tiles)                                                               \
         BS_GEMM_EACH_TILE(tile->tiles) {                                                       \
             const float *w = tile->weights, *xa = in, *xb = xa + (P > 4 ? 4 : 0) * step;       \
@@ -8905,7 +9015,7 @@ static BS_OUTLINE BS_TARGET void BS_TIER_FN(bs_gemm_put)(const bs_gemm_tile *til
             int32_t left = tile->depth;                                                        \
             for (; left >= 4; left -= 4) {                                                     \
                 BS_GEMM_FETCH(next, V)                                                          \
-                next += tile->next_step;                                                       \
+                next += next_step;                                                             \
                 BS_OPAQUE(xa);                                                                 \
                 BS_OPAQUE(xb);                                                                 \
                 BS_GEMM_FOUR(P, V)                                                             \
@@ -10082,7 +10192,17 @@ static const bs_conv_kernels bs_conv_table_neon = BS_CONV_TABLE(0, NULL);
 #undef BS_GEMM_EXPECT
 #undef BS_GEMM_FETCH
 #undef BS_GEMM_FMA
+#undef BS_GEMM_BY_3
 #undef BS_GEMM_FOUR
+#undef BS_GEMM_FOUR_1
+#undef BS_GEMM_FOUR_2
+#undef BS_GEMM_FOUR_3
+#undef BS_GEMM_FOUR_3_1
+#undef BS_GEMM_FOUR_3_2
+#undef BS_GEMM_FOUR_3_3
+#undef BS_GEMM_FOUR_3_4
+#undef BS_GEMM_FOUR_ANY
+#undef BS_GEMM_FOUR_BY_3
 #undef BS_GEMM_LANE
 #undef BS_GEMM_MAC
 #undef BS_GEMM_MAC_1
@@ -10116,6 +10236,7 @@ static const bs_conv_kernels bs_conv_table_neon = BS_CONV_TABLE(0, NULL);
 #undef BS_GEMM_THIRD
 #undef BS_GEMM_THIRD_FMA
 #undef BS_GEMM_STEP
+#undef BS_GEMM_STEP_BY_3
 #undef BS_GEMM_SUMS_1
 #undef BS_GEMM_SUMS_2
 #undef BS_GEMM_SUMS_3
@@ -12299,7 +12420,17 @@ BS_WRAPS static BS_TARGET uint64_t BS_TIER_FN(bs_change_u16)(const void *codes, 
 #undef BS_GEMM_EXPECT
 #undef BS_GEMM_FETCH
 #undef BS_GEMM_FMA
+#undef BS_GEMM_BY_3
 #undef BS_GEMM_FOUR
+#undef BS_GEMM_FOUR_1
+#undef BS_GEMM_FOUR_2
+#undef BS_GEMM_FOUR_3
+#undef BS_GEMM_FOUR_3_1
+#undef BS_GEMM_FOUR_3_2
+#undef BS_GEMM_FOUR_3_3
+#undef BS_GEMM_FOUR_3_4
+#undef BS_GEMM_FOUR_ANY
+#undef BS_GEMM_FOUR_BY_3
 #undef BS_GEMM_LANE
 #undef BS_GEMM_MAC
 #undef BS_GEMM_MAC_1
@@ -12333,6 +12464,7 @@ BS_WRAPS static BS_TARGET uint64_t BS_TIER_FN(bs_change_u16)(const void *codes, 
 #undef BS_GEMM_THIRD
 #undef BS_GEMM_THIRD_FMA
 #undef BS_GEMM_STEP
+#undef BS_GEMM_STEP_BY_3
 #undef BS_GEMM_SUMS_1
 #undef BS_GEMM_SUMS_2
 #undef BS_GEMM_SUMS_3
@@ -12598,6 +12730,31 @@ BS_WRAPS static BS_TARGET uint64_t BS_TIER_FN(bs_change_u16)(const void *codes, 
 #define BS_GEMM_THIRD_FMA(sum, x, w2) __asm__("vfmadd231ps %2, %1, %0" : "+x"(sum) : "x"(x), "m"(*(w2)))
 #ifndef __OPTIMIZE_SIZE__
 #define BS_GEMM_WIDE
+#endif
+/* Four products of four rows by three vectors in all 16 registers, which no compiler does: each weight is loaded once,
+ * for 28 loads beside 48 multiply-adds, not 40. Each sum sees the operations of BS_GEMM_ADD_3, in that order. */
+#if defined(__x86_64__) && defined(__OPTIMIZE__) && !defined(__OPTIMIZE_SIZE__) && !defined(__SANITIZE_ADDRESS__)
+#define BS_GEMM_BY_3(row, s0, s1, s2)                      \
+    "vbroadcastss " row ", %%ymm15\n"                      \
+    "vfmadd231ps %%ymm12, %%ymm15, %[" s0 "]\n"            \
+    "vfmadd231ps %%ymm13, %%ymm15, %[" s1 "]\n"            \
+    "vfmadd231ps %%ymm14, %%ymm15, %[" s2 "]\n"
+#define BS_GEMM_STEP_BY_3(x, w0, w1, w2)                   \
+    "vmovups " w0 "(%[w]), %%ymm12\n"                      \
+    "vmovups " w1 "(%[w]), %%ymm13\n"                      \
+    "vmovups " w2 "(%[w]), %%ymm14\n"                      \
+    BS_GEMM_BY_3(x "(%[x])", "a0", "a1", "a2")             \
+    BS_GEMM_BY_3(x "(%[x],%[step],4)", "b0", "b1", "b2")   \
+    BS_GEMM_BY_3(x "(%[x],%[step],8)", "c0", "c1", "c2")   \
+    BS_GEMM_BY_3(x "(%[x],%[step3],4)", "d0", "d1", "d2")
+#define BS_GEMM_FOUR_BY_3                                                                                 \
+    __asm__(BS_GEMM_STEP_BY_3("0", "0", "32", "64") BS_GEMM_STEP_BY_3("4", "96", "128", "160")             \
+            BS_GEMM_STEP_BY_3("8", "192", "224", "256") BS_GEMM_STEP_BY_3("12", "288", "320", "352")       \
+            : [a0] "+x"(s0_0), [a1] "+x"(s0_1), [a2] "+x"(s0_2), [b0] "+x"(s1_0), [b1] "+x"(s1_1),        \
+              [b2] "+x"(s1_2), [c0] "+x"(s2_0), [c1] "+x"(s2_1), [c2] "+x"(s2_2), [d0] "+x"(s3_0),        \
+              [d1] "+x"(s3_1), [d2] "+x"(s3_2)                                                            \
+            : [x] "r"(xa), [w] "r"(w), [step] "r"(step), [step3] "r"(step3)                               \
+            : "xmm12", "xmm13", "xmm14", "xmm15", "memory");
 #endif
 /* 10 sums, 3 weights and 3 inputs; for few bytes the counts that OUTER has. */
 #ifdef __OPTIMIZE_SIZE__
@@ -13172,7 +13329,17 @@ BS_WRAPS static BS_TARGET uint64_t BS_TIER_FN(bs_change_u16)(const void *codes, 
 #undef BS_GEMM_EXPECT
 #undef BS_GEMM_FETCH
 #undef BS_GEMM_FMA
+#undef BS_GEMM_BY_3
 #undef BS_GEMM_FOUR
+#undef BS_GEMM_FOUR_1
+#undef BS_GEMM_FOUR_2
+#undef BS_GEMM_FOUR_3
+#undef BS_GEMM_FOUR_3_1
+#undef BS_GEMM_FOUR_3_2
+#undef BS_GEMM_FOUR_3_3
+#undef BS_GEMM_FOUR_3_4
+#undef BS_GEMM_FOUR_ANY
+#undef BS_GEMM_FOUR_BY_3
 #undef BS_GEMM_LANE
 #undef BS_GEMM_MAC
 #undef BS_GEMM_MAC_1
@@ -13206,6 +13373,7 @@ BS_WRAPS static BS_TARGET uint64_t BS_TIER_FN(bs_change_u16)(const void *codes, 
 #undef BS_GEMM_THIRD
 #undef BS_GEMM_THIRD_FMA
 #undef BS_GEMM_STEP
+#undef BS_GEMM_STEP_BY_3
 #undef BS_GEMM_SUMS_1
 #undef BS_GEMM_SUMS_2
 #undef BS_GEMM_SUMS_3
@@ -13974,7 +14142,17 @@ BS_WRAPS static BS_TARGET uint64_t BS_TIER_FN(bs_change_u16)(const void *codes, 
 #undef BS_GEMM_EXPECT
 #undef BS_GEMM_FETCH
 #undef BS_GEMM_FMA
+#undef BS_GEMM_BY_3
 #undef BS_GEMM_FOUR
+#undef BS_GEMM_FOUR_1
+#undef BS_GEMM_FOUR_2
+#undef BS_GEMM_FOUR_3
+#undef BS_GEMM_FOUR_3_1
+#undef BS_GEMM_FOUR_3_2
+#undef BS_GEMM_FOUR_3_3
+#undef BS_GEMM_FOUR_3_4
+#undef BS_GEMM_FOUR_ANY
+#undef BS_GEMM_FOUR_BY_3
 #undef BS_GEMM_LANE
 #undef BS_GEMM_MAC
 #undef BS_GEMM_MAC_1
@@ -14008,6 +14186,7 @@ BS_WRAPS static BS_TARGET uint64_t BS_TIER_FN(bs_change_u16)(const void *codes, 
 #undef BS_GEMM_THIRD
 #undef BS_GEMM_THIRD_FMA
 #undef BS_GEMM_STEP
+#undef BS_GEMM_STEP_BY_3
 #undef BS_GEMM_SUMS_1
 #undef BS_GEMM_SUMS_2
 #undef BS_GEMM_SUMS_3
@@ -14814,7 +14993,17 @@ BS_WRAPS static BS_TARGET uint64_t BS_TIER_FN(bs_change_u16)(const void *codes, 
 #undef BS_GEMM_EXPECT
 #undef BS_GEMM_FETCH
 #undef BS_GEMM_FMA
+#undef BS_GEMM_BY_3
 #undef BS_GEMM_FOUR
+#undef BS_GEMM_FOUR_1
+#undef BS_GEMM_FOUR_2
+#undef BS_GEMM_FOUR_3
+#undef BS_GEMM_FOUR_3_1
+#undef BS_GEMM_FOUR_3_2
+#undef BS_GEMM_FOUR_3_3
+#undef BS_GEMM_FOUR_3_4
+#undef BS_GEMM_FOUR_ANY
+#undef BS_GEMM_FOUR_BY_3
 #undef BS_GEMM_LANE
 #undef BS_GEMM_MAC
 #undef BS_GEMM_MAC_1
@@ -14848,6 +15037,7 @@ BS_WRAPS static BS_TARGET uint64_t BS_TIER_FN(bs_change_u16)(const void *codes, 
 #undef BS_GEMM_THIRD
 #undef BS_GEMM_THIRD_FMA
 #undef BS_GEMM_STEP
+#undef BS_GEMM_STEP_BY_3
 #undef BS_GEMM_SUMS_1
 #undef BS_GEMM_SUMS_2
 #undef BS_GEMM_SUMS_3
@@ -16095,7 +16285,17 @@ static BS_TARGET void BS_TIER_FN(bs_normalise)(const bs_row_norm *norm, const fl
 #undef BS_GEMM_EXPECT
 #undef BS_GEMM_FETCH
 #undef BS_GEMM_FMA
+#undef BS_GEMM_BY_3
 #undef BS_GEMM_FOUR
+#undef BS_GEMM_FOUR_1
+#undef BS_GEMM_FOUR_2
+#undef BS_GEMM_FOUR_3
+#undef BS_GEMM_FOUR_3_1
+#undef BS_GEMM_FOUR_3_2
+#undef BS_GEMM_FOUR_3_3
+#undef BS_GEMM_FOUR_3_4
+#undef BS_GEMM_FOUR_ANY
+#undef BS_GEMM_FOUR_BY_3
 #undef BS_GEMM_LANE
 #undef BS_GEMM_MAC
 #undef BS_GEMM_MAC_1
@@ -16129,6 +16329,7 @@ static BS_TARGET void BS_TIER_FN(bs_normalise)(const bs_row_norm *norm, const fl
 #undef BS_GEMM_THIRD
 #undef BS_GEMM_THIRD_FMA
 #undef BS_GEMM_STEP
+#undef BS_GEMM_STEP_BY_3
 #undef BS_GEMM_SUMS_1
 #undef BS_GEMM_SUMS_2
 #undef BS_GEMM_SUMS_3
@@ -16394,6 +16595,31 @@ static BS_TARGET void BS_TIER_FN(bs_normalise)(const bs_row_norm *norm, const fl
 #define BS_GEMM_THIRD_FMA(sum, x, w2) __asm__("vfmadd231ps %2, %1, %0" : "+x"(sum) : "x"(x), "m"(*(w2)))
 #ifndef __OPTIMIZE_SIZE__
 #define BS_GEMM_WIDE
+#endif
+/* Four products of four rows by three vectors in all 16 registers, which no compiler does: each weight is loaded once,
+ * for 28 loads beside 48 multiply-adds, not 40. Each sum sees the operations of BS_GEMM_ADD_3, in that order. */
+#if defined(__x86_64__) && defined(__OPTIMIZE__) && !defined(__OPTIMIZE_SIZE__) && !defined(__SANITIZE_ADDRESS__)
+#define BS_GEMM_BY_3(row, s0, s1, s2)                      \
+    "vbroadcastss " row ", %%ymm15\n"                      \
+    "vfmadd231ps %%ymm12, %%ymm15, %[" s0 "]\n"            \
+    "vfmadd231ps %%ymm13, %%ymm15, %[" s1 "]\n"            \
+    "vfmadd231ps %%ymm14, %%ymm15, %[" s2 "]\n"
+#define BS_GEMM_STEP_BY_3(x, w0, w1, w2)                   \
+    "vmovups " w0 "(%[w]), %%ymm12\n"                      \
+    "vmovups " w1 "(%[w]), %%ymm13\n"                      \
+    "vmovups " w2 "(%[w]), %%ymm14\n"                      \
+    BS_GEMM_BY_3(x "(%[x])", "a0", "a1", "a2")             \
+    BS_GEMM_BY_3(x "(%[x],%[step],4)", "b0", "b1", "b2")   \
+    BS_GEMM_BY_3(x "(%[x],%[step],8)", "c0", "c1", "c2")   \
+    BS_GEMM_BY_3(x "(%[x],%[step3],4)", "d0", "d1", "d2")
+#define BS_GEMM_FOUR_BY_3                                                                                 \
+    __asm__(BS_GEMM_STEP_BY_3("0", "0", "32", "64") BS_GEMM_STEP_BY_3("4", "96", "128", "160")             \
+            BS_GEMM_STEP_BY_3("8", "192", "224", "256") BS_GEMM_STEP_BY_3("12", "288", "320", "352")       \
+            : [a0] "+x"(s0_0), [a1] "+x"(s0_1), [a2] "+x"(s0_2), [b0] "+x"(s1_0), [b1] "+x"(s1_1),        \
+              [b2] "+x"(s1_2), [c0] "+x"(s2_0), [c1] "+x"(s2_1), [c2] "+x"(s2_2), [d0] "+x"(s3_0),        \
+              [d1] "+x"(s3_1), [d2] "+x"(s3_2)                                                            \
+            : [x] "r"(xa), [w] "r"(w), [step] "r"(step), [step3] "r"(step3)                               \
+            : "xmm12", "xmm13", "xmm14", "xmm15", "memory");
 #endif
 /* 10 sums, 3 weights and 3 inputs; for few bytes the counts that OUTER has. */
 #ifdef __OPTIMIZE_SIZE__
@@ -17156,7 +17382,17 @@ static BS_TARGET void BS_TIER_FN(bs_normalise)(const bs_row_norm *norm, const fl
 #undef BS_GEMM_EXPECT
 #undef BS_GEMM_FETCH
 #undef BS_GEMM_FMA
+#undef BS_GEMM_BY_3
 #undef BS_GEMM_FOUR
+#undef BS_GEMM_FOUR_1
+#undef BS_GEMM_FOUR_2
+#undef BS_GEMM_FOUR_3
+#undef BS_GEMM_FOUR_3_1
+#undef BS_GEMM_FOUR_3_2
+#undef BS_GEMM_FOUR_3_3
+#undef BS_GEMM_FOUR_3_4
+#undef BS_GEMM_FOUR_ANY
+#undef BS_GEMM_FOUR_BY_3
 #undef BS_GEMM_LANE
 #undef BS_GEMM_MAC
 #undef BS_GEMM_MAC_1
@@ -17190,6 +17426,7 @@ static BS_TARGET void BS_TIER_FN(bs_normalise)(const bs_row_norm *norm, const fl
 #undef BS_GEMM_THIRD
 #undef BS_GEMM_THIRD_FMA
 #undef BS_GEMM_STEP
+#undef BS_GEMM_STEP_BY_3
 #undef BS_GEMM_SUMS_1
 #undef BS_GEMM_SUMS_2
 #undef BS_GEMM_SUMS_3
@@ -18146,7 +18383,17 @@ static BS_TARGET void BS_TIER_FN(bs_normalise)(const bs_row_norm *norm, const fl
 #undef BS_GEMM_EXPECT
 #undef BS_GEMM_FETCH
 #undef BS_GEMM_FMA
+#undef BS_GEMM_BY_3
 #undef BS_GEMM_FOUR
+#undef BS_GEMM_FOUR_1
+#undef BS_GEMM_FOUR_2
+#undef BS_GEMM_FOUR_3
+#undef BS_GEMM_FOUR_3_1
+#undef BS_GEMM_FOUR_3_2
+#undef BS_GEMM_FOUR_3_3
+#undef BS_GEMM_FOUR_3_4
+#undef BS_GEMM_FOUR_ANY
+#undef BS_GEMM_FOUR_BY_3
 #undef BS_GEMM_LANE
 #undef BS_GEMM_MAC
 #undef BS_GEMM_MAC_1
@@ -18180,6 +18427,7 @@ static BS_TARGET void BS_TIER_FN(bs_normalise)(const bs_row_norm *norm, const fl
 #undef BS_GEMM_THIRD
 #undef BS_GEMM_THIRD_FMA
 #undef BS_GEMM_STEP
+#undef BS_GEMM_STEP_BY_3
 #undef BS_GEMM_SUMS_1
 #undef BS_GEMM_SUMS_2
 #undef BS_GEMM_SUMS_3
@@ -19174,7 +19422,17 @@ static BS_TARGET void BS_TIER_FN(bs_normalise)(const bs_row_norm *norm, const fl
 #undef BS_GEMM_EXPECT
 #undef BS_GEMM_FETCH
 #undef BS_GEMM_FMA
+#undef BS_GEMM_BY_3
 #undef BS_GEMM_FOUR
+#undef BS_GEMM_FOUR_1
+#undef BS_GEMM_FOUR_2
+#undef BS_GEMM_FOUR_3
+#undef BS_GEMM_FOUR_3_1
+#undef BS_GEMM_FOUR_3_2
+#undef BS_GEMM_FOUR_3_3
+#undef BS_GEMM_FOUR_3_4
+#undef BS_GEMM_FOUR_ANY
+#undef BS_GEMM_FOUR_BY_3
 #undef BS_GEMM_LANE
 #undef BS_GEMM_MAC
 #undef BS_GEMM_MAC_1
@@ -19208,6 +19466,7 @@ static BS_TARGET void BS_TIER_FN(bs_normalise)(const bs_row_norm *norm, const fl
 #undef BS_GEMM_THIRD
 #undef BS_GEMM_THIRD_FMA
 #undef BS_GEMM_STEP
+#undef BS_GEMM_STEP_BY_3
 #undef BS_GEMM_SUMS_1
 #undef BS_GEMM_SUMS_2
 #undef BS_GEMM_SUMS_3
@@ -19550,6 +19809,31 @@ void bs_row_normalise(bs_tier tier, const bs_row_norm *norm, const float *x, ptr
 #ifndef __OPTIMIZE_SIZE__
 #define BS_GEMM_WIDE
 #endif
+/* Four products of four rows by three vectors in all 16 registers, which no compiler does: each weight is loaded once,
+ * for 28 loads beside 48 multiply-adds, not 40. Each sum sees the operations of BS_GEMM_ADD_3, in that order. */
+#if defined(__x86_64__) && defined(__OPTIMIZE__) && !defined(__OPTIMIZE_SIZE__) && !defined(__SANITIZE_ADDRESS__)
+#define BS_GEMM_BY_3(row, s0, s1, s2)                      \
+    "vbroadcastss " row ", %%ymm15\n"                      \
+    "vfmadd231ps %%ymm12, %%ymm15, %[" s0 "]\n"            \
+    "vfmadd231ps %%ymm13, %%ymm15, %[" s1 "]\n"            \
+    "vfmadd231ps %%ymm14, %%ymm15, %[" s2 "]\n"
+#define BS_GEMM_STEP_BY_3(x, w0, w1, w2)                   \
+    "vmovups " w0 "(%[w]), %%ymm12\n"                      \
+    "vmovups " w1 "(%[w]), %%ymm13\n"                      \
+    "vmovups " w2 "(%[w]), %%ymm14\n"                      \
+    BS_GEMM_BY_3(x "(%[x])", "a0", "a1", "a2")             \
+    BS_GEMM_BY_3(x "(%[x],%[step],4)", "b0", "b1", "b2")   \
+    BS_GEMM_BY_3(x "(%[x],%[step],8)", "c0", "c1", "c2")   \
+    BS_GEMM_BY_3(x "(%[x],%[step3],4)", "d0", "d1", "d2")
+#define BS_GEMM_FOUR_BY_3                                                                                 \
+    __asm__(BS_GEMM_STEP_BY_3("0", "0", "32", "64") BS_GEMM_STEP_BY_3("4", "96", "128", "160")             \
+            BS_GEMM_STEP_BY_3("8", "192", "224", "256") BS_GEMM_STEP_BY_3("12", "288", "320", "352")       \
+            : [a0] "+x"(s0_0), [a1] "+x"(s0_1), [a2] "+x"(s0_2), [b0] "+x"(s1_0), [b1] "+x"(s1_1),        \
+              [b2] "+x"(s1_2), [c0] "+x"(s2_0), [c1] "+x"(s2_1), [c2] "+x"(s2_2), [d0] "+x"(s3_0),        \
+              [d1] "+x"(s3_1), [d2] "+x"(s3_2)                                                            \
+            : [x] "r"(xa), [w] "r"(w), [step] "r"(step), [step3] "r"(step3)                               \
+            : "xmm12", "xmm13", "xmm14", "xmm15", "memory");
+#endif
 /* 10 sums, 3 weights and 3 inputs; for few bytes the counts that OUTER has. */
 #ifdef __OPTIMIZE_SIZE__
 #define BS_DEPTHWISE_PIXELS 14
@@ -19925,7 +20209,17 @@ static BS_TARGET bool BS_TIER_FN(bs_pool)(const bs_pool_window *w)
 #undef BS_GEMM_EXPECT
 #undef BS_GEMM_FETCH
 #undef BS_GEMM_FMA
+#undef BS_GEMM_BY_3
 #undef BS_GEMM_FOUR
+#undef BS_GEMM_FOUR_1
+#undef BS_GEMM_FOUR_2
+#undef BS_GEMM_FOUR_3
+#undef BS_GEMM_FOUR_3_1
+#undef BS_GEMM_FOUR_3_2
+#undef BS_GEMM_FOUR_3_3
+#undef BS_GEMM_FOUR_3_4
+#undef BS_GEMM_FOUR_ANY
+#undef BS_GEMM_FOUR_BY_3
 #undef BS_GEMM_LANE
 #undef BS_GEMM_MAC
 #undef BS_GEMM_MAC_1
@@ -19959,6 +20253,7 @@ static BS_TARGET bool BS_TIER_FN(bs_pool)(const bs_pool_window *w)
 #undef BS_GEMM_THIRD
 #undef BS_GEMM_THIRD_FMA
 #undef BS_GEMM_STEP
+#undef BS_GEMM_STEP_BY_3
 #undef BS_GEMM_SUMS_1
 #undef BS_GEMM_SUMS_2
 #undef BS_GEMM_SUMS_3
@@ -20529,7 +20824,17 @@ static BS_TARGET bool BS_TIER_FN(bs_pool)(const bs_pool_window *w)
 #undef BS_GEMM_EXPECT
 #undef BS_GEMM_FETCH
 #undef BS_GEMM_FMA
+#undef BS_GEMM_BY_3
 #undef BS_GEMM_FOUR
+#undef BS_GEMM_FOUR_1
+#undef BS_GEMM_FOUR_2
+#undef BS_GEMM_FOUR_3
+#undef BS_GEMM_FOUR_3_1
+#undef BS_GEMM_FOUR_3_2
+#undef BS_GEMM_FOUR_3_3
+#undef BS_GEMM_FOUR_3_4
+#undef BS_GEMM_FOUR_ANY
+#undef BS_GEMM_FOUR_BY_3
 #undef BS_GEMM_LANE
 #undef BS_GEMM_MAC
 #undef BS_GEMM_MAC_1
@@ -20563,6 +20868,7 @@ static BS_TARGET bool BS_TIER_FN(bs_pool)(const bs_pool_window *w)
 #undef BS_GEMM_THIRD
 #undef BS_GEMM_THIRD_FMA
 #undef BS_GEMM_STEP
+#undef BS_GEMM_STEP_BY_3
 #undef BS_GEMM_SUMS_1
 #undef BS_GEMM_SUMS_2
 #undef BS_GEMM_SUMS_3
@@ -21171,7 +21477,17 @@ static BS_TARGET bool BS_TIER_FN(bs_pool)(const bs_pool_window *w)
 #undef BS_GEMM_EXPECT
 #undef BS_GEMM_FETCH
 #undef BS_GEMM_FMA
+#undef BS_GEMM_BY_3
 #undef BS_GEMM_FOUR
+#undef BS_GEMM_FOUR_1
+#undef BS_GEMM_FOUR_2
+#undef BS_GEMM_FOUR_3
+#undef BS_GEMM_FOUR_3_1
+#undef BS_GEMM_FOUR_3_2
+#undef BS_GEMM_FOUR_3_3
+#undef BS_GEMM_FOUR_3_4
+#undef BS_GEMM_FOUR_ANY
+#undef BS_GEMM_FOUR_BY_3
 #undef BS_GEMM_LANE
 #undef BS_GEMM_MAC
 #undef BS_GEMM_MAC_1
@@ -21205,6 +21521,7 @@ static BS_TARGET bool BS_TIER_FN(bs_pool)(const bs_pool_window *w)
 #undef BS_GEMM_THIRD
 #undef BS_GEMM_THIRD_FMA
 #undef BS_GEMM_STEP
+#undef BS_GEMM_STEP_BY_3
 #undef BS_GEMM_SUMS_1
 #undef BS_GEMM_SUMS_2
 #undef BS_GEMM_SUMS_3

@@ -88,7 +88,17 @@
 #undef BS_GEMM_EXPECT
 #undef BS_GEMM_FETCH
 #undef BS_GEMM_FMA
+#undef BS_GEMM_BY_3
 #undef BS_GEMM_FOUR
+#undef BS_GEMM_FOUR_1
+#undef BS_GEMM_FOUR_2
+#undef BS_GEMM_FOUR_3
+#undef BS_GEMM_FOUR_3_1
+#undef BS_GEMM_FOUR_3_2
+#undef BS_GEMM_FOUR_3_3
+#undef BS_GEMM_FOUR_3_4
+#undef BS_GEMM_FOUR_ANY
+#undef BS_GEMM_FOUR_BY_3
 #undef BS_GEMM_LANE
 #undef BS_GEMM_MAC
 #undef BS_GEMM_MAC_1
@@ -122,6 +132,7 @@
 #undef BS_GEMM_THIRD
 #undef BS_GEMM_THIRD_FMA
 #undef BS_GEMM_STEP
+#undef BS_GEMM_STEP_BY_3
 #undef BS_GEMM_SUMS_1
 #undef BS_GEMM_SUMS_2
 #undef BS_GEMM_SUMS_3
