@@ -1,6 +1,6 @@
 /* brainstorm.c - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: b7407bd19d978e90632ea12de2f24416abc8409cfa67d0693119eb3024fe4188
+ * sha256 of the parts: a57227b6fdcc1ba2f29522d37d15239d2d1ede6fc93abd5947897927f190872b
  */
 #if !defined(_POSIX_C_SOURCE) && !defined(BS_NO_POSIX)
 #define _POSIX_C_SOURCE 200809L
@@ -1832,11 +1832,12 @@ static inline __attribute__((always_inline)) void bs_conv_fetch(const bs_conv_ne
 #endif
 
 #ifndef __OPTIMIZE_SIZE__
-/* Where the pixels of a tile lie that reaches over the ends of rows, in floats from the first one. */
+/* Where the pixels of a tile lie that reaches over the ends of rows, and the one after them, in floats from the first
+ * one. */
 enum { BS_ACROSS_PIXELS = 8 }; /* at most */
 
 typedef struct bs_conv_places {
-    ptrdiff_t in[BS_ACROSS_PIXELS], out[BS_ACROSS_PIXELS], residual[BS_ACROSS_PIXELS];
+    ptrdiff_t in[BS_ACROSS_PIXELS + 1], out[BS_ACROSS_PIXELS + 1], residual[BS_ACROSS_PIXELS + 1];
 } bs_conv_places;
 #endif
 
@@ -11424,27 +11425,18 @@ static void bs_conv_run_deep(const bs_conv_block *block, const bs_conv_tile *to,
         block->k->finish(to, sums, width, pixels);
 }
 
-/* The tile at a pixel. */
-static bs_conv_tile bs_conv_tile_at(const bs_conv_block *block, ptrdiff_t y, ptrdiff_t x)
+static void bs_conv_run_row(const bs_conv_block *block, ptrdiff_t y)
 {
     bs_conv_tile tile = block->tile;
-    tile.in += y * block->in_row + x * tile.in_step;
-    tile.out += y * block->out_row + x * tile.out_pixel;
-    if (tile.residual)
-        tile.residual += y * block->residual_row + x * tile.residual_pixel;
-    return tile;
-}
-
-static void bs_conv_run_row(const bs_conv_block *block, int32_t y)
-{
-    const bs_conv_tile row = bs_conv_tile_at(block, y, 0);
-    bs_conv_tile tile = row;
+    const float *in = tile.in + y * block->in_row;
+    float *out = tile.out + y * block->out_row;
+    const float *residual = tile.residual ? tile.residual + y * block->residual_row : NULL;
     int32_t tiles = bs_conv_ceil_div(block->out_w, block->most_pixels);
     for (int32_t x = 0; x < block->out_w; tiles--) {
         const int32_t count = bs_conv_next_pixels(block->kernels, block->out_w - x, tiles, block->most_pixels);
-        tile.in = row.in + x * tile.in_step;
-        tile.out = row.out + x * tile.out_pixel;
-        tile.residual = row.residual ? row.residual + x * tile.residual_pixel : NULL;
+        tile.in = in + x * tile.in_step;
+        tile.out = out + x * tile.out_pixel;
+        tile.residual = residual ? residual + x * tile.residual_pixel : NULL;
         if (block->depth.all)
             block->kernels[count](&tile);
         else
@@ -11463,53 +11455,69 @@ static void bs_conv_run_rows(const bs_conv_block *block)
 }
 
 #ifndef __OPTIMIZE_SIZE__
-/* Some pixels from (y, x) on, row after row, which fetch some of what lies behind the weights. */
-static void bs_conv_run_across(const bs_conv_block *block, int32_t y, int32_t x, int32_t count, bs_conv_next next)
+/* Where `count` pixels lie, the first one in column x, row after row. */
+static void bs_conv_place(const bs_conv_block *block, int32_t x, int32_t count, bs_conv_places *places)
 {
-    bs_conv_tile tile = bs_conv_tile_at(block, y, x);
-    if (next.share == 0 && x + count <= block->out_w) {
-        block->kernels[count](&tile);
-        return;
+    const bs_conv_tile *tile = &block->tile;
+    ptrdiff_t in = 0, out = 0, residual = 0;
+    for (int32_t p = 0; p < count; p++) {
+        places->in[p] = in;
+        places->out[p] = out;
+        places->residual[p] = residual;
+        in += tile->in_step;
+        out += tile->out_pixel;
+        residual += tile->residual_pixel;
+        if (++x == block->out_w) {
+            in += block->in_row - x * tile->in_step;
+            out += block->out_row - x * tile->out_pixel;
+            residual += block->residual_row - x * tile->residual_pixel;
+            x = 0;
+        }
     }
-    bs_conv_places places = { .in = { 0 } };
-    for (ptrdiff_t p = 0, row = 0, first = 0; p < count; p++) {
-        if (x + p - first == block->out_w)
-            row++, first += block->out_w;
-        places.in[p] = row * block->in_row + (p - first) * tile.in_step;
-        places.out[p] = row * block->out_row + (p - first) * tile.out_pixel;
-        places.residual[p] = row * block->residual_row + (p - first) * tile.residual_pixel;
-    }
+}
+
+/* All pixels in so many tiles. Few tiles wait for weights that come from memory, so each fetches its share of what
+ * follows these. */
+static void bs_conv_run_across(const bs_conv_block *block, int32_t tiles)
+{
+    const int32_t lanes = block->k->lanes, w = block->out_w;
+    bs_conv_tile tile = block->tile;
+    const int32_t width = tile.channels > lanes ? 2 * lanes : lanes;
+    const ptrdiff_t lines = (ptrdiff_t)tile.rows * tile.taps, quads = lines * (tile.run / 4);
+    bs_conv_places places;
     tile.places = &places;
-    tile.next[0] = next;
-    block->across[count](&tile);
+    tile.next[0].at = tile.weights + lines * tile.run * width;
+    tile.next[0].share = bs_conv_round_up(4 * width / tiles, 16);
+    for (int32_t left = block->out_h * w, x = 0, fetched = 0; left > 0; tiles--) {
+        const int32_t count = bs_conv_ceil_div(left, tiles);
+        const bool fetches = fetched < 4 * width;
+        if (!fetches)
+            tile.next[0].share = 0;
+        bs_conv_place(block, x, count + 1, &places);
+        (fetches || x + count > w ? block->across : block->kernels)[count](&tile);
+        tile.in += places.in[count];
+        tile.out += places.out[count];
+        if (tile.residual)
+            tile.residual += places.residual[count];
+        tile.next[0].at += quads * tile.next[0].share;
+        fetched += (int32_t)tile.next[0].share;
+        left -= count;
+        for (x += count; x >= w;)
+            x -= w;
+    }
 }
 
 /* Tiles with few pixels have too few sums under way, and read all weights for few products: where rows end within a
- * tile, tiles reach over their ends. Few tiles wait for weights that come from memory, so each fetches its share of
- * those that follow. */
+ * tile, tiles reach over their ends. */
 static void bs_conv_run_tiles(const bs_conv_block *block)
 {
-    const bs_conv_tile *tile = &block->tile;
     const int32_t w = block->out_w, most = bs_conv_min(block->most_pixels, BS_ACROSS_PIXELS);
     const int32_t by_rows = block->out_h * bs_conv_ceil_div(w, block->most_pixels);
-    int32_t tiles = bs_conv_ceil_div(block->out_h * w, most);
-    if (!block->across || !block->depth.all || 8 * tiles > 7 * by_rows) {
+    const int32_t tiles = bs_conv_ceil_div(block->out_h * w, most);
+    if (block->across && block->depth.all && 8 * tiles <= 7 * by_rows)
+        bs_conv_run_across(block, tiles);
+    else
         bs_conv_run_rows(block);
-        return;
-    }
-    const int32_t width = block->k->lanes * (tile->channels > block->k->lanes ? 2 : 1);
-    const ptrdiff_t quads = (ptrdiff_t)tile->rows * tile->taps * (tile->run / 4);
-    bs_conv_next next = { tile->weights + (ptrdiff_t)tile->rows * tile->taps * tile->run * width,
-                          bs_conv_round_up(4 * width / tiles, 16) };
-    for (int32_t at = 0, fetched = 0; at < block->out_h * w; tiles--) {
-        const int32_t count = bs_conv_ceil_div(block->out_h * w - at, tiles);
-        if (fetched >= 4 * width)
-            next.share = 0;
-        bs_conv_run_across(block, at / w, at % w, count, next);
-        next.at += quads * next.share;
-        fetched += (int32_t)next.share;
-        at += count;
-    }
 }
 
 /* Sum after sum, as bs_conv_run_deep, but each of all pixels: its weights are read once, and stay in the first cache.

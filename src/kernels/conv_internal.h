@@ -56,11 +56,12 @@ static inline __attribute__((always_inline)) void bs_conv_fetch(const bs_conv_ne
 #endif
 
 #ifndef __OPTIMIZE_SIZE__
-/* Where the pixels of a tile lie that reaches over the ends of rows, in floats from the first one. */
+/* Where the pixels of a tile lie that reaches over the ends of rows, and the one after them, in floats from the first
+ * one. */
 enum { BS_ACROSS_PIXELS = 8 }; /* at most */
 
 typedef struct bs_conv_places {
-    ptrdiff_t in[BS_ACROSS_PIXELS], out[BS_ACROSS_PIXELS], residual[BS_ACROSS_PIXELS];
+    ptrdiff_t in[BS_ACROSS_PIXELS + 1], out[BS_ACROSS_PIXELS + 1], residual[BS_ACROSS_PIXELS + 1];
 } bs_conv_places;
 #endif
 
