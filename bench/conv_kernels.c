@@ -137,6 +137,7 @@ typedef struct bench_shape {
 } bench_shape;
 
 #define SHAPE(text, in, out, k, groups) { text, { in, out, k, k, 1, 1, 1, 1, groups } }
+#define STRIDED(text, in, out, k, stride) { text, { in, out, k, k, stride, stride, 1, 1, 1 } }
 static const bench_shape bench_shapes[] = {
     SHAPE("3x3 32->32", 32, 32, 3, 1),     SHAPE("3x3 1->32", 1, 32, 3, 1),
     SHAPE("5x5 1->16", 1, 16, 5, 1),       SHAPE("3x3 16->16", 16, 16, 3, 1),
@@ -151,6 +152,10 @@ static const bench_shape bench_shapes[] = {
     SHAPE("3x3 48->192", 48, 192, 3, 1),   SHAPE("3x3 64->256", 64, 256, 3, 1),
     SHAPE("3x3 96->96", 96, 96, 3, 1),     SHAPE("3x3 64->128", 64, 128, 3, 1),
     SHAPE("3x3 256->256", 256, 256, 3, 1), SHAPE("3x3 512->512", 512, 512, 3, 1),
+    SHAPE("1x1 96->64", 96, 64, 1, 1),     SHAPE("1x1 320->128", 320, 128, 1, 1),
+    STRIDED("7x7 3->32 stride 2", 3, 32, 7, 2), STRIDED("3x3 32->64 stride 2", 32, 64, 3, 2),
+    STRIDED("3x3 64->128 stride 2", 64, 128, 3, 2), STRIDED("3x3 128->128 stride 2", 128, 128, 3, 2),
+    STRIDED("3x3 384->384 stride 2", 384, 384, 3, 2),
     SHAPE("3x3 depthwise 32", 32, 32, 3, 32), SHAPE("3x3 32->32 in 4 groups", 32, 32, 3, 4),
 };
 
@@ -170,7 +175,7 @@ static double bench_run(const bs_conv_geometry *g, bs_conv_algorithm algorithm, 
 {
     if (!bs_conv_supports(g, algorithm, tier))
         return 0;
-    const int in_edge = edge + g->kernel_h - 1;
+    const int in_edge = (edge - 1) * g->stride_h + g->kernel_h;
     float *in = bench_floats((size_t)in_edge * (size_t)in_edge * (size_t)g->in_channels);
     float *out = bench_floats((size_t)edge * (size_t)edge * (size_t)g->out_channels);
     float *weights = bench_floats((size_t)(g->kernel_h * g->kernel_w * g->in_channels / g->groups * g->out_channels));

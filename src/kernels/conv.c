@@ -43,13 +43,18 @@ typedef struct bs_conv_depth {
 
 /* One block of output channels of one group, ready to run along rows. */
 typedef struct bs_conv_block {
-    bs_conv_tile tile;
+    bs_conv_tile tile; /* at the first pixel */
     bs_conv_tile_kernel *const *kernels;
     int32_t most_pixels;
+    int32_t out_h, out_w;
+    ptrdiff_t in_row, out_row, residual_row; /* between the pixels of neighbouring rows */
     bs_conv_depth depth;
     const bs_conv_geometry *g;
     const bs_conv_kernels *k;
     bs_conv_task first, more, last; /* of sums that are not deep enough: what stands before them, and follows */
+#ifndef __OPTIMIZE_SIZE__
+    bs_conv_tile_kernel *const *across; /* where tiles reach over the ends of rows, or NULL */
+#endif
 } bs_conv_block;
 
 /* Rounding grows with the depth of a sum, not with that of an output. Sums are about equally deep. */
@@ -107,13 +112,15 @@ static void bs_conv_run_deep(const bs_conv_block *block, const bs_conv_tile *to,
         block->k->finish(to, sums, width, pixels);
 }
 
-static void bs_conv_run_row(const bs_conv_block *block, const float *in, float *out, const float *residual,
-                            int32_t pixels)
+static void bs_conv_run_row(const bs_conv_block *block, ptrdiff_t y)
 {
     bs_conv_tile tile = block->tile;
-    int32_t tiles = bs_conv_ceil_div(pixels, block->most_pixels);
-    for (int32_t x = 0; x < pixels; tiles--) {
-        const int32_t count = bs_conv_next_pixels(block->kernels, pixels - x, tiles, block->most_pixels);
+    const float *in = tile.in + y * block->in_row;
+    float *out = tile.out + y * block->out_row;
+    const float *residual = tile.residual ? tile.residual + y * block->residual_row : NULL;
+    int32_t tiles = bs_conv_ceil_div(block->out_w, block->most_pixels);
+    for (int32_t x = 0; x < block->out_w; tiles--) {
+        const int32_t count = bs_conv_next_pixels(block->kernels, block->out_w - x, tiles, block->most_pixels);
         tile.in = in + x * tile.in_step;
         tile.out = out + x * tile.out_pixel;
         tile.residual = residual ? residual + x * tile.residual_pixel : NULL;
@@ -125,21 +132,128 @@ static void bs_conv_run_row(const bs_conv_block *block, const float *in, float *
     }
 }
 
-static void bs_conv_run_block(const bs_conv_geometry *g, const bs_conv_task *task, const bs_conv_block *block,
-                              int32_t in_channel)
+#ifdef __OPTIMIZE_SIZE__
+#define bs_conv_run_block bs_conv_run_rows
+#endif
+static void bs_conv_run_rows(const bs_conv_block *block)
 {
-    const int32_t channel = block->tile.channel;
-    for (ptrdiff_t y = 0; y < task->out_h; y++) {
-        const float *in = task->in + y * g->stride_h * task->in_row + in_channel;
-        const float *residual = task->residual ? task->residual + y * task->residual_row + channel : NULL;
-        bs_conv_run_row(block, in, task->out + y * task->out_row + channel, residual, task->out_w);
+    for (int32_t y = 0; y < block->out_h; y++)
+        bs_conv_run_row(block, y);
+}
+
+#ifndef __OPTIMIZE_SIZE__
+/* Where `count` pixels lie, the first one in column x, row after row. */
+static void bs_conv_place(const bs_conv_block *block, int32_t x, int32_t count, bs_conv_places *places)
+{
+    const bs_conv_tile *tile = &block->tile;
+    ptrdiff_t in = 0, out = 0, residual = 0;
+    for (int32_t p = 0; p < count; p++) {
+        places->in[p] = in;
+        places->out[p] = out;
+        places->residual[p] = residual;
+        in += tile->in_step;
+        out += tile->out_pixel;
+        residual += tile->residual_pixel;
+        if (++x == block->out_w) {
+            in += block->in_row - x * tile->in_step;
+            out += block->out_row - x * tile->out_pixel;
+            residual += block->residual_row - x * tile->residual_pixel;
+            x = 0;
+        }
     }
 }
 
-/* What all blocks share. Taps that are adjacent in memory are one long run: the order of accumulation is the same,
- * with fewer loops. */
-static bs_conv_tile bs_conv_tile_of(const bs_conv_geometry *g, const bs_conv_task *task, int32_t lanes,
-                                    bs_conv_family family)
+/* All pixels in so many tiles. Few tiles wait for weights that come from memory, so each fetches its share of what
+ * follows these. */
+static void bs_conv_run_across(const bs_conv_block *block, int32_t tiles)
+{
+    const int32_t lanes = block->k->lanes, w = block->out_w;
+    bs_conv_tile tile = block->tile;
+    const int32_t width = tile.channels > lanes ? 2 * lanes : lanes;
+    const ptrdiff_t lines = (ptrdiff_t)tile.rows * tile.taps, quads = lines * (tile.run / 4);
+    bs_conv_places places;
+    tile.places = &places;
+    tile.next[0].at = tile.weights + lines * tile.run * width;
+    tile.next[0].share = bs_conv_round_up(4 * width / tiles, 16);
+    for (int32_t left = block->out_h * w, x = 0, fetched = 0; left > 0; tiles--) {
+        const int32_t count = bs_conv_ceil_div(left, tiles);
+        const bool fetches = fetched < 4 * width;
+        if (!fetches)
+            tile.next[0].share = 0;
+        bs_conv_place(block, x, count + 1, &places);
+        (fetches || x + count > w ? block->across : block->kernels)[count](&tile);
+        tile.in += places.in[count];
+        tile.out += places.out[count];
+        if (tile.residual)
+            tile.residual += places.residual[count];
+        tile.next[0].at += quads * tile.next[0].share;
+        fetched += (int32_t)tile.next[0].share;
+        left -= count;
+        for (x += count; x >= w;)
+            x -= w;
+    }
+}
+
+/* Tiles with few pixels have too few sums under way, and read all weights for few products: where rows end within a
+ * tile, tiles reach over their ends. */
+static void bs_conv_run_tiles(const bs_conv_block *block)
+{
+    const int32_t w = block->out_w, most = bs_conv_min(block->most_pixels, BS_ACROSS_PIXELS);
+    const int32_t by_rows = block->out_h * bs_conv_ceil_div(w, block->most_pixels);
+    const int32_t tiles = bs_conv_ceil_div(block->out_h * w, most);
+    if (block->across && block->depth.all && 8 * tiles <= 7 * by_rows)
+        bs_conv_run_across(block, tiles);
+    else
+        bs_conv_run_rows(block);
+}
+
+/* Sum after sum, as bs_conv_run_deep, but each of all pixels: its weights are read once, and stay in the first cache.
+ * Sums so far lie where the result goes. */
+static void bs_conv_run_sums(const bs_conv_block *block)
+{
+    const bs_conv_geometry *g = block->g;
+    const bs_conv_depth d = block->depth;
+    const bs_conv_tile *all = &block->tile;
+    const int32_t in = all->run / (g->kernel_w / all->taps);
+    const int32_t width = all->channels > block->k->lanes ? 2 * block->k->lanes : block->k->lanes;
+    bs_conv_block part = *block;
+    bs_conv_tile *tile = &part.tile;
+    part.depth.all = true;
+    part.residual_row = block->out_row;
+    tile->residual_pixel = tile->out_pixel;
+    tile->task = &block->first;
+    for (int32_t y = 0; y < g->kernel_h; y += d.rows)
+        for (int32_t x = 0; x < g->kernel_w; x += d.taps)
+            for (int32_t c = 0; c < in; c += d.channels) {
+                tile->in = all->in + y * all->in_row + x * all->in_tap + c;
+                tile->rows = bs_conv_min(d.rows, g->kernel_h - y);
+                tile->taps = bs_conv_min(d.taps, g->kernel_w - x);
+                tile->run = bs_conv_min(d.channels, in - c);
+                const ptrdiff_t products = (ptrdiff_t)tile->rows * tile->taps * tile->run;
+                if (all->taps < g->kernel_w && d.channels == in) { /* side by side, as in bs_conv_tile_of */
+                    tile->run *= tile->taps;
+                    tile->taps = 1;
+                }
+                if (y + d.rows >= g->kernel_h && x + d.taps >= g->kernel_w && c + d.channels >= in)
+                    tile->task = &block->last;
+                bs_conv_run_tiles(&part);
+                tile->weights += products * width;
+                tile->residual = tile->out;
+                tile->task = &block->more;
+            }
+}
+
+static void bs_conv_run_block(const bs_conv_block *block)
+{
+    if (block->depth.all || block->tile.residual)
+        bs_conv_run_tiles(block);
+    else
+        bs_conv_run_sums(block);
+}
+#endif
+
+/* Taps that are adjacent in memory are one long run: the order of accumulation is the same, with fewer loops. */
+bs_conv_tile bs_conv_tile_of(const bs_conv_geometry *g, const bs_conv_task *task, int32_t lanes, bs_conv_family family)
 {
     const int32_t in = g->in_channels / g->groups;
     bs_conv_tile tile = {
@@ -162,85 +276,6 @@ static bs_conv_tile bs_conv_tile_of(const bs_conv_geometry *g, const bs_conv_tas
     return tile;
 }
 
-#ifndef __OPTIMIZE_SIZE__
-/* All whole vectors of some pixels of a row at once, where no more than a clamp follows a sum. */
-static void bs_conv_depthwise_whole(const bs_conv_geometry *g, const bs_conv_kernels *k, bs_conv_tile *tile,
-                                    int32_t pixels)
-{
-    const bs_conv_activation activation = tile->task->activation;
-    const bool clamps = activation == BS_CONV_NONE || activation == BS_CONV_RELU || activation == BS_CONV_CLIP;
-    if (!k->depthwise_whole || !clamps || tile->residual)
-        return;
-    tile->channels = g->out_channels / k->lanes * k->lanes;
-    k->depthwise_whole[pixels](tile);
-    tile->channel += tile->channels;
-    tile->in += tile->channels;
-    tile->out += tile->channels;
-    tile->weights += (ptrdiff_t)g->kernel_h * g->kernel_w * tile->channels;
-}
-
-/* What the tile of `pixels` at (y, x) will write, and read first, the lowest rows of its windows. Tiles go through rows
- * side by side, which a processor does not see coming. */
-static void bs_conv_depthwise_next(const bs_conv_geometry *g, const bs_conv_kernels *k, int32_t y, int32_t x,
-                                   int32_t pixels, bs_conv_tile *tile)
-{
-    const bs_conv_task *task = tile->task;
-    const int32_t vectors = bs_conv_ceil_div(g->out_channels, k->lanes);
-    const int32_t seen = g->kernel_w > g->stride_w ? (g->kernel_w - g->stride_w) * g->dilation_w : 0;
-    const int32_t rows = bs_conv_min(g->kernel_h, bs_conv_min(g->stride_h, BS_CONV_NEXT - 1));
-    for (int32_t i = 0; i < BS_CONV_NEXT; i++)
-        tile->next[i].at = NULL;
-    if (y >= task->out_h)
-        return;
-    tile->next[0].at = task->out + y * task->out_row + x * tile->out_pixel;
-    tile->next[0].share = pixels * tile->out_pixel / vectors;
-    for (int32_t i = 1; i <= rows; i++) {
-        tile->next[i].at = task->in + y * g->stride_h * task->in_row + (g->kernel_h - i) * tile->in_row +
-                           x * tile->in_step + (ptrdiff_t)seen * task->in_pixel;
-        tile->next[i].share = pixels * tile->in_step / vectors;
-    }
-}
-#endif
-
-/* Some pixels of a row, all channels. */
-static void bs_conv_depthwise_pixels(const bs_conv_geometry *g, const bs_conv_kernels *k, bs_conv_tile tile,
-                                     int32_t pixels)
-{
-#ifndef __OPTIMIZE_SIZE__
-    bs_conv_depthwise_whole(g, k, &tile, pixels);
-#endif
-    for (; tile.channel < g->out_channels; tile.channel += k->lanes) {
-        tile.channels = bs_conv_min(g->out_channels - tile.channel, k->lanes);
-        k->depthwise[pixels](&tile);
-        tile.in += k->lanes;
-        tile.out += k->lanes;
-        if (tile.residual)
-            tile.residual += k->lanes;
-        tile.weights += (ptrdiff_t)g->kernel_h * g->kernel_w * k->lanes;
-    }
-}
-
-/* Channels are the innermost loop: pixels are read from the first cache, and its lines are used whole. */
-static void bs_conv_run_depthwise(const bs_conv_geometry *g, const bs_conv_kernels *k, const bs_conv_task *task)
-{
-    bs_conv_tile tile = bs_conv_tile_of(g, task, k->lanes, BS_FAMILY_DEPTHWISE);
-    for (int32_t y = 0; y < task->out_h; y++) {
-        int32_t tiles = bs_conv_ceil_div(task->out_w, k->depthwise_pixels);
-        for (int32_t x = 0; x < task->out_w; tiles--) {
-            const int32_t pixels = bs_conv_next_pixels(k->depthwise, task->out_w - x, tiles, k->depthwise_pixels);
-            tile.in = task->in + (ptrdiff_t)y * g->stride_h * task->in_row + x * tile.in_step;
-            tile.out = task->out + y * task->out_row + x * tile.out_pixel;
-            if (task->residual)
-                tile.residual = task->residual + y * task->residual_row + x * tile.residual_pixel;
-            x += pixels;
-#ifndef __OPTIMIZE_SIZE__
-            bs_conv_depthwise_next(g, k, x < task->out_w ? y : y + 1, x < task->out_w ? x : 0, pixels, &tile);
-#endif
-            bs_conv_depthwise_pixels(g, k, tile, pixels);
-        }
-    }
-}
-
 static void bs_conv_run_direct(const bs_conv_geometry *g, const bs_conv_kernels *k, bs_conv_family family,
                                const bs_conv_task *task)
 {
@@ -248,6 +283,8 @@ static void bs_conv_run_direct(const bs_conv_geometry *g, const bs_conv_kernels 
     const ptrdiff_t taps = (ptrdiff_t)g->kernel_h * g->kernel_w;
     bs_conv_block block = { .tile = bs_conv_tile_of(g, task, k->lanes, family), .kernels = k->dot,
                             .most_pixels = k->dot_pixels, .depth = bs_conv_depth_of(g), .g = g, .k = k,
+                            .out_h = task->out_h, .out_w = task->out_w, .in_row = g->stride_h * task->in_row,
+                            .out_row = task->out_row, .residual_row = task->residual_row,
                             .first = { .bias = task->bias }, .more = { .residual_before_activation = true },
                             .last = *task };
     block.depth.all = block.depth.all || family != BS_FAMILY_OUTER;
@@ -262,10 +299,16 @@ static void bs_conv_run_direct(const bs_conv_geometry *g, const bs_conv_kernels 
                 depth = in;
                 block.kernels = k->outer[vectors];
                 block.most_pixels = k->outer_pixels[vectors];
+#ifndef __OPTIMIZE_SIZE__
+                block.across = k->across[vectors];
+#endif
             }
             block.tile.channel = group * out + first;
             block.tile.channels = bs_conv_min(out - first, width);
-            bs_conv_run_block(g, task, &block, group * in);
+            block.tile.in = task->in + group * in;
+            block.tile.out = task->out + block.tile.channel;
+            block.tile.residual = task->residual ? task->residual + block.tile.channel : NULL;
+            bs_conv_run_block(&block);
             block.tile.weights += taps * depth * width;
             first += width;
         }

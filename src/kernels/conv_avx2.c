@@ -27,6 +27,7 @@
 #include "kernels/conv_depthwise.inc"
 #include "kernels/conv_winograd_weights.inc"
 #include "kernels/conv_dot.inc"
+#include "kernels/conv_across.inc"
 
 static const bs_conv_kernels bs_conv_table_avx2 = BS_CONV_TABLE(BS_DOT_PIXELS, BS_TIER_FN(bs_conv_dot));
 

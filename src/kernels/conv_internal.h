@@ -55,6 +55,16 @@ static inline __attribute__((always_inline)) void bs_conv_fetch(const bs_conv_ne
 }
 #endif
 
+#ifndef __OPTIMIZE_SIZE__
+/* Where the pixels of a tile lie that reaches over the ends of rows, and the one after them, in floats from the first
+ * one. */
+enum { BS_ACROSS_PIXELS = 8 }; /* at most */
+
+typedef struct bs_conv_places {
+    ptrdiff_t in[BS_ACROSS_PIXELS + 1], out[BS_ACROSS_PIXELS + 1], residual[BS_ACROSS_PIXELS + 1];
+} bs_conv_places;
+#endif
+
 /* A run of pixels of one output row, times one block of output channels. Strides in floats. */
 typedef struct bs_conv_tile {
     const float *in;   /* first window of the tile, first channel of the group */
@@ -74,6 +84,7 @@ typedef struct bs_conv_tile {
     const bs_conv_task *task; /* bias, activation, order of the residual */
 #ifndef __OPTIMIZE_SIZE__
     bs_conv_next next[BS_CONV_NEXT]; /* of kernels that fetch */
+    const bs_conv_places *places; /* of kernels whose pixels are of several rows: instead of the steps between them */
 #endif
 } bs_conv_tile;
 
@@ -146,6 +157,9 @@ typedef struct bs_conv_kernels {
     int32_t lanes;
     int32_t outer_pixels[3]; /* [vectors]: most pixels of a tile */
     bs_conv_tile_kernel *const *outer[3]; /* [vectors][pixels]; [0] is unused */
+#ifndef __OPTIMIZE_SIZE__
+    bs_conv_tile_kernel *const *across[3]; /* [vectors][pixels], from 2 to OUTER's or BS_ACROSS_PIXELS; or NULL */
+#endif
     int32_t gemm_rows[BS_GEMM_VECTORS + 1]; /* [vectors]: at most, so that enough sums are under way */
     bs_gemm_kernel *const *gemm[BS_GEMM_VECTORS + 1]; /* [vectors][rows] */
     /* [panels][vectors of the last]: one row, two panels or more, of which all but the last are whole; or NULL */
@@ -176,6 +190,7 @@ typedef struct bs_conv_kernels {
         .lanes = BS_LANES,                                                               \
         .outer_pixels = { 0, BS_OUTER_PIXELS_1, BS_OUTER_PIXELS_2 },                     \
         .outer = { NULL, BS_TIER_FN(bs_conv_outer_1), BS_TIER_FN(bs_conv_outer_2) },     \
+        BS_ACROSS_KERNELS                                                                \
         .gemm_rows = { 0, BS_GEMM_ROWS_1, BS_GEMM_ROWS_2, BS_GEMM_ROWS_3 },              \
         .gemm = { NULL, BS_TIER_FN(bs_gemm_1), BS_TIER_FN(bs_gemm_2), BS_TIER_FN(bs_gemm_3) }, \
         .gemm_beside = BS_GEMM_BESIDE_KERNELS,                                           \
@@ -201,6 +216,13 @@ const bs_conv_kernels *bs_conv_kernels_neon(void);
 
 /* conv.c: the table of a tier, NULL where it is not compiled in. */
 const bs_conv_kernels *bs_conv_kernels_of(bs_tier tier);
+
+/* conv.c: what the tiles of a task share. */
+bs_conv_tile bs_conv_tile_of(const bs_conv_geometry *geometry, const bs_conv_task *task, int32_t lanes,
+                             bs_conv_family family);
+
+/* conv_depthwise.c */
+void bs_conv_run_depthwise(const bs_conv_geometry *geometry, const bs_conv_kernels *kernels, const bs_conv_task *task);
 
 /* gemm.c */
 /* What is added to the first sums of a matrix without bias. */

@@ -26,6 +26,7 @@
 #include "kernels/conv_winograd_points.inc"
 #include "kernels/conv_depthwise.inc"
 #include "kernels/conv_winograd_weights.inc"
+#include "kernels/conv_across.inc"
 
 static const bs_conv_kernels bs_conv_table_neon = BS_CONV_TABLE(0, NULL);
 

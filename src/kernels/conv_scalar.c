@@ -20,6 +20,7 @@
 #include "kernels/gemm_row.inc"
 #include "kernels/conv_outer.inc"
 #define BS_POINTS_KERNELS
+#define BS_ACROSS_KERNELS
 #include "kernels/conv_depthwise.inc"
 #include "kernels/conv_winograd_weights.inc"
 #include "kernels/conv_winograd_plain.inc"

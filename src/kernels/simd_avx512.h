@@ -57,6 +57,8 @@
 #define BS_OUTER_PIXELS_2 14
 #define BS_OUTER_UPTO_1(M) BS_UPTO_14(M, 1)
 #define BS_OUTER_UPTO_2(M) BS_UPTO_14(M, 2)
+#define BS_ACROSS_UPTO_1(M) BS_UPTO_8(M, 1)
+#define BS_ACROSS_UPTO_2(M) BS_UPTO_8(M, 2)
 #define BS_GEMM_ROWS_1 8
 #define BS_GEMM_ROWS_2 8
 #define BS_GEMM_ROWS_3 8

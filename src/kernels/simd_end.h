@@ -1,5 +1,12 @@
 /* simd_end.h: takes back every macro of simd_*.h, repeat.h and the templates, so that the next tier, or the
  * rest of an amalgamated file, starts clean. Included last by each conv_<tier>.c. */
+#undef BS_ACROSS_DEFINE
+#undef BS_ACROSS_KERNELS
+#undef BS_ACROSS_NAME
+#undef BS_ACROSS_PLACE
+#undef BS_ACROSS_QUADS
+#undef BS_ACROSS_UPTO_1
+#undef BS_ACROSS_UPTO_2
 #undef BS_BIAS_1
 #undef BS_BIAS_2
 #undef BS_BICUBIC_DEFINE
@@ -92,7 +99,17 @@
 #undef BS_GEMM_EXPECT
 #undef BS_GEMM_FETCH
 #undef BS_GEMM_FMA
+#undef BS_GEMM_BY_3
 #undef BS_GEMM_FOUR
+#undef BS_GEMM_FOUR_1
+#undef BS_GEMM_FOUR_2
+#undef BS_GEMM_FOUR_3
+#undef BS_GEMM_FOUR_3_1
+#undef BS_GEMM_FOUR_3_2
+#undef BS_GEMM_FOUR_3_3
+#undef BS_GEMM_FOUR_3_4
+#undef BS_GEMM_FOUR_ANY
+#undef BS_GEMM_FOUR_BY_3
 #undef BS_GEMM_LANE
 #undef BS_GEMM_MAC
 #undef BS_GEMM_MAC_1
@@ -126,6 +143,7 @@
 #undef BS_GEMM_THIRD
 #undef BS_GEMM_THIRD_FMA
 #undef BS_GEMM_STEP
+#undef BS_GEMM_STEP_BY_3
 #undef BS_GEMM_SUMS_1
 #undef BS_GEMM_SUMS_2
 #undef BS_GEMM_SUMS_3
@@ -171,6 +189,7 @@
 #undef BS_OUTER_STEP
 #undef BS_OUTER_UPTO_1
 #undef BS_OUTER_UPTO_2
+#undef BS_OUT_AT
 #undef BS_PART_IS_SLOW
 #undef BS_POINTS_DEFINE
 #undef BS_POINTS_EIGHT
@@ -210,6 +229,7 @@
 #undef BS_QUAD_STEP
 #undef BS_RESIDUAL_1
 #undef BS_RESIDUAL_2
+#undef BS_RESIDUAL_AT
 #undef BS_ROW_OUT
 #undef BS_SLOPES_1
 #undef BS_SLOPES_2

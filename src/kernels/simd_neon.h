@@ -63,6 +63,8 @@
 #else
 #define BS_OUTER_UPTO_1(M) BS_UPTO_8(M, 1)
 #define BS_OUTER_UPTO_2(M) BS_UPTO_8(M, 2)
+#define BS_ACROSS_UPTO_1(M) BS_UPTO_8(M, 1)
+#define BS_ACROSS_UPTO_2(M) BS_UPTO_8(M, 2)
 #define BS_DEPTHWISE_UPTO(M) BS_UPTO_8(M, 0)
 #endif
 /* Of three vectors 18 sums, 6 inputs and 3 vectors of weights of 32 registers; for few bytes 12 and 4. */
