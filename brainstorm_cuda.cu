@@ -1,6 +1,6 @@
 /* brainstorm_cuda.cu - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: e67fe63b496bbb1d0057178a179ab80a68e1c4cf278a50f4e0c1d3a5ed54d1f3
+ * sha256 of the parts: 6fe8cee67e65a2baf6b93573bd2ee6fc96f3e2dd5511590aafbb46334a9172bb
  */
 #include "brainstorm.h"
 
@@ -448,6 +448,7 @@ static inline bool bs_is_part(int32_t first, int32_t count, int32_t end)
 }
 /* Difference of times or visits: 0 where `then` is later. */
 static inline uint64_t bs_since(uint64_t now, uint64_t then) { return now > then ? now - then : 0; }
+static inline uint64_t bs_min_u64(uint64_t a, uint64_t b) { return a < b ? a : b; }
 static inline uint64_t bs_max_u64(uint64_t a, uint64_t b) { return a > b ? a : b; }
 static inline BS_BOTH int32_t bs_or_default(int32_t v, int32_t fallback) { return v ? v : fallback; }
 
@@ -643,12 +644,13 @@ typedef struct bs_node {
     const void *params; /* the descriptor, name resolved into the graph's text */
 } bs_node;
 
-/* An element-wise node that has become part of the one whose result it changes: a step of that one's tail. */
+/* A node that has become part of the one whose result it changes: a step of that one's tail. */
 typedef struct bs_tail {
     bs_node node;  /* its result is that of the whole, and so is operand `at`, which it changes in place */
     int32_t at;
-    int32_t other; /* which operand of the whole its other one is; -1: it has none */
+    int32_t other; /* which operand of the whole the first of its others is, in their order; -1: it has none */
     int32_t own;   /* how many operands the whole has without its tail */
+    bs_dtype from, to; /* what it changes, what its result is */
 } bs_tail;
 
 #define BS_MAX_TAIL 4       /* steps */
@@ -1094,9 +1096,11 @@ typedef struct bs_op_rules {
      * first + count: all, or with BS_OP_ROWS a few at a time, in order. NULL: copied. */
     void (*prepare)(const bs_graph *graph, const bs_node *node, const bs_node_plan *plan, const void *const *weights,
                     int32_t first, int32_t count, void *prepared);
-    /* Each element of its result depends on those in its place alone, has no weights, and may be made over operand 0 or
-     * 1: it can follow a kernel as a step of its tail (plan/tails.c). And whether its own kernel may have a tail. */
-    bool element_wise, has_tail;
+    /* What lets an op follow a kernel as a step of its tail (plan/tails.c): it has no weights, and each element of its
+     * result depends on those in its place alone, and may be made over any of them that takes as many bytes; or each
+     * line of the last dimension depends on that line of operand 0 alone, and may be made over it. And whether chains
+     * of a device have its function (cuda/op_chain.cuh). */
+    bool element_wise, line_wise, chained;
     /* Its result is operand 0 with some elements changed, and may be made in the place of that. */
     bool updates;
     /* A call's result has the same bits in whatever rectangles it is computed, if these begin and end at multiples of
@@ -1129,6 +1133,12 @@ typedef struct bs_op {
     /* The kernel of plan->tier; BS_TIER_SCALAR is the plain reference. BS_ERROR_DATA for bad run-time data. */
     bs_status (*run)(const bs_call *call);
 } bs_op;
+
+/* bs_op_rules.grain of a node that is planned. */
+static inline int32_t bs_op_grain(const bs_op *op, const bs_node_plan *plan)
+{
+    return op->rules && op->rules->grain ? op->rules->grain(plan) : 1;
+}
 
 /* Whether weights are brought into another form than they come in. */
 static inline bool bs_op_prepares(const bs_op *op) { return op->rules && op->rules->prepare; }
@@ -3340,8 +3350,9 @@ void bs_row_lstm(bs_tier tier, const float *sums, const float *c, float *c_out, 
 #define BS_PARAMS(type, array) \
     .params_bytes = sizeof(type), .fields = array, .n_fields = (uint8_t)(sizeof(array) / sizeof *(array))
 
-/* The rules of ops that have no others than that they go element by element. */
-extern const bs_op_rules bs_element_wise;
+/* The rules of ops that have no others than that they go element by element, on a device in chains too; or line by
+ * line. */
+extern const bs_op_rules bs_element_wise, bs_chained, bs_line_wise;
 
 /* Every refusal reads: op "node": text (bs_graph_fail). Returns false always. */
 bool bs_infer_fail(bs_infer *infer, bs_status status, const char *format, ...) BS_PRINTF(3, 4);
