@@ -1,6 +1,6 @@
 /* brainstorm.c - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: 9879bb87f4d25a40b5abc38c396e6266b71dab615b887fd7f1afdcc184eaf841
+ * sha256 of the parts: be6c85b389ff7eefc3b16284e575aa2985b34ad1f347353a103cfeeb0a03970d
  */
 #if !defined(_POSIX_C_SOURCE) && !defined(BS_NO_POSIX)
 #define _POSIX_C_SOURCE 200809L
@@ -21993,8 +21993,8 @@ typedef struct bs_op_rules {
     /* What lets an op follow a kernel as a step of its tail (plan/tails.c): it has no weights, and each element of its
      * result depends on those in its place alone, and may be made over any of them that takes as many bytes; or each
      * line of the last dimension depends on that line of operand 0 alone, and may be made over it. And whether chains
-     * of a device have its function (cuda/op_chain.cuh). */
-    bool element_wise, line_wise, chained;
+     * of a device have its function, or may only begin with it (cuda/op_chain.cuh, op_lines_chain.cuh). */
+    bool element_wise, line_wise, chained, heads_chain;
     /* Its result is operand 0 with some elements changed, and may be made in the place of that. */
     bool updates;
     /* A call's result has the same bits in whatever rectangles it is computed, if these begin and end at multiples of
@@ -23590,7 +23590,7 @@ BS_INTERNAL bs_weight_spec bs_weight_vector(const char *suffix, int64_t length);
  * Relies on common.h. Must never touch data. */
 /* #include "ops/common.h" */
 
-const bs_op_rules bs_element_wise = {.element_wise = true}, bs_line_wise = {.line_wise = true};
+const bs_op_rules bs_element_wise = {.element_wise = true}, bs_line_wise = {.line_wise = true, .heads_chain = true};
 const bs_op_rules bs_chained = {.element_wise = true, .chained = true};
 
 /* ------------------------------------------------------------------------------------------------ refusals */
@@ -27596,7 +27596,7 @@ static bs_status norm_run(const bs_call *call, bool biased)
 static bs_status layer_norm_run(const bs_call *call) { return norm_run(call, true); }
 static bs_status rms_norm_run(const bs_call *call) { return norm_run(call, false); }
 
-static const bs_op_rules layer_norm_rules = {.weights = layer_norm_weights};
+static const bs_op_rules layer_norm_rules = {.weights = layer_norm_weights, .heads_chain = true};
 
 const bs_op bs_op_layer_norm = {.name = "layer_norm",
                                 .min_in = 1,
@@ -27607,7 +27607,7 @@ const bs_op bs_op_layer_norm = {.name = "layer_norm",
                                 .rules = &layer_norm_rules,
                                 .run = layer_norm_run};
 
-static const bs_op_rules rms_norm_rules = {.weights = rms_norm_weights};
+static const bs_op_rules rms_norm_rules = {.weights = rms_norm_weights, .heads_chain = true};
 
 const bs_op bs_op_rms_norm = {.name = "rms_norm",
                               .min_in = 1,
@@ -34272,7 +34272,7 @@ static bool makes_rows(const bs_node *node)
 static bool may_have_tail(const bs_node *node, bool chains)
 {
     const bs_op_rules *rules = bs_node_op(node)->rules;
-    return !node->makes && (chains ? rules && rules->chained : makes_rows(node));
+    return !node->makes && (chains ? rules && (rules->chained || rules->heads_chain) : makes_rows(node));
 }
 
 /* Whether the element types fit. In a tail the bytes of an element change once, and only where little is kept in

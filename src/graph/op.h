@@ -196,8 +196,8 @@ typedef struct bs_op_rules {
     /* What lets an op follow a kernel as a step of its tail (plan/tails.c): it has no weights, and each element of its
      * result depends on those in its place alone, and may be made over any of them that takes as many bytes; or each
      * line of the last dimension depends on that line of operand 0 alone, and may be made over it. And whether chains
-     * of a device have its function (cuda/op_chain.cuh). */
-    bool element_wise, line_wise, chained;
+     * of a device have its function, or may only begin with it (cuda/op_chain.cuh, op_lines_chain.cuh). */
+    bool element_wise, line_wise, chained, heads_chain;
     /* Its result is operand 0 with some elements changed, and may be made in the place of that. */
     bool updates;
     /* A call's result has the same bits in whatever rectangles it is computed, if these begin and end at multiples of

@@ -153,7 +153,7 @@ static bs_status norm_run(const bs_call *call, bool biased)
 static bs_status layer_norm_run(const bs_call *call) { return norm_run(call, true); }
 static bs_status rms_norm_run(const bs_call *call) { return norm_run(call, false); }
 
-static const bs_op_rules layer_norm_rules = {.weights = layer_norm_weights};
+static const bs_op_rules layer_norm_rules = {.weights = layer_norm_weights, .heads_chain = true};
 
 const bs_op bs_op_layer_norm = {.name = "layer_norm",
                                 .min_in = 1,
@@ -164,7 +164,7 @@ const bs_op bs_op_layer_norm = {.name = "layer_norm",
                                 .rules = &layer_norm_rules,
                                 .run = layer_norm_run};
 
-static const bs_op_rules rms_norm_rules = {.weights = rms_norm_weights};
+static const bs_op_rules rms_norm_rules = {.weights = rms_norm_weights, .heads_chain = true};
 
 const bs_op bs_op_rms_norm = {.name = "rms_norm",
                               .min_in = 1,

@@ -28,7 +28,7 @@ static bool makes_rows(const bs_node *node)
 static bool may_have_tail(const bs_node *node, bool chains)
 {
     const bs_op_rules *rules = bs_node_op(node)->rules;
-    return !node->makes && (chains ? rules && rules->chained : makes_rows(node));
+    return !node->makes && (chains ? rules && (rules->chained || rules->heads_chain) : makes_rows(node));
 }
 
 /* Whether the element types fit. In a tail the bytes of an element change once, and only where little is kept in
