@@ -1,6 +1,6 @@
 /* brainstorm.c - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: 07e9ed2514f1f334872d79164f5cf974982cfc3ff2c07e119913685fd4bbc431
+ * sha256 of the parts: dd90efd0d9b3d8d22e0f850be4f8199de18c247f7341c12fa3d6d1150a875690
  */
 #if !defined(_POSIX_C_SOURCE) && !defined(BS_NO_POSIX)
 #define _POSIX_C_SOURCE 200809L
@@ -321,6 +321,7 @@ static inline bool bs_is_part(int32_t first, int32_t count, int32_t end)
 }
 /* Difference of times or visits: 0 where `then` is later. */
 static inline uint64_t bs_since(uint64_t now, uint64_t then) { return now > then ? now - then : 0; }
+static inline uint64_t bs_min_u64(uint64_t a, uint64_t b) { return a < b ? a : b; }
 static inline uint64_t bs_max_u64(uint64_t a, uint64_t b) { return a > b ? a : b; }
 static inline BS_BOTH int32_t bs_or_default(int32_t v, int32_t fallback) { return v ? v : fallback; }
 
@@ -23141,12 +23142,13 @@ typedef struct bs_node {
     const void *params; /* the descriptor, name resolved into the graph's text */
 } bs_node;
 
-/* An element-wise node that has become part of the one whose result it changes: a step of that one's tail. */
+/* A node that has become part of the one whose result it changes: a step of that one's tail. */
 typedef struct bs_tail {
     bs_node node;  /* its result is that of the whole, and so is operand `at`, which it changes in place */
     int32_t at;
-    int32_t other; /* which operand of the whole its other one is; -1: it has none */
+    int32_t other; /* which operand of the whole the first of its others is, in their order; -1: it has none */
     int32_t own;   /* how many operands the whole has without its tail */
+    bs_dtype from, to; /* what it changes, what its result is */
 } bs_tail;
 
 #define BS_MAX_TAIL 4       /* steps */
@@ -23612,9 +23614,11 @@ typedef struct bs_op_rules {
      * first + count: all, or with BS_OP_ROWS a few at a time, in order. NULL: copied. */
     void (*prepare)(const bs_graph *graph, const bs_node *node, const bs_node_plan *plan, const void *const *weights,
                     int32_t first, int32_t count, void *prepared);
-    /* Each element of its result depends on those in its place alone, has no weights, and may be made over operand 0 or
-     * 1: it can follow a kernel as a step of its tail (plan/tails.c). And whether its own kernel may have a tail. */
-    bool element_wise, has_tail;
+    /* What lets an op follow a kernel as a step of its tail (plan/tails.c): it has no weights, and each element of its
+     * result depends on those in its place alone, and may be made over any of them that takes as many bytes; or each
+     * line of the last dimension depends on that line of operand 0 alone, and may be made over it. And whether chains
+     * of a device have its function, or may only begin with it (cuda/op_chain.cuh, op_lines_chain.cuh). */
+    bool element_wise, line_wise, chained, heads_chain;
     /* Its result is operand 0 with some elements changed, and may be made in the place of that. */
     bool updates;
     /* A call's result has the same bits in whatever rectangles it is computed, if these begin and end at multiples of
@@ -23647,6 +23651,12 @@ typedef struct bs_op {
     /* The kernel of plan->tier; BS_TIER_SCALAR is the plain reference. BS_ERROR_DATA for bad run-time data. */
     bs_status (*run)(const bs_call *call);
 } bs_op;
+
+/* bs_op_rules.grain of a node that is planned. */
+static inline int32_t bs_op_grain(const bs_op *op, const bs_node_plan *plan)
+{
+    return op->rules && op->rules->grain ? op->rules->grain(plan) : 1;
+}
 
 /* Whether weights are brought into another form than they come in. */
 static inline bool bs_op_prepares(const bs_op *op) { return op->rules && op->rules->prepare; }
@@ -24684,10 +24694,10 @@ typedef struct bs_graph_copy {
     bool filling; /* the tables; else it counts */
 } bs_graph_copy;
 
-/* A step of a tail: what the element-wise node n of `from` does with the result so far, its operand `at`. */
+/* A step of a tail: what node n of `from` does with the result so far, its operand `at`. */
 typedef struct bs_graph_step {
     int32_t n, at;
-    int32_t other; /* its other operand, a value of the copy; 0: none */
+    int32_t others[BS_MAX_TAIL_OTHERS], n_others; /* its other operands, values of the copy, in their order */
 } bs_graph_step;
 
 /* Begins to count, or to fill the tables. */
@@ -24808,7 +24818,7 @@ static bs_node step_of(const bs_graph_copy *copy, const bs_graph_step *step)
     node.first_out = to->n_values - 1;
     node.domain = to->nodes[to->n_nodes - 1].domain;
     for (int32_t i = 0; i < node.n_in; i++)
-        to->operands[node.in + i] = i == step->at ? node.first_out : step->other;
+        to->operands[node.in + i] = i == step->at ? node.first_out : step->others[i - (i > step->at)];
     return node;
 }
 
@@ -24819,20 +24829,26 @@ void bs_graph_copy_add_tail(bs_graph_copy *copy, const bs_graph_step *steps, int
     const int32_t own = whole ? whole->n_in : 0;
     int32_t others[BS_MAX_TAIL];
     for (int32_t i = 0; i < count; i++) {
-        const bool has = copy->from->nodes[steps[i].n].n_in > 1;
         copy->node_at[steps[i].n] = to->n_nodes - 1;
         copy->value_at[copy->from->nodes[steps[i].n].first_out] = to->n_values - 1;
         others[i] = -1;
-        if (whole && has) {
-            others[i] = whole->n_in++;
-            whole->n_read++;
-            to->operands[to->n_operands] = steps[i].other;
+        if (whole && steps[i].n_others) {
+            others[i] = whole->n_in;
+            whole->n_in += steps[i].n_others;
+            whole->n_read += steps[i].n_others;
+            memcpy(to->operands + to->n_operands, steps[i].others, (size_t)steps[i].n_others * sizeof(int32_t));
         }
-        to->n_operands += has;
+        to->n_operands += steps[i].n_others;
     }
     for (int32_t i = 0; i < count; i++) {
         if (whole) {
-            const bs_tail tail = {step_of(copy, &steps[i]), steps[i].at, others[i], own};
+            bs_value_info *result = &to->values[to->n_values - 1];
+            const bs_dtype from = result->dtype;
+            const bs_value_info *made = &copy->from->values[copy->from->nodes[steps[i].n].first_out];
+            result->dtype = made->dtype;
+            result->scale_num = made->scale_num;
+            result->scale_den = made->scale_den;
+            const bs_tail tail = {step_of(copy, &steps[i]), steps[i].at, others[i], own, from, result->dtype};
             copy->tails[to->n_tails] = tail;
         }
         to->n_operands += copy->from->nodes[steps[i].n].n_in;
@@ -25073,8 +25089,9 @@ BS_INTERNAL bs_bytes bs_weight_elements(const bs_weight_spec *spec);
 #define BS_PARAMS(type, array) \
     .params_bytes = sizeof(type), .fields = array, .n_fields = (uint8_t)(sizeof(array) / sizeof *(array))
 
-/* The rules of ops that have no others than that they go element by element. */
-extern const bs_op_rules bs_element_wise;
+/* The rules of ops that have no others than that they go element by element, on a device in chains too; or line by
+ * line. */
+extern const bs_op_rules bs_element_wise, bs_chained, bs_line_wise;
 
 /* Every refusal reads: op "node": text (bs_graph_fail). Returns false always. */
 bool bs_infer_fail(bs_infer *infer, bs_status status, const char *format, ...) BS_PRINTF(3, 4);
@@ -25197,7 +25214,8 @@ BS_INTERNAL bs_weight_spec bs_weight_vector(const char *suffix, int64_t length);
  * Relies on common.h. Must never touch data. */
 /* #include "ops/common.h" */
 
-const bs_op_rules bs_element_wise = {.element_wise = true};
+const bs_op_rules bs_element_wise = {.element_wise = true}, bs_line_wise = {.line_wise = true, .heads_chain = true};
+const bs_op_rules bs_chained = {.element_wise = true, .chained = true};
 
 /* ------------------------------------------------------------------------------------------------ refusals */
 
@@ -26802,7 +26820,7 @@ static bs_status mul_run(const bs_call *call) { return binary_run(call, mul_inne
                               .max_in = 2,                            \
                               .infer = binary_infer,                  \
                               .flags = BS_OP_SPATIAL | BS_OP_CAPTURE, \
-                              .rules = &bs_element_wise,              \
+                              .rules = &bs_chained,              \
                               .run = op##_run};                       \
     bs_value bs_##op(bs_graph *graph, bs_value a, bs_value b)         \
     {                                                                 \
@@ -26871,7 +26889,7 @@ const bs_op bs_op_binary = {.name = "binary",
                             .flags = BS_OP_SPATIAL | BS_OP_CAPTURE,
                             BS_PARAMS(bs_binary_desc, binary_fields),
                             .infer = binary_kind_infer,
-                            .rules = &bs_element_wise,
+                            .rules = &bs_chained,
                             .run = binary_kind_run};
 
 bs_value bs_binary(bs_graph *graph, bs_value a, bs_value b, bs_binary_kind kind)
@@ -27486,7 +27504,6 @@ static const bs_op_rules conv2d_rules = {.upgrade = conv2d_upgrade,
                                          .plan = conv2d_plan,
                                          .prepare = conv2d_prepare,
                                          .same_layout = conv2d_same_layout,
-                                         .has_tail = true,
                                          .grain = conv2d_grain};
 
 const bs_op bs_op_conv2d = {.name = "conv2d",
@@ -27551,6 +27568,7 @@ bs_value bs_pool1d(bs_graph *graph, bs_value x, const bs_pool2d_desc *desc)
  * Relies on span.h, the storage conversions of base/dtype.c and kernels/elementwise.h. Must never let codes depend on
  * the tier. Integers converted to integers at scale 1 stay integers, so that large i32 are exact. */
 /* #include "kernels/elementwise.h" */
+/* #include "ops/common.h" */
 /* #include "ops/forms.h" */
 /* #include "ops/span.h" */
 
@@ -27683,6 +27701,7 @@ const bs_op bs_op_convert = {.name = "convert",
                              .flags = BS_OP_SPATIAL,
                              BS_PARAMS(bs_convert_desc, convert_fields),
                              .infer = convert_infer,
+                             .rules = &bs_element_wise,
                              .run = convert_run};
 
 bs_value bs_convert(bs_graph *graph, bs_value x, const bs_convert_desc *desc)
@@ -28089,7 +28108,7 @@ const bs_op bs_op_activation = {.name = "activation",
                                 .flags = BS_OP_SPATIAL,
                                 BS_PARAMS(bs_activation_desc, activation_fields),
                                 .infer = activation_infer,
-                                .rules = &bs_element_wise,
+                                .rules = &bs_chained,
                                 .run = activation_run};
 
 bs_value bs_activation(bs_graph *graph, bs_value x, bs_act act, float param)
@@ -28137,7 +28156,7 @@ const bs_op bs_op_clip = {.name = "clip",
                           .flags = BS_OP_SPATIAL,
                           BS_PARAMS(bs_clip_desc, clip_fields),
                           .infer = clip_infer,
-                          .rules = &bs_element_wise,
+                          .rules = &bs_chained,
                           .run = clip_run};
 
 bs_value bs_clip(bs_graph *graph, bs_value x, float low, float high)
@@ -28169,7 +28188,7 @@ const bs_op bs_op_affine = {.name = "affine",
                             .flags = BS_OP_SPATIAL,
                             BS_PARAMS(bs_affine_desc, affine_fields),
                             .infer = unary_infer,
-                            .rules = &bs_element_wise,
+                            .rules = &bs_chained,
                             .run = affine_run};
 
 bs_value bs_affine(bs_graph *graph, bs_value x, float scale, float offset)
@@ -28992,8 +29011,7 @@ static bs_status linear_run(const bs_call *call)
 
 static const bs_op_rules linear_rules = {.weights = linear_weights,
                                          .plan = linear_plan,
-                                         .prepare = linear_prepare,
-                                         .has_tail = true};
+                                         .prepare = linear_prepare};
 
 const bs_op bs_op_linear = {.name = "linear",
                             .min_in = 1,
@@ -29152,7 +29170,8 @@ static bs_status softmax_run(const bs_call *call)
 }
 
 const bs_op bs_op_softmax = {
-    .name = "softmax", .min_in = 1, .infer = lines_infer, .flops = softmax_flops, .run = softmax_run};
+    .name = "softmax", .min_in = 1, .flags = BS_OP_SPATIAL, .infer = lines_infer, .flops = softmax_flops,
+    .rules = &bs_line_wise, .run = softmax_run};
 
 bs_value bs_softmax(bs_graph *graph, bs_value x) { return bs_op_build_one(graph, x, NULL, &bs_op_softmax); }
 
@@ -29201,20 +29220,22 @@ static bs_status norm_run(const bs_call *call, bool biased)
 static bs_status layer_norm_run(const bs_call *call) { return norm_run(call, true); }
 static bs_status rms_norm_run(const bs_call *call) { return norm_run(call, false); }
 
-static const bs_op_rules layer_norm_rules = {.weights = layer_norm_weights};
+static const bs_op_rules layer_norm_rules = {.weights = layer_norm_weights, .heads_chain = true};
 
 const bs_op bs_op_layer_norm = {.name = "layer_norm",
                                 .min_in = 1,
+                                .flags = BS_OP_SPATIAL,
                                 BS_PARAMS(bs_norm_desc, norm_fields),
                                 .infer = norm_infer,
                                 .flops = softmax_flops,
                                 .rules = &layer_norm_rules,
                                 .run = layer_norm_run};
 
-static const bs_op_rules rms_norm_rules = {.weights = rms_norm_weights};
+static const bs_op_rules rms_norm_rules = {.weights = rms_norm_weights, .heads_chain = true};
 
 const bs_op bs_op_rms_norm = {.name = "rms_norm",
                               .min_in = 1,
+                              .flags = BS_OP_SPATIAL,
                               BS_PARAMS(bs_norm_desc, norm_fields),
                               .infer = norm_infer,
                               .flops = softmax_flops,
@@ -30409,7 +30430,7 @@ static bs_recurrent recurrent_of(const bs_graph *graph, const bs_node *node)
     const bs_value_info *x = bs_value_get(graph, in[0]), *h = bs_value_get(graph, in[1]);
     const bs_recurrent_desc *desc = node->params;
     const bs_recurrent net = {desc->projected ? 0 : (int32_t)bs_dim_max(graph, x->dims[x->rank - 1]),
-                              (int32_t)bs_dim_max(graph, h->dims[h->rank - 1]), node->n_in == 2};
+                              (int32_t)bs_dim_max(graph, h->dims[h->rank - 1]), bs_node_own_in(graph, node) == 2};
     return net;
 }
 
@@ -34626,7 +34647,7 @@ const bs_op bs_op_unary = {.name = "unary",
                            .flags = BS_OP_SPATIAL,
                            BS_PARAMS(bs_unary_desc, unary_fields),
                            .infer = unary_op_infer,
-                           .rules = &bs_element_wise,
+                           .rules = &bs_chained,
                            .run = unary_op_run};
 
 bs_value bs_unary(bs_graph *graph, bs_value x, bs_unary_kind kind)
@@ -34828,6 +34849,7 @@ const bs_op bs_op_compare = {.name = "compare",
                              .flags = BS_OP_SPATIAL | BS_OP_CAPTURE,
                              BS_PARAMS(bs_compare_desc, compare_fields),
                              .infer = compare_infer,
+                             .rules = &bs_element_wise,
                              .run = compare_run};
 
 bs_value bs_compare(bs_graph *graph, bs_value a, bs_value b, bs_compare_kind kind)
@@ -34852,12 +34874,14 @@ static void where_inner(const void *context, int64_t n, char *const *at, const p
     uint32_t *out = (uint32_t *)(void *)at[0];
     const uint32_t *c = (const uint32_t *)(const void *)at[1], *a = (const uint32_t *)(const void *)at[2],
                    *b = (const uint32_t *)(const void *)at[3];
-    if (bs_span_dense_f32(step, 4))
+    if (bs_span_dense_f32(step, 4)) {
+        BS_EACH_BY_ITSELF
         for (int64_t i = 0; i < n; i++)
             out[i] = c[i] ? a[i] : b[i];
-    else
-        for (int64_t i = 0; i < n; i++)
-            out[i * (step[0] / 4)] = c[i * (step[1] / 4)] ? a[i * (step[2] / 4)] : b[i * (step[3] / 4)];
+        return;
+    }
+    for (int64_t i = 0; i < n; i++)
+        out[i * (step[0] / 4)] = c[i * (step[1] / 4)] ? a[i * (step[2] / 4)] : b[i * (step[3] / 4)];
 }
 
 static bs_status where_run(const bs_call *call)
@@ -34875,6 +34899,7 @@ const bs_op bs_op_where = {.name = "where",
                            .min_in = 3,
                            .flags = BS_OP_SPATIAL | BS_OP_CAPTURE,
                            .infer = where_infer,
+                           .rules = &bs_element_wise,
                            .run = where_run};
 
 bs_value bs_where(bs_graph *graph, bs_value condition, bs_value a, bs_value b)
@@ -35829,7 +35854,7 @@ bs_weights bs_weights_from_table(const bs_tensor_table *table)
 /* ==== end src/ops/weights.c =================================================================== */
 
 /* ==== begin src/plan/tails.h ================================================================== */
-/* plan/tails.h - which element-wise nodes become part of the kernel whose result they change.
+/* plan/tails.h - which nodes become part of the kernel whose result they change.
  * Relies on graph/op.h. Must never know an op by name. */
 #ifndef BS_PLAN_TAILS_H
 #define BS_PLAN_TAILS_H
@@ -35844,6 +35869,23 @@ typedef struct bs_tails {
     int32_t *reads;         /* [values] how often each is read */
     int32_t *before, *after; /* [nodes] the node whose result it changes, the one that changes its result; 0: none */
 } bs_tails;
+
+#define BS_TAIL_BYTES (64 << 10) /* that a step takes at a time which changes how many bytes an element has */
+
+static inline bool bs_tail_widens(const bs_tail *tail)
+{
+    return bs_dtype_bytes(tail->from) != bs_dtype_bytes(tail->to);
+}
+/* Whether a step of the node's tail does: what is before it lies in the scratch of a thread. */
+BS_INTERNAL bool bs_tails_widen(const bs_graph *graph, const bs_node *node);
+/* How many of `lines`, each of so many bytes, it then takes at a time: whole grains, one at least. */
+static inline int32_t bs_tail_lines(uint64_t bytes, int32_t grain, int32_t lines)
+{
+    const uint64_t most = BS_TAIL_BYTES / bs_max_u64(bytes * (uint64_t)grain, 1);
+    return (int32_t)bs_min_u64((uint64_t)lines, bs_max_u64(most, 1) * (uint64_t)grain);
+}
+/* The scratch that it takes at most; height, width: of its largest rectangle. */
+BS_INTERNAL bs_bytes bs_tails_scratch(const bs_graph *graph, const bs_node *node, int32_t grain, int64_t height, int64_t width);
 
 /* How many nodes may become part of others, at most. */
 BS_INTERNAL int32_t bs_tails_most(const bs_graph *graph);
@@ -35893,30 +35935,87 @@ BS_INTERNAL bs_bytes bs_dataflow_bytes(const bs_graph *graph, int32_t what, int6
 /* ==== end src/plan/dataflow.h ================================================================= */
 
 /* ==== begin src/plan/tails.c ================================================================== */
-/* plan/tails.c - finds chains of element-wise nodes behind a kernel: each changes a result that nothing else reads, on
- * the same rows, without changing its extents. The chain becomes one node, which stands where the last one stood: all
- * that its steps read is there by then.
+/* plan/tails.c - finds chains of nodes behind a kernel: each changes a result that nothing else reads, element by
+ * element or line by line, on the same rows, without changing its extents. The chain becomes one node, which stands
+ * where the last one stood: all that its steps read is there by then.
  * What may be a step, and what may have one, are traits (bs_op_rules). Relies on plan/tails.h. Must never put together
  * what anything could see apart. */
 /* #include "plan/tails.h" */
 
 /* #include "ops/structure.h" */
 
-static bool is_step(const bs_node *node)
+#define WHOLE_RESULTS (BS_OP_STRUCTURAL | BS_OP_CROSS_ROW | BS_OP_DECIDED | BS_OP_AROUND)
+
+/* Chains of a device have the functions of some ops alone. */
+static bool is_step(const bs_node *node, bool chains)
 {
     const bs_op_rules *rules = bs_node_op(node)->rules;
-    return rules && rules->element_wise && !node->makes;
+    return rules && (chains ? rules->chained : rules->element_wise || rules->line_wise) && !node->makes;
+}
+
+/* A kernel that makes its one result in whole rows of its domain, none of them in two calls. (One that changes a value
+ * in its place leaves elements as they were.) */
+static bool makes_rows(const bs_node *node)
+{
+    const bs_op *op = bs_node_op(node);
+    return bs_node_work(node) == BS_WORK_CALL && node->n_out == 1 && node->n_read == node->n_in &&
+           !(op->flags & WHOLE_RESULTS) && !(op->rules && op->rules->updates);
 }
 
 static bool may_have_tail(const bs_node *node, bool chains)
 {
     const bs_op_rules *rules = bs_node_op(node)->rules;
-    return rules && ((rules->has_tail && !chains) || rules->element_wise) && !node->makes;
+    return !node->makes && (chains ? rules && (rules->chained || rules->heads_chain) : makes_rows(node));
 }
 
-static bool is_alike(const bs_value_info *a, const bs_value_info *b)
+/* Whether the element types fit. In a tail the bytes of an element change once, and only where little is kept in
+ * scratch: of an image some lines. */
+static bool fits_type(const bs_tails *t, const bs_value_info *a, const bs_value_info *b)
 {
-    return a->dtype == BS_F32 && bs_same_shape(a, b) && a->scale_num == b->scale_num && a->scale_den == b->scale_den;
+    const bs_graph *g = t->graph;
+    int32_t steps[BS_MAX_TAIL], head;
+    size_t few;
+    if (t->chains)
+        return a->dtype == BS_F32 && b->dtype == BS_F32;
+    if (bs_dtype_bytes(a->dtype) == bs_dtype_bytes(b->dtype))
+        return true;
+    bs_tails_chain(t, a->node, steps, &head);
+    return bs_dtype_bytes(a->dtype) == bs_dtype_bytes(g->values[g->nodes[head].first_out].dtype) &&
+           (a->rank == 3 || bs_bytes_fit(bs_value_bytes(g, a), BS_TAIL_BYTES, &few));
+}
+
+/* Whether b can be made of a by the threads that made a: images are cut where both ops are of images. */
+static bool is_alike(const bs_tails *t, const bs_value_info *a, const bs_value_info *b)
+{
+    bs_value_info shape = *b;
+    shape.dtype = a->dtype;
+    const bool scaled = a->scale_num != b->scale_num || a->scale_den != b->scale_den;
+    return bs_same_shape(a, &shape) && !(scaled && bs_value_in_patches(t->graph, a)) && fits_type(t, a, b) &&
+           (a->rank != 3 || bs_node_op(&t->graph->nodes[a->node])->flags & BS_OP_SPATIAL);
+}
+
+bool bs_tails_widen(const bs_graph *g, const bs_node *node)
+{
+    bool widen = false;
+    for (int32_t i = 0; i < node->n_tail; i++)
+        widen = widen || bs_tail_widens(&g->tails[node->tail + i]);
+    return widen;
+}
+
+bs_bytes bs_tails_scratch(const bs_graph *g, const bs_node *node, int32_t grain, int64_t height, int64_t width)
+{
+    const bs_value_info *out = &g->values[node->first_out];
+    const bs_tail *first = &g->tails[node->tail];
+    const size_t element = bs_dtype_bytes(first->from);
+    if (!bs_tails_widen(g, node))
+        return bs_bytes_of(0);
+    if (out->rank != 3) { /* a row is no more */
+        const bs_bytes row = bs_bytes_product(bs_value_elements(g, out), bs_bytes_of(element));
+        return bs_bytes_align(node->domain == 0 ? row : bs_bytes_of(BS_TAIL_BYTES));
+    }
+    const bs_bytes line = bs_bytes_times(bs_bytes_array(bs_dim_max(g, out->dims[0]), element), width);
+    return bs_bytes_align(bs_bytes_max(bs_bytes_times(line, bs_min_i64(grain, height)),
+                                       bs_bytes_min(bs_bytes_of(BS_TAIL_BYTES), bs_bytes_times(line, height))));
 }
 
 int32_t bs_tails_most(const bs_graph *g)
@@ -35924,7 +36023,7 @@ int32_t bs_tails_most(const bs_graph *g)
     int32_t most = 0;
     for (int32_t n = 1; n < g->n_nodes; n++) {
         bool follows = false;
-        for (int32_t i = 0; i < g->nodes[n].n_in && is_step(&g->nodes[n]); i++)
+        for (int32_t i = 0; i < g->nodes[n].n_in && is_step(&g->nodes[n], false); i++)
             follows = follows || may_have_tail(&g->nodes[g->values[bs_node_in(g, &g->nodes[n])[i]].node], false);
         most += follows;
     }
@@ -35946,7 +36045,10 @@ int32_t bs_tails_operand(const bs_tails *t, int32_t n)
 {
     const bs_graph *g = t->graph;
     const int32_t *in = bs_node_in(g, &g->nodes[n]);
-    return g->values[t->source[in[0]]].node == t->before[n] ? 0 : 1;
+    int32_t at = 0;
+    while (g->values[t->source[in[at]]].node != t->before[n])
+        at++;
+    return at;
 }
 
 /* Whether another step fits behind node m, which may have some. */
@@ -35968,7 +36070,7 @@ static bool can_follow(const bs_tails *t, int32_t n, int32_t index)
     const int32_t value = t->source[bs_node_in(g, node)[index]], m = g->values[value].node;
     return m != 0 && t->place[m] == t->place[n] && g->nodes[m].block == node->block && g->nodes[m].n_out == 1 &&
            t->reads[value] == 1 && may_have_tail(&g->nodes[m], t->chains) &&
-           is_alike(&g->values[value], &g->values[node->first_out]) && has_room(t, m, node->n_in - 1);
+           is_alike(t, &g->values[value], &g->values[node->first_out]) && has_room(t, m, node->n_in - 1);
 }
 
 static void count_all_reads(bs_tails *t)
@@ -35990,7 +36092,7 @@ int32_t bs_tails_find(bs_tails *t)
     for (int32_t n = 1; n < g->n_nodes; n++) {
         const bs_node *node = &g->nodes[n];
         int32_t m = 0; /* of two, the one that is computed later */
-        for (int32_t i = 0; i < node->n_in && t->place[n] >= 0 && is_step(node); i++)
+        for (int32_t i = 0; i < node->n_in && t->place[n] >= 0 && is_step(node, t->chains); i++)
             if (can_follow(t, n, i))
                 m = bs_max_i32(m, g->values[t->source[bs_node_in(g, node)[i]]].node);
         if (m == 0)
@@ -36009,7 +36111,7 @@ int32_t bs_tails_find(bs_tails *t)
  * Sinking: a node runs on the rows of the innermost path around all that read it, if it is computed row by row; chains
  * sink link by link, the last first. It can only sink below decisions that it does not serve, since what decides reads
  * where it stands. Merging: a node that computes what an earlier one does is left out (bs_node.same).
- * Tails: a chain of element-wise nodes becomes part of the node whose result it changes (plan/tails.c).
+ * Tails: a chain of nodes becomes part of the node whose result it changes (plan/tails.c).
  * Domains nest, so what is common to two readers is found by going up. Relies on plan/dataflow.h and graph/copy.h. Must
  * never move what may refuse data, or what rows of other cells influence. */
 /* #include "plan/dataflow.h" */
@@ -36209,9 +36311,12 @@ static void write_node(dataflow_pass *f, int32_t n)
     for (int32_t i = 0; i < count; i++) {
         const int32_t at = bs_tails_operand(&f->tails, chain[i]);
         const bs_node *step = &g->nodes[chain[i]];
-        const bs_graph_step of = {chain[i], at, step->n_in < 2 ? 0 : seen(f, bs_node_in(g, step)[1 - at],
-                                                                          f->place[n], step->block)};
-        steps[i] = of;
+        steps[i].n = chain[i];
+        steps[i].at = at;
+        steps[i].n_others = 0;
+        for (int32_t k = 0; k < step->n_in; k++)
+            if (k != at)
+                steps[i].others[steps[i].n_others++] = seen(f, bs_node_in(g, step)[k], f->place[n], step->block);
     }
     write_whole(f, head);
     bs_graph_copy_add_tail(&f->copy, steps, count);
@@ -37053,14 +37158,40 @@ static int32_t only_use(const bs_fusion_search *f, int32_t value, const char *na
 {
     const bs_graph *g = f->plan->graph;
     const int32_t n = g->values[value].node;
-    const bool is = strcmp(bs_op_get(g->nodes[n].op)->name, name) == 0 && f->plan->nodes[n].fusion == 0;
+    const bool is = strcmp(bs_op_get(g->nodes[n].op)->name, name) == 0 && f->plan->nodes[n].fusion == 0 &&
+                    g->nodes[n].n_tail == 0;
     return is && (!f->readers || f->readers[value] == 1) ? n : 0;
 }
 
 /* ------------------------------------------------------- pixel_shuffle 2 of [4,h,w] + base -> codes [1,2h,2w] */
 
+/* On a CPU the sum and the conversion are the shuffle's tail. */
+static bool sr_store_match_tail(const bs_fusion_search *f, int32_t n, bs_fusion_match *m)
+{
+    const bs_plan *p = f->plan;
+    const bs_graph *g = p->graph;
+    const bs_node *shuffle = &g->nodes[n];
+    const bs_tail *tail = &g->tails[shuffle->tail];
+    const int32_t *in = bs_node_in(g, shuffle);
+    bs_value_info sum = g->values[shuffle->first_out];
+    sum.dtype = BS_F32;
+    if (shuffle->n_tail != 2 || strcmp(bs_op_get(shuffle->op)->name, "pixel_shuffle") != 0 ||
+        strcmp(bs_op_get(tail[0].node.op)->name, "add") != 0 ||
+        strcmp(bs_op_get(tail[1].node.op)->name, "convert") != 0 || tail[0].from != BS_F32 ||
+        (tail[1].to != BS_U8 && tail[1].to != BS_U16) ||
+        p->values[shuffle->first_out].margin != 0 ||
+        !bs_same_shape(&g->values[in[1]], &sum) ||
+        g->values[in[1]].domain != shuffle->domain || bs_dim_max(g, g->values[shuffle->first_out].dims[0]) != 1 ||
+        bs_dim_max(g, g->values[in[0]].dims[0]) != 4)
+        return false;
+    *m = (bs_fusion_match){{0, 0}, 0, {in[0], in[1]}};
+    return !f->wanted || (f->wanted[0] == in[0] && f->wanted[1] == in[1]);
+}
+
 static bool sr_store_match(const bs_fusion_search *f, int32_t n, bs_fusion_match *m)
 {
+    if (f->plan->graph->nodes[n].n_tail)
+        return sr_store_match_tail(f, n, m);
     const bs_plan *p = f->plan;
     const bs_graph *g = p->graph;
     const bs_node *convert = &g->nodes[n];
@@ -37092,7 +37223,8 @@ static bool sr_store_match(const bs_fusion_search *f, int32_t n, bs_fusion_match
 static bs_status sr_store_run(const bs_call *call)
 {
     const bs_operand *tail = &call->in[0], *base = &call->in[1], *out = &call->out[0];
-    const bs_convert_desc *desc = call->params;
+    const bs_convert_desc *desc =
+        call->node->n_tail ? call->graph->tails[call->node->tail + 1].node.params : call->params;
     const bs_rect r = out->rect; /* even: a cell of the doubled frame, or a band of it */
     const size_t bytes = bs_dtype_bytes(out->dtype);
     bs_sr_store s;
@@ -37120,7 +37252,7 @@ static bs_status sr_store_run(const bs_call *call)
 static bool pair_match(const bs_fusion_search *f, int32_t n, const char *first, const char *last, bs_fusion_match *m)
 {
     const bs_graph *g = f->plan->graph;
-    if (strcmp(bs_op_get(g->nodes[n].op)->name, last) != 0)
+    if (strcmp(bs_op_get(g->nodes[n].op)->name, last) != 0 || g->nodes[n].n_tail)
         return false;
     const int32_t inner = only_use(f, bs_node_in(g, &g->nodes[n])[0], first);
     if (!inner)
@@ -37194,6 +37326,7 @@ const char *bs_fusion_name(int32_t fusion)
 /* #include "ops/structure.h" */
 /* #include "ops/weights.h" */
 /* #include "plan/device.h" */
+/* #include "plan/tails.h" */
 
 void bs_plan_begin(bs_plan *p)
 {
@@ -37588,6 +37721,9 @@ void bs_plan_size_node(const bs_plan *p, int32_t n, bs_node_plan *np)
         op->rules->plan(g, node, (bs_conv_choice)p->desc.conv, (int32_t)h, (int32_t)w, np);
     if (bs_plan_on_device(p) && !(op->rules && op->rules->on_device))
         np->scratch_bytes = bs_bytes_of(0); /* blocks of a device have their own scratch */
+    else if (node->n_tail && !np->fusion)
+        np->scratch_bytes = bs_bytes_add(bs_bytes_align(np->scratch_bytes),
+                                         bs_tails_scratch(g, node, bs_op_grain(op, np), h, w));
 }
 
 bool bs_plan_laid_out_alike(const bs_plan *p, int32_t a, int32_t b)
@@ -41581,7 +41717,8 @@ static uint32_t mix_text(uint32_t crc, const char *text)
 static uint32_t mix_tail(uint32_t crc, const bs_graph *g, const bs_tail *tail)
 {
     const bs_op *op = bs_op_get(tail->node.op);
-    crc = IMAGE_MIX(mix_text(crc, op->name), tail->node.n_in, tail->at, tail->other, tail->own);
+    crc = IMAGE_MIX(mix_text(crc, op->name), tail->node.n_in, tail->at, tail->other, tail->own,
+                    (int32_t)tail->from, (int32_t)tail->to);
     crc = bs_crc32(crc, bs_node_in(g, &tail->node), (size_t)tail->node.n_in * sizeof(int32_t));
     const char *fields = op->n_fields ? (const char *)tail->node.params + sizeof(char *) : "";
     return bs_crc32(crc, fields, (size_t)op->n_fields * 4);
@@ -49374,6 +49511,10 @@ BS_INTERNAL int32_t bs_exec_batch(const bs_session *s, const bs_instr *i);
 /* Tasks that a row is cut into; 0: it is not cut. */
 BS_INTERNAL int32_t bs_exec_bands(const bs_session *s, const bs_instr *i);
 
+/* run/tail.c */
+/* Runs the kernel of a prepared call, and the steps of its tail. */
+BS_INTERNAL bs_status bs_exec_tail(const bs_call *call);
+
 /* run/side.c */
 /* A call or a move on some rows of its domain, and one band; on all rows, by all workers. */
 BS_INTERNAL void bs_exec_rows(const bs_context *c, const bs_instr *i, int32_t row, int32_t rows, int32_t band);
@@ -49395,6 +49536,118 @@ BS_INTERNAL void bs_exec_region_units(bs_session *s, int32_t region, int32_t *co
 
 #endif
 /* ==== end src/run/exec.h ====================================================================== */
+
+/* ==== begin src/run/tail.c ==================================================================== */
+/* run/tail.c - a kernel with a tail: it runs, then each step over the rows that were just made, which are near.
+ * A step that changes how many bytes an element has gets what is before it from a thread's scratch, as much at a time
+ * as stays near; steps after it work in the result.
+ * Relies on run/exec.h and plan/tails.h, which says how much scratch that is. Must never change what one kernel after
+ * the other would give. */
+/* #include "run/exec.h" */
+
+/* #include "ops/table.h" */
+/* #include "plan/tails.h" */
+
+/* The kernel into `near`, then the steps: in place, and from where they change its bytes on in the call's result. */
+static bs_status run_near(const bs_call *call, bs_operand near)
+{
+    const bs_node *node = call->node;
+    const bs_tail *tail = &call->graph->tails[node->tail];
+    bs_call own = *call;
+    own.n_in = tail->own;
+    own.out = &near;
+    near.dtype = tail->from;
+    bs_status status = bs_node_op(node)->run(&own);
+    for (int32_t i = 0; i < node->n_tail && status == BS_OK; i++, tail++) {
+        bs_operand in[1 + BS_MAX_TAIL_OTHERS];
+        bs_call step = *call;
+        in[tail->at] = near;
+        for (int32_t k = 0; k < tail->node.n_in; k++)
+            if (k != tail->at)
+                in[k] = call->in[tail->other + k - (k > tail->at)];
+        near = bs_tail_widens(tail) ? call->out[0] : near;
+        near.dtype = tail->to;
+        step.node = &tail->node;
+        step.params = tail->node.params;
+        step.n_in = tail->node.n_in;
+        step.in = in;
+        step.out = &near;
+        status = bs_node_op(&tail->node)->run(&step);
+    }
+    return status;
+}
+
+/* A result in scratch with the coordinates of `out`, of which it has the rows that are computed; images with the
+ * channels where `out` has them. `bytes`: of a line of it, or of a row of what is no image. */
+static bs_operand near_of(const bs_operand *out, bs_dtype dtype, uint64_t *bytes)
+{
+    bs_operand near = *out;
+    const bool image = out->rank == 3, last = image && (out->stride[0] == 1 || out->dim[0] == 1);
+    const int32_t width = image ? out->rect.x1 - out->rect.x0 : 0;
+    static const int32_t inner[3] = {0, 2, 1};
+    ptrdiff_t step = 1;
+    near.dtype = dtype;
+    for (int32_t k = 0; k < out->rank; k++) {
+        const int32_t d = last ? inner[k] : out->rank - 1 - k;
+        near.stride[d] = step;
+        step *= image && d == 2 ? width : out->dim[d];
+    }
+    near.row_stride = step;
+    *bytes = (uint64_t)(image ? (ptrdiff_t)out->dim[0] * width : step) * bs_dtype_bytes(dtype);
+    return near;
+}
+
+/* Lines first .. first + lines of an image. */
+static bs_status run_lines(const bs_call *call, bs_operand near, int32_t first, int32_t lines)
+{
+    bs_operand out = call->out[0];
+    bs_call some = *call;
+    some.out = &out;
+    out.rect.y0 = first;
+    out.rect.y1 = first + lines;
+    near.rect = out.rect;
+    near.data = bs_operand_at(&near, -first * near.stride[1] - out.rect.x0 * near.stride[2]);
+    return run_near(&some, near);
+}
+
+static bs_status run_rows(const bs_call *call, bs_operand near, int32_t first, int32_t rows)
+{
+    bs_call_room room;
+    room.call = *call;
+    room.call.in = room.in;
+    room.call.out = room.out;
+    room.call.rows = rows;
+    memcpy(room.in, call->in, (size_t)call->n_in * sizeof *room.in);
+    room.out[0] = call->out[0];
+    for (int32_t i = 0; i < call->n_in; i++)
+        bs_operand_advance(&room.in[i], first);
+    bs_operand_advance(&room.out[0], first);
+    return run_near(&room.call, near);
+}
+
+bs_status bs_exec_tail(const bs_call *call)
+{
+    const bs_tail *tail = &call->graph->tails[call->node->tail];
+    const bs_operand *out = &call->out[0];
+    if (!bs_tails_widen(call->graph, call->node))
+        return run_near(call, *out);
+    uint64_t bytes;
+    bs_call some = *call;
+    bs_operand near = near_of(out, tail->from, &bytes);
+    const bool image = out->rank == 3;
+    const int32_t grain = image ? bs_op_grain(bs_node_op(call->node), call->plan) : 1,
+                  begin = image ? out->rect.y0 : 0, end = image ? out->rect.y1 : call->rows,
+                  most = bs_tail_lines(bytes, grain, end - begin);
+    bs_status status = BS_OK;
+    near.data = call->scratch;
+    some.scratch = bs_bytes_at(call->scratch, bs_bytes_align(bs_bytes_times(bs_bytes_of(bytes), most)));
+    for (int32_t at = begin; at < end && status == BS_OK; at += most) {
+        const int32_t count = bs_min_i32(most, end - at);
+        status = image ? run_lines(&some, near, at, count) : run_rows(&some, near, at, count);
+    }
+    return status;
+}
+/* ==== end src/run/tail.c ====================================================================== */
 
 /* ==== begin src/run/call.c ==================================================================== */
 /* run/call.c - one kernel on some rows of its node: its operands, the zeros around what it writes, how it may be cut.
@@ -49549,37 +49802,14 @@ bool bs_exec_scattered(const bs_session *s, const bs_instr *i)
     return scattered;
 }
 
-/* The kernel, then the steps of its tail: each over the rows that were just made, which are near. */
-static bs_status run_with_tail(const bs_session *s, const bs_node *node, const bs_call *call)
-{
-    const bs_graph *g = s->graph;
-    const bs_tail *tail = &g->tails[node->tail];
-    bs_call own = *call;
-    own.n_in = tail->own;
-    bs_status status = bs_node_op(node)->run(&own);
-    for (int32_t i = 0; i < node->n_tail && status == BS_OK; i++, tail++) {
-        bs_operand in[2];
-        bs_call step = *call;
-        in[tail->at] = call->out[0];
-        if (tail->other >= 0)
-            in[1 - tail->at] = call->in[tail->other];
-        step.node = &tail->node;
-        step.params = tail->node.params;
-        step.n_in = tail->node.n_in;
-        step.in = in;
-        status = bs_node_op(&tail->node)->run(&step);
-    }
-    return status;
-}
-
 static bs_status run_kernel(const bs_session *s, const bs_node *node, const bs_call *call)
 {
     bs_status status = BS_OK;
     if (s->any_empty && !wants_kernel(s, node, call, &status))
         return status;
-    if (node->n_tail)
-        return run_with_tail(s, node, call);
-    return call->plan->fusion ? bs_fusion_run(call) : bs_node_op(node)->run(call);
+    if (call->plan->fusion)
+        return bs_fusion_run(call);
+    return node->n_tail ? bs_exec_tail(call) : bs_node_op(node)->run(call);
 }
 
 static void end_call(bs_session *s, bs_status status, int32_t node, const char *fault)
@@ -49635,8 +49865,7 @@ static bs_rect reached(const bs_context *c, const bs_instr *i, bs_rect r, bs_rea
 {
     const bs_plan *p = c->session->plan;
     const bs_node *node = &c->session->graph->nodes[i->node];
-    const bs_op_rules *rules = bs_node_op(node)->rules;
-    const int32_t grain = rules && rules->grain ? rules->grain(&p->nodes[i->node]) : 1;
+    const int32_t grain = bs_op_grain(bs_node_op(node), &p->nodes[i->node]);
     int64_t h, w;
     bs_plan_core(p, &c->session->graph->values[node->first_out], &h, &w);
     reach_along(&r.y0, &r.y1, h, reach, grain);
@@ -52173,7 +52402,7 @@ static void say_tails(report *r, const bs_plan *p)
                   (double)bs_bytes_figure(bs_value_bytes(p->graph, &p->graph->values[node->first_out]));
     }
     if (steps)
-        say(r, "fused, with the same result: %d element-wise ops run behind the kernel whose result they change,\n"
+        say(r, "fused, with the same result: %d ops run behind the kernel whose result they change,\n"
                "  which spares %.3g bytes of reading and writing, of each node a row\n",
             steps, spared);
 }

@@ -1,6 +1,6 @@
 /* brainstorm_cuda.cu - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: e67fe63b496bbb1d0057178a179ab80a68e1c4cf278a50f4e0c1d3a5ed54d1f3
+ * sha256 of the parts: 075b898a5008b02467b576325c660b183d65bf10cbb26187512872d489cb048d
  */
 #include "brainstorm.h"
 
@@ -448,6 +448,7 @@ static inline bool bs_is_part(int32_t first, int32_t count, int32_t end)
 }
 /* Difference of times or visits: 0 where `then` is later. */
 static inline uint64_t bs_since(uint64_t now, uint64_t then) { return now > then ? now - then : 0; }
+static inline uint64_t bs_min_u64(uint64_t a, uint64_t b) { return a < b ? a : b; }
 static inline uint64_t bs_max_u64(uint64_t a, uint64_t b) { return a > b ? a : b; }
 static inline BS_BOTH int32_t bs_or_default(int32_t v, int32_t fallback) { return v ? v : fallback; }
 
@@ -643,12 +644,13 @@ typedef struct bs_node {
     const void *params; /* the descriptor, name resolved into the graph's text */
 } bs_node;
 
-/* An element-wise node that has become part of the one whose result it changes: a step of that one's tail. */
+/* A node that has become part of the one whose result it changes: a step of that one's tail. */
 typedef struct bs_tail {
     bs_node node;  /* its result is that of the whole, and so is operand `at`, which it changes in place */
     int32_t at;
-    int32_t other; /* which operand of the whole its other one is; -1: it has none */
+    int32_t other; /* which operand of the whole the first of its others is, in their order; -1: it has none */
     int32_t own;   /* how many operands the whole has without its tail */
+    bs_dtype from, to; /* what it changes, what its result is */
 } bs_tail;
 
 #define BS_MAX_TAIL 4       /* steps */
@@ -1094,9 +1096,11 @@ typedef struct bs_op_rules {
      * first + count: all, or with BS_OP_ROWS a few at a time, in order. NULL: copied. */
     void (*prepare)(const bs_graph *graph, const bs_node *node, const bs_node_plan *plan, const void *const *weights,
                     int32_t first, int32_t count, void *prepared);
-    /* Each element of its result depends on those in its place alone, has no weights, and may be made over operand 0 or
-     * 1: it can follow a kernel as a step of its tail (plan/tails.c). And whether its own kernel may have a tail. */
-    bool element_wise, has_tail;
+    /* What lets an op follow a kernel as a step of its tail (plan/tails.c): it has no weights, and each element of its
+     * result depends on those in its place alone, and may be made over any of them that takes as many bytes; or each
+     * line of the last dimension depends on that line of operand 0 alone, and may be made over it. And whether chains
+     * of a device have its function, or may only begin with it (cuda/op_chain.cuh, op_lines_chain.cuh). */
+    bool element_wise, line_wise, chained, heads_chain;
     /* Its result is operand 0 with some elements changed, and may be made in the place of that. */
     bool updates;
     /* A call's result has the same bits in whatever rectangles it is computed, if these begin and end at multiples of
@@ -1129,6 +1133,12 @@ typedef struct bs_op {
     /* The kernel of plan->tier; BS_TIER_SCALAR is the plain reference. BS_ERROR_DATA for bad run-time data. */
     bs_status (*run)(const bs_call *call);
 } bs_op;
+
+/* bs_op_rules.grain of a node that is planned. */
+static inline int32_t bs_op_grain(const bs_op *op, const bs_node_plan *plan)
+{
+    return op->rules && op->rules->grain ? op->rules->grain(plan) : 1;
+}
 
 /* Whether weights are brought into another form than they come in. */
 static inline bool bs_op_prepares(const bs_op *op) { return op->rules && op->rules->prepare; }
@@ -2549,9 +2559,9 @@ __device__ __forceinline__ void bs_cu_zero_margin_of(const bs_cu_tile &t, const 
     X(concat) X(slice) X(reshape) X(transpose) X(pad) X(pixel_shuffle) X(pixel_unshuffle) X(gather_rows)      \
     /* the same, op_shape_index.cuh */                                                                        \
     X(roll) X(select) X(gather_elements) X(scatter_elements) X(scatter_rows)                                  \
-    /* op_lines.cuh */                                                                                        \
+    /* op_lines.cuh, op_lines_chain.cuh */                                                                    \
     X(softmax) X(layer_norm) X(reduce) X(argmax) X(topk)                                                      \
-    X(rms_norm) X(argmin) X(cumsum)                                                                           \
+    X(rms_norm) X(argmin) X(cumsum) X(line_chain)                                                             \
     /* op_loop.cuh, op_rope.cuh, op_segment.cuh, op_image.cuh, op_from_data.cuh, op_unique.cuh, op_nms.cuh */ \
     X(loop_trip) X(rope) X(segment_index) X(lrn) X(arange) X(nonzero) X(unique) X(nms) X(nms_pack)            \
     /* op_loop.cuh, op_trees.cuh */                                                                           \
@@ -3340,8 +3350,9 @@ void bs_row_lstm(bs_tier tier, const float *sums, const float *c, float *c_out, 
 #define BS_PARAMS(type, array) \
     .params_bytes = sizeof(type), .fields = array, .n_fields = (uint8_t)(sizeof(array) / sizeof *(array))
 
-/* The rules of ops that have no others than that they go element by element. */
-extern const bs_op_rules bs_element_wise;
+/* The rules of ops that have no others than that they go element by element, on a device in chains too; or line by
+ * line. */
+extern const bs_op_rules bs_element_wise, bs_chained, bs_line_wise;
 
 /* Every refusal reads: op "node": text (bs_graph_fail). Returns false always. */
 bool bs_infer_fail(bs_infer *infer, bs_status status, const char *format, ...) BS_PRINTF(3, 4);
@@ -8493,21 +8504,28 @@ __device__ __forceinline__ float bs_cu_lanes_max(float v, int32_t lanes)
 
 /* ----------------------------------------------------------------------------------------------- softmax */
 
-/* Exponentials are computed twice: they cannot be kept in the result, which may be f16. */
+/* Functions of a line that begins at `from`, which give their results to `put`: here to store them, behind a chain to
+ * go on (op_lines_chain.cuh). Exponentials are computed twice: they cannot be kept in the result, which may be f16. */
+template <typename P>
+__device__ __forceinline__ void bs_cu_softmax_line(const bs_cu_lines &k, int64_t from, const P &put)
+{
+    float top = bs_cu_line_get(k, from, 0), sum = 0.0f;
+    for (int32_t i = k.lane; i < k.n; i += k.lanes) {
+        const float v = bs_cu_line_get(k, from, i);
+        top = v > top ? v : top;
+    }
+    top = bs_cu_lanes_max(top, k.lanes);
+    for (int32_t i = k.lane; i < k.n; i += k.lanes)
+        sum = __fadd_rn(sum, expf(bs_cu_line_get(k, from, i) - top)); /* not fused: expf ends in a product */
+    sum = bs_cu_lanes_sum(sum, k.lanes);
+    for (int32_t i = k.lane; i < k.n; i += k.lanes)
+        put(i, expf(bs_cu_line_get(k, from, i) - top) / sum);
+}
+
 __device__ inline void bs_cu_softmax_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w)
 {
     bs_cu_lines_run<2>(t, s, w, [&](const bs_cu_lines &k, const int64_t (&at)[2]) {
-        float top = bs_cu_line_get(k, at[0], 0), sum = 0.0f;
-        for (int32_t i = k.lane; i < k.n; i += k.lanes) {
-            const float v = bs_cu_line_get(k, at[0], i);
-            top = v > top ? v : top;
-        }
-        top = bs_cu_lanes_max(top, k.lanes);
-        for (int32_t i = k.lane; i < k.n; i += k.lanes)
-            sum = __fadd_rn(sum, expf(bs_cu_line_get(k, at[0], i) - top)); /* not fused: expf ends in a product */
-        sum = bs_cu_lanes_sum(sum, k.lanes);
-        for (int32_t i = k.lane; i < k.n; i += k.lanes)
-            bs_cu_line_put(k, at[1], i, expf(bs_cu_line_get(k, at[0], i) - top) / sum);
+        bs_cu_softmax_line(k, at[0], [&](int32_t i, float v) { bs_cu_line_put(k, at[1], i, v); });
     });
 }
 
@@ -8523,42 +8541,55 @@ static void bs_cu_layer_norm_describe(const bs_cu_node *n, bs_device_step *s)
     bs_cu_lines_describe(n, s, last, last);
 }
 
+template <typename P>
+__device__ __forceinline__ void bs_cu_layer_norm_line(const bs_device_step *s, const float *weight,
+                                                      const bs_cu_lines &k, int64_t from, const P &put)
+{
+    const float count = (float)k.n;
+    float mean = 0.0f, variance = 0.0f;
+    for (int32_t i = k.lane; i < k.n; i += k.lanes)
+        mean += bs_cu_line_get(k, from, i);
+    mean = bs_cu_lanes_sum(mean, k.lanes) / count;
+    for (int32_t i = k.lane; i < k.n; i += k.lanes) {
+        const float d = bs_cu_line_get(k, from, i) - mean;
+        variance = bs_cu_mul_add(d, d, variance);
+    }
+    const float scale = 1.0f / sqrtf(bs_cu_lanes_sum(variance, k.lanes) / count + s->p[BS_CU_NORM_EPSILON].f);
+    for (int32_t i = k.lane; i < k.n; i += k.lanes)
+        put(i, bs_cu_mul_add((bs_cu_line_get(k, from, i) - mean) * scale, weight[i],
+                             weight[i + s->p[BS_CU_NORM_BIASES].i]));
+}
+
 __device__ inline void bs_cu_layer_norm_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w)
 {
     bs_cu_lines_run<2>(t, s, w, [&](const bs_cu_lines &k, const int64_t (&at)[2]) {
-        const float count = (float)k.n;
-        float mean = 0.0f, variance = 0.0f;
-        for (int32_t i = k.lane; i < k.n; i += k.lanes)
-            mean += bs_cu_line_get(k, at[0], i);
-        mean = bs_cu_lanes_sum(mean, k.lanes) / count;
-        for (int32_t i = k.lane; i < k.n; i += k.lanes) {
-            const float d = bs_cu_line_get(k, at[0], i) - mean;
-            variance = bs_cu_mul_add(d, d, variance);
-        }
-        const float scale = 1.0f / sqrtf(bs_cu_lanes_sum(variance, k.lanes) / count + s->p[BS_CU_NORM_EPSILON].f);
-        const float *weight = reinterpret_cast<const float *>(bs_cu_prepared(t, s));
-        for (int32_t i = k.lane; i < k.n; i += k.lanes)
-            bs_cu_line_put(k, at[1], i,
-                           bs_cu_mul_add((bs_cu_line_get(k, at[0], i) - mean) * scale, weight[i],
-                                         weight[i + s->p[BS_CU_NORM_BIASES].i]));
+        bs_cu_layer_norm_line(s, reinterpret_cast<const float *>(bs_cu_prepared(t, s)), k, at[0],
+                              [&](int32_t i, float v) { bs_cu_line_put(k, at[1], i, v); });
     });
 }
 
 static constexpr bs_cu_describe bs_cu_rms_norm_describe = bs_cu_layer_norm_describe;
 
+template <typename P>
+__device__ __forceinline__ void bs_cu_rms_norm_line(const bs_device_step *s, const float *weight, const bs_cu_lines &k,
+                                                    int64_t from, const P &put)
+{
+    float squares = 0.0f;
+    for (int32_t i = k.lane; i < k.n; i += k.lanes) {
+        const float v = bs_cu_line_get(k, from, i);
+        squares = bs_cu_mul_add(v, v, squares);
+    }
+    const float mean = bs_cu_lanes_sum(squares, k.lanes) / (float)k.n;
+    const float scale = 1.0f / sqrtf(mean + s->p[BS_CU_NORM_EPSILON].f);
+    for (int32_t i = k.lane; i < k.n; i += k.lanes)
+        put(i, __fmul_rn(bs_cu_line_get(k, from, i) * scale, weight[i])); /* no step fuses it with a sum */
+}
+
 __device__ inline void bs_cu_rms_norm_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w)
 {
     bs_cu_lines_run<2>(t, s, w, [&](const bs_cu_lines &k, const int64_t (&at)[2]) {
-        float squares = 0.0f;
-        for (int32_t i = k.lane; i < k.n; i += k.lanes) {
-            const float v = bs_cu_line_get(k, at[0], i);
-            squares = bs_cu_mul_add(v, v, squares);
-        }
-        const float mean = bs_cu_lanes_sum(squares, k.lanes) / (float)k.n;
-        const float scale = 1.0f / sqrtf(mean + s->p[BS_CU_NORM_EPSILON].f);
-        const float *weight = reinterpret_cast<const float *>(bs_cu_prepared(t, s));
-        for (int32_t i = k.lane; i < k.n; i += k.lanes)
-            bs_cu_line_put(k, at[1], i, bs_cu_line_get(k, at[0], i) * scale * weight[i]);
+        bs_cu_rms_norm_line(s, reinterpret_cast<const float *>(bs_cu_prepared(t, s)), k, at[0],
+                            [&](int32_t i, float v) { bs_cu_line_put(k, at[1], i, v); });
     });
 }
 
@@ -8790,6 +8821,100 @@ __device__ inline void bs_cu_topk_run(const bs_cu_tile &t, const bs_device_step 
 
 #endif
 /* ==== end src/cuda/op_lines.cuh =============================================================== */
+/* ==== begin src/cuda/op_lines_chain.cuh ======================================================= */
+/* op_lines_chain.cuh - a softmax or a norm with a tail: element-wise ops on what it gives, in its kernel, each what its
+ * own kernel does, and what one gives to the next rounded as if it had been stored. So the bytes are those of one
+ * kernel after the other.
+ * A kernel by itself: those of lines without a tail keep their registers. Relies on op_chain.cuh and op_lines.cuh. Must
+ * never let an element depend on where it stands. */
+#ifndef BS_CUDA_OP_LINES_CHAIN
+#define BS_CUDA_OP_LINES_CHAIN
+
+/* #include "cuda/op_chain.cuh" */
+/* #include "cuda/op_lines.cuh" */
+
+/* An operand of the steps beside the result of a line. */
+struct bs_cu_line_other {
+    const uint8_t *data;
+    int32_t type, step; /* along the line */
+    int64_t at;
+};
+
+/* What is left of a chain behind its first op; operands are numbered as those of the step. */
+__device__ __forceinline__ float bs_cu_line_chain_on(const bs_device_step *s, const bs_cu_line_other &a,
+                                                     const bs_cu_line_other &b, int32_t n, int32_t i, float x)
+{
+    const float first = n > 0 ? bs_cu_get(a.data, a.type, a.at + (int64_t)i * a.step) : 0.0f;
+    const float second = n > 1 ? bs_cu_get(b.data, b.type, b.at + (int64_t)i * b.step) : 0.0f;
+#pragma unroll 1
+    for (int32_t k = 1; k < s->n_tail; k++)
+        x = bs_cu_chain_apply(s->tail[k], s->rounded ? bs_cu_half_from(bs_cu_half_to(x)) : x,
+                              s->tail[k].other == 1 ? first : second);
+    return x;
+}
+
+/* The lines of operand 0 and of the result; third: an operand of the steps, which has the dimensions of the result. */
+__device__ __forceinline__ bs_cu_lines bs_cu_line_chain_beside(const bs_device_step *s, const bs_cu_view &x,
+                                                               const bs_cu_view &y, bs_cu_view third)
+{
+    third.rank = y.rank;
+    return bs_cu_lines_of(x, y, third, s->p[BS_CU_FIRST].i, s->p[BS_CU_AXIS].i, s->p[BS_CU_LANES].i);
+}
+
+__device__ __forceinline__ int64_t bs_cu_line_chain_at(const bs_cu_lines &k, int32_t operand, int32_t l)
+{
+    const int32_t n1 = k.count[1], n2 = k.count[2], d2 = l % n2, d1 = l / n2 % n1, d0 = l / n2 / n1;
+    return (int64_t)d2 * k.step[operand][2] + (int64_t)d1 * k.step[operand][1] + (int64_t)d0 * k.step[operand][0];
+}
+
+__device__ __forceinline__ void bs_cu_line_chain_line(const bs_cu_tile &t, const bs_device_step *s,
+                                                      const bs_cu_lines &k, const bs_cu_lines &more, int32_t n,
+                                                      const bs_cu_line_other &a, const bs_cu_line_other &b, int32_t l)
+{
+    const int64_t from = bs_cu_line_chain_at(k, 0, l), to = bs_cu_line_chain_at(k, 1, l);
+    const bs_cu_line_other first = {a.data, a.type, a.step, bs_cu_line_chain_at(k, 2, l)},
+                           second = {b.data, b.type, b.step, bs_cu_line_chain_at(more, 2, l)};
+    const float *weight = reinterpret_cast<const float *>(bs_cu_prepared(t, s));
+    const auto put = [&](int32_t i, float v) {
+        bs_cu_line_put(k, to, i, bs_cu_line_chain_on(s, first, second, n, i, v));
+    };
+    switch (s->tail[0].kernel) {
+    case BS_CU_softmax: bs_cu_softmax_line(k, from, put); break;
+    case BS_CU_layer_norm: bs_cu_layer_norm_line(s, weight, k, from, put); break;
+    default: bs_cu_rms_norm_line(s, weight, k, from, put); break;
+    }
+}
+
+__device__ inline void bs_cu_line_chain_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w)
+{
+    const int32_t lanes = s->p[BS_CU_LANES].i;
+    const bool image = bs_cu_in(t, s, 0)->rank == 3;
+    const bs_cu_deal d = bs_cu_deal_out(w, image, s->p[BS_CU_LINES].i, bs_cu_thread() / lanes,
+                                        bs_cu_threads() / lanes);
+    for (int32_t r = d.row; r < d.end; r += d.rows) {
+        const bs_cu_view y = bs_cu_open_out(t, s, 0, r), x = bs_cu_open_in(t, s, 0, r);
+        bs_cu_view a = y, b = y;
+        int32_t n = 0;
+        if (w.part == 0 && image)
+            bs_cu_zero_margin(w, y);
+#pragma unroll 1
+        for (int32_t k = 1; k < s->n_tail; k++) {
+            if (s->tail[k].other < 0)
+                continue;
+            const bs_cu_view v = bs_cu_open_how(t, s, s->tail[k].other, r, s->tail[k].how);
+            n = s->tail[k].other;
+            a = n == 1 ? v : a;
+            b = n == 2 ? v : b;
+        }
+        const bs_cu_lines k = bs_cu_line_chain_beside(s, x, y, a), more = bs_cu_line_chain_beside(s, x, y, b);
+        const bs_cu_line_other first = {k.z, a.dtype, k.z_step, 0}, second = {more.z, b.dtype, more.z_step, 0};
+        for (int32_t l = d.index; l < k.count[0] * k.count[1] * k.count[2] && k.n > 0; l += d.workers)
+            bs_cu_line_chain_line(t, s, k, more, n, first, second, l);
+    }
+}
+
+#endif
+/* ==== end src/cuda/op_lines_chain.cuh ========================================================= */
 /* ==== begin src/cuda/op_look_ahead.cuh ======================================================== */
 /* op_look_ahead.cuh - what a later router would choose by the scores of now: for each path, the largest margin over all
  * rows by which it lies above the best path that a row does not choose (ops/look_ahead.c). One block; a maximum over
@@ -13330,7 +13455,7 @@ static bool bs_cu_is_from_data(const bs_cu_node *n)
 }
 #endif
 
-/* An element-wise op with a tail: the kernel that runs chains, with the op itself as the first one. */
+/* An op with a tail: the kernel that runs chains, with the op itself as the first one; of lines, theirs. */
 static void bs_cu_step_chain(bs_cu_tables *l, const bs_cu_node *n, bs_device_step *s)
 {
     const bs_graph *g = l->graph;
@@ -13345,8 +13470,10 @@ static void bs_cu_step_chain(bs_cu_tables *l, const bs_cu_node *n, bs_device_ste
         const bs_tail *tail = &g->tails[n->node->tail + i];
         bs_cu_chain_op(g, &tail->node, bs_cu_ops[tail->node.op].kernel, tail->at, tail->other, &s->tail[s->n_tail++]);
     }
-    s->kernel = BS_CU_chain;
-    s->p[BS_CU_CHAIN_HOW].i = how;
+    const bool elements = bs_op_get(n->node->op)->rules->chained;
+    s->kernel = elements ? BS_CU_chain : BS_CU_line_chain;
+    if (elements)
+        s->p[BS_CU_CHAIN_HOW].i = how;
     s->rounded = l->plan->desc.half;
 }
 

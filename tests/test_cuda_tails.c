@@ -1,11 +1,12 @@
-/* test_cuda_tails.c - chains of element-wise ops in one kernel of a device: the bytes of one kernel after the other, in
- * f32 and f16, at the root, on rows and in tiles. Kernels of other ops have nothing behind them.
+/* test_cuda_tails.c - chains of element-wise ops in one kernel of a device, which a softmax or a norm may begin: the
+ * bytes of one kernel after the other, in f32 and f16, at the root, on rows and in tiles. Kernels of other ops have
+ * nothing behind them.
  * Networks: tail_nets.h. */
 #include "cuda_rig.h"
 #include "tail_nets.h"
 
 static cuda_rig r;
-static int32_t chains;
+static int32_t chains, line_chains;
 
 static bool same_bytes(const rig_result *a, const rig_result *b)
 {
@@ -17,7 +18,7 @@ static bool same_bytes(const rig_result *a, const rig_result *b)
     return same;
 }
 
-/* Nodes with a tail in the graph as it is planned, which are element-wise ops all. */
+/* Nodes with a tail in the graph as it is planned, which are element-wise ops all, or of lines. */
 static int32_t chains_of(const bs_plan_desc *desc)
 {
     static uint8_t memory[8 << 20];
@@ -27,8 +28,10 @@ static int32_t chains_of(const bs_plan_desc *desc)
     const bs_plan *plan = bs_plan_create(&arena, r.graph, desc, NULL);
     for (int32_t i = 1; plan && i < plan->graph->n_nodes; i++) {
         const bs_node *node = &plan->graph->nodes[i];
+        const bs_op_rules *rules = bs_node_op(node)->rules;
         n += node->n_tail > 0;
-        check(node->n_tail == 0 || bs_node_op(node)->rules->element_wise, "no tail but behind an element-wise op");
+        line_chains += node->n_tail > 0 && rules->heads_chain;
+        check(node->n_tail == 0 || rules->chained || rules->heads_chain, "no tail but behind such an op");
     }
     return n;
 }
@@ -80,6 +83,25 @@ static void test_lines(int32_t lines, int32_t features, bool rows, bs_plan_desc 
     compare(what, desc);
 }
 
+/* What follows norms and softmax, with operands of their shape, of a line, and of a number a line; of a matrix, of
+ * images, of rows. Lines of a thread and of a warp. */
+static void test_lines_begin(int32_t features, int32_t images, bool rows, bs_plan_desc desc)
+{
+    char what[64];
+    snprintf(what, sizeof what, "norms of %d features, images %d%s", features, images, rows ? ", rows" : "");
+    bs_graph *g = rig_begin(&r, what);
+    const bs_value in = bs_input(g, "x", BS_F32, images ? BS_SHAPE4(3, images, 5, features) : BS_SHAPE2(9, features));
+    const bs_value line = rows ? bs_rows(g, in, (bs_value){0}) : in;
+    const bs_shape each = images && rows ? bs_shape_of(3, 1, 1, features, 0) : bs_shape_of(1, features, 0, 0, 0);
+    const bs_value all = bs_constant(g, "shared", BS_F32, each);
+    const bs_value number = bs_reduce(g, line, &(bs_reduce_desc){.kind = BS_REDUCE_MAX, .axis = -1, .keep = 1});
+    const bs_value a = bs_add(g, line, bs_layer_norm(g, line, &(bs_norm_desc){.name = "a"}));
+    const bs_value b = bs_mul(g, bs_sub(g, number, bs_rms_norm(g, a, &(bs_norm_desc){.name = "b"})), all);
+    const bs_value end = bs_unary(g, bs_add(g, bs_affine(g, bs_softmax(g, b), 3, -1), b), BS_UNARY_ABS);
+    bs_output(g, "y", rows ? bs_collect(g, end) : end);
+    compare(what, desc);
+}
+
 int main(void)
 {
     for (int32_t half = 0; half <= 1; half++) {
@@ -90,8 +112,13 @@ int main(void)
         for (int32_t rows = 0; rows <= 1; rows++) {
             test_lines(1, 24, rows, (bs_plan_desc){.half = half});
             test_lines(30, 71, rows, (bs_plan_desc){.half = half});
+            for (int32_t images = 0; images <= 2; images += 2) {
+                test_lines_begin(24, images, rows, (bs_plan_desc){.half = half});
+                test_lines_begin(71, images, rows, (bs_plan_desc){.half = half});
+            }
         }
     }
     check(chains > 100, "chains were run: %d", chains);
+    check(line_chains == 2 * 2 * 2 * 2 * 3, "and behind lines: %d", line_chains);
     return check_end();
 }

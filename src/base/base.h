@@ -50,6 +50,7 @@ static inline bool bs_is_part(int32_t first, int32_t count, int32_t end)
 }
 /* Difference of times or visits: 0 where `then` is later. */
 static inline uint64_t bs_since(uint64_t now, uint64_t then) { return now > then ? now - then : 0; }
+static inline uint64_t bs_min_u64(uint64_t a, uint64_t b) { return a < b ? a : b; }
 static inline uint64_t bs_max_u64(uint64_t a, uint64_t b) { return a > b ? a : b; }
 static inline BS_BOTH int32_t bs_or_default(int32_t v, int32_t fallback) { return v ? v : fallback; }
 

@@ -20,9 +20,9 @@
     X(concat) X(slice) X(reshape) X(transpose) X(pad) X(pixel_shuffle) X(pixel_unshuffle) X(gather_rows)      \
     /* the same, op_shape_index.cuh */                                                                        \
     X(roll) X(select) X(gather_elements) X(scatter_elements) X(scatter_rows)                                  \
-    /* op_lines.cuh */                                                                                        \
+    /* op_lines.cuh, op_lines_chain.cuh */                                                                    \
     X(softmax) X(layer_norm) X(reduce) X(argmax) X(topk)                                                      \
-    X(rms_norm) X(argmin) X(cumsum)                                                                           \
+    X(rms_norm) X(argmin) X(cumsum) X(line_chain)                                                             \
     /* op_loop.cuh, op_rope.cuh, op_segment.cuh, op_image.cuh, op_from_data.cuh, op_unique.cuh, op_nms.cuh */ \
     X(loop_trip) X(rope) X(segment_index) X(lrn) X(arange) X(nonzero) X(unique) X(nms) X(nms_pack)            \
     /* op_loop.cuh, op_trees.cuh */                                                                           \

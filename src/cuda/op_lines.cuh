@@ -176,21 +176,28 @@ __device__ __forceinline__ float bs_cu_lanes_max(float v, int32_t lanes)
 
 /* ----------------------------------------------------------------------------------------------- softmax */
 
-/* Exponentials are computed twice: they cannot be kept in the result, which may be f16. */
+/* Functions of a line that begins at `from`, which give their results to `put`: here to store them, behind a chain to
+ * go on (op_lines_chain.cuh). Exponentials are computed twice: they cannot be kept in the result, which may be f16. */
+template <typename P>
+__device__ __forceinline__ void bs_cu_softmax_line(const bs_cu_lines &k, int64_t from, const P &put)
+{
+    float top = bs_cu_line_get(k, from, 0), sum = 0.0f;
+    for (int32_t i = k.lane; i < k.n; i += k.lanes) {
+        const float v = bs_cu_line_get(k, from, i);
+        top = v > top ? v : top;
+    }
+    top = bs_cu_lanes_max(top, k.lanes);
+    for (int32_t i = k.lane; i < k.n; i += k.lanes)
+        sum = __fadd_rn(sum, expf(bs_cu_line_get(k, from, i) - top)); /* not fused: expf ends in a product */
+    sum = bs_cu_lanes_sum(sum, k.lanes);
+    for (int32_t i = k.lane; i < k.n; i += k.lanes)
+        put(i, expf(bs_cu_line_get(k, from, i) - top) / sum);
+}
+
 __device__ inline void bs_cu_softmax_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w)
 {
     bs_cu_lines_run<2>(t, s, w, [&](const bs_cu_lines &k, const int64_t (&at)[2]) {
-        float top = bs_cu_line_get(k, at[0], 0), sum = 0.0f;
-        for (int32_t i = k.lane; i < k.n; i += k.lanes) {
-            const float v = bs_cu_line_get(k, at[0], i);
-            top = v > top ? v : top;
-        }
-        top = bs_cu_lanes_max(top, k.lanes);
-        for (int32_t i = k.lane; i < k.n; i += k.lanes)
-            sum = __fadd_rn(sum, expf(bs_cu_line_get(k, at[0], i) - top)); /* not fused: expf ends in a product */
-        sum = bs_cu_lanes_sum(sum, k.lanes);
-        for (int32_t i = k.lane; i < k.n; i += k.lanes)
-            bs_cu_line_put(k, at[1], i, expf(bs_cu_line_get(k, at[0], i) - top) / sum);
+        bs_cu_softmax_line(k, at[0], [&](int32_t i, float v) { bs_cu_line_put(k, at[1], i, v); });
     });
 }
 
@@ -206,42 +213,55 @@ static void bs_cu_layer_norm_describe(const bs_cu_node *n, bs_device_step *s)
     bs_cu_lines_describe(n, s, last, last);
 }
 
+template <typename P>
+__device__ __forceinline__ void bs_cu_layer_norm_line(const bs_device_step *s, const float *weight,
+                                                      const bs_cu_lines &k, int64_t from, const P &put)
+{
+    const float count = (float)k.n;
+    float mean = 0.0f, variance = 0.0f;
+    for (int32_t i = k.lane; i < k.n; i += k.lanes)
+        mean += bs_cu_line_get(k, from, i);
+    mean = bs_cu_lanes_sum(mean, k.lanes) / count;
+    for (int32_t i = k.lane; i < k.n; i += k.lanes) {
+        const float d = bs_cu_line_get(k, from, i) - mean;
+        variance = bs_cu_mul_add(d, d, variance);
+    }
+    const float scale = 1.0f / sqrtf(bs_cu_lanes_sum(variance, k.lanes) / count + s->p[BS_CU_NORM_EPSILON].f);
+    for (int32_t i = k.lane; i < k.n; i += k.lanes)
+        put(i, bs_cu_mul_add((bs_cu_line_get(k, from, i) - mean) * scale, weight[i],
+                             weight[i + s->p[BS_CU_NORM_BIASES].i]));
+}
+
 __device__ inline void bs_cu_layer_norm_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w)
 {
     bs_cu_lines_run<2>(t, s, w, [&](const bs_cu_lines &k, const int64_t (&at)[2]) {
-        const float count = (float)k.n;
-        float mean = 0.0f, variance = 0.0f;
-        for (int32_t i = k.lane; i < k.n; i += k.lanes)
-            mean += bs_cu_line_get(k, at[0], i);
-        mean = bs_cu_lanes_sum(mean, k.lanes) / count;
-        for (int32_t i = k.lane; i < k.n; i += k.lanes) {
-            const float d = bs_cu_line_get(k, at[0], i) - mean;
-            variance = bs_cu_mul_add(d, d, variance);
-        }
-        const float scale = 1.0f / sqrtf(bs_cu_lanes_sum(variance, k.lanes) / count + s->p[BS_CU_NORM_EPSILON].f);
-        const float *weight = reinterpret_cast<const float *>(bs_cu_prepared(t, s));
-        for (int32_t i = k.lane; i < k.n; i += k.lanes)
-            bs_cu_line_put(k, at[1], i,
-                           bs_cu_mul_add((bs_cu_line_get(k, at[0], i) - mean) * scale, weight[i],
-                                         weight[i + s->p[BS_CU_NORM_BIASES].i]));
+        bs_cu_layer_norm_line(s, reinterpret_cast<const float *>(bs_cu_prepared(t, s)), k, at[0],
+                              [&](int32_t i, float v) { bs_cu_line_put(k, at[1], i, v); });
     });
 }
 
 static constexpr bs_cu_describe bs_cu_rms_norm_describe = bs_cu_layer_norm_describe;
 
+template <typename P>
+__device__ __forceinline__ void bs_cu_rms_norm_line(const bs_device_step *s, const float *weight, const bs_cu_lines &k,
+                                                    int64_t from, const P &put)
+{
+    float squares = 0.0f;
+    for (int32_t i = k.lane; i < k.n; i += k.lanes) {
+        const float v = bs_cu_line_get(k, from, i);
+        squares = bs_cu_mul_add(v, v, squares);
+    }
+    const float mean = bs_cu_lanes_sum(squares, k.lanes) / (float)k.n;
+    const float scale = 1.0f / sqrtf(mean + s->p[BS_CU_NORM_EPSILON].f);
+    for (int32_t i = k.lane; i < k.n; i += k.lanes)
+        put(i, __fmul_rn(bs_cu_line_get(k, from, i) * scale, weight[i])); /* no step fuses it with a sum */
+}
+
 __device__ inline void bs_cu_rms_norm_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w)
 {
     bs_cu_lines_run<2>(t, s, w, [&](const bs_cu_lines &k, const int64_t (&at)[2]) {
-        float squares = 0.0f;
-        for (int32_t i = k.lane; i < k.n; i += k.lanes) {
-            const float v = bs_cu_line_get(k, at[0], i);
-            squares = bs_cu_mul_add(v, v, squares);
-        }
-        const float mean = bs_cu_lanes_sum(squares, k.lanes) / (float)k.n;
-        const float scale = 1.0f / sqrtf(mean + s->p[BS_CU_NORM_EPSILON].f);
-        const float *weight = reinterpret_cast<const float *>(bs_cu_prepared(t, s));
-        for (int32_t i = k.lane; i < k.n; i += k.lanes)
-            bs_cu_line_put(k, at[1], i, bs_cu_line_get(k, at[0], i) * scale * weight[i]);
+        bs_cu_rms_norm_line(s, reinterpret_cast<const float *>(bs_cu_prepared(t, s)), k, at[0],
+                            [&](int32_t i, float v) { bs_cu_line_put(k, at[1], i, v); });
     });
 }
 

@@ -20,6 +20,7 @@
 #include "cuda/op_image.cuh"
 #include "cuda/op_linear.cuh"
 #include "cuda/op_lines.cuh"
+#include "cuda/op_lines_chain.cuh"
 #include "cuda/op_look_ahead.cuh"
 #include "cuda/op_loop.cuh"
 #include "cuda/op_matmul.cuh"

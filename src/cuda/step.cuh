@@ -210,7 +210,7 @@ static bool bs_cu_is_from_data(const bs_cu_node *n)
 }
 #endif
 
-/* An element-wise op with a tail: the kernel that runs chains, with the op itself as the first one. */
+/* An op with a tail: the kernel that runs chains, with the op itself as the first one; of lines, theirs. */
 static void bs_cu_step_chain(bs_cu_tables *l, const bs_cu_node *n, bs_device_step *s)
 {
     const bs_graph *g = l->graph;
@@ -225,8 +225,10 @@ static void bs_cu_step_chain(bs_cu_tables *l, const bs_cu_node *n, bs_device_ste
         const bs_tail *tail = &g->tails[n->node->tail + i];
         bs_cu_chain_op(g, &tail->node, bs_cu_ops[tail->node.op].kernel, tail->at, tail->other, &s->tail[s->n_tail++]);
     }
-    s->kernel = BS_CU_chain;
-    s->p[BS_CU_CHAIN_HOW].i = how;
+    const bool elements = bs_op_get(n->node->op)->rules->chained;
+    s->kernel = elements ? BS_CU_chain : BS_CU_line_chain;
+    if (elements)
+        s->p[BS_CU_CHAIN_HOW].i = how;
     s->rounded = l->plan->desc.half;
 }
 

@@ -96,7 +96,7 @@ static bs_node step_of(const bs_graph_copy *copy, const bs_graph_step *step)
     node.first_out = to->n_values - 1;
     node.domain = to->nodes[to->n_nodes - 1].domain;
     for (int32_t i = 0; i < node.n_in; i++)
-        to->operands[node.in + i] = i == step->at ? node.first_out : step->other;
+        to->operands[node.in + i] = i == step->at ? node.first_out : step->others[i - (i > step->at)];
     return node;
 }
 
@@ -107,20 +107,26 @@ void bs_graph_copy_add_tail(bs_graph_copy *copy, const bs_graph_step *steps, int
     const int32_t own = whole ? whole->n_in : 0;
     int32_t others[BS_MAX_TAIL];
     for (int32_t i = 0; i < count; i++) {
-        const bool has = copy->from->nodes[steps[i].n].n_in > 1;
         copy->node_at[steps[i].n] = to->n_nodes - 1;
         copy->value_at[copy->from->nodes[steps[i].n].first_out] = to->n_values - 1;
         others[i] = -1;
-        if (whole && has) {
-            others[i] = whole->n_in++;
-            whole->n_read++;
-            to->operands[to->n_operands] = steps[i].other;
+        if (whole && steps[i].n_others) {
+            others[i] = whole->n_in;
+            whole->n_in += steps[i].n_others;
+            whole->n_read += steps[i].n_others;
+            memcpy(to->operands + to->n_operands, steps[i].others, (size_t)steps[i].n_others * sizeof(int32_t));
         }
-        to->n_operands += has;
+        to->n_operands += steps[i].n_others;
     }
     for (int32_t i = 0; i < count; i++) {
         if (whole) {
-            const bs_tail tail = {step_of(copy, &steps[i]), steps[i].at, others[i], own};
+            bs_value_info *result = &to->values[to->n_values - 1];
+            const bs_dtype from = result->dtype;
+            const bs_value_info *made = &copy->from->values[copy->from->nodes[steps[i].n].first_out];
+            result->dtype = made->dtype;
+            result->scale_num = made->scale_num;
+            result->scale_den = made->scale_den;
+            const bs_tail tail = {step_of(copy, &steps[i]), steps[i].at, others[i], own, from, result->dtype};
             copy->tails[to->n_tails] = tail;
         }
         to->n_operands += copy->from->nodes[steps[i].n].n_in;

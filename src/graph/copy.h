@@ -16,10 +16,10 @@ typedef struct bs_graph_copy {
     bool filling; /* the tables; else it counts */
 } bs_graph_copy;
 
-/* A step of a tail: what the element-wise node n of `from` does with the result so far, its operand `at`. */
+/* A step of a tail: what node n of `from` does with the result so far, its operand `at`. */
 typedef struct bs_graph_step {
     int32_t n, at;
-    int32_t other; /* its other operand, a value of the copy; 0: none */
+    int32_t others[BS_MAX_TAIL_OTHERS], n_others; /* its other operands, values of the copy, in their order */
 } bs_graph_step;
 
 /* Begins to count, or to fill the tables. */

@@ -91,12 +91,13 @@ typedef struct bs_node {
     const void *params; /* the descriptor, name resolved into the graph's text */
 } bs_node;
 
-/* An element-wise node that has become part of the one whose result it changes: a step of that one's tail. */
+/* A node that has become part of the one whose result it changes: a step of that one's tail. */
 typedef struct bs_tail {
     bs_node node;  /* its result is that of the whole, and so is operand `at`, which it changes in place */
     int32_t at;
-    int32_t other; /* which operand of the whole its other one is; -1: it has none */
+    int32_t other; /* which operand of the whole the first of its others is, in their order; -1: it has none */
     int32_t own;   /* how many operands the whole has without its tail */
+    bs_dtype from, to; /* what it changes, what its result is */
 } bs_tail;
 
 #define BS_MAX_TAIL 4       /* steps */

@@ -193,9 +193,11 @@ typedef struct bs_op_rules {
      * first + count: all, or with BS_OP_ROWS a few at a time, in order. NULL: copied. */
     void (*prepare)(const bs_graph *graph, const bs_node *node, const bs_node_plan *plan, const void *const *weights,
                     int32_t first, int32_t count, void *prepared);
-    /* Each element of its result depends on those in its place alone, has no weights, and may be made over operand 0 or
-     * 1: it can follow a kernel as a step of its tail (plan/tails.c). And whether its own kernel may have a tail. */
-    bool element_wise, has_tail;
+    /* What lets an op follow a kernel as a step of its tail (plan/tails.c): it has no weights, and each element of its
+     * result depends on those in its place alone, and may be made over any of them that takes as many bytes; or each
+     * line of the last dimension depends on that line of operand 0 alone, and may be made over it. And whether chains
+     * of a device have its function, or may only begin with it (cuda/op_chain.cuh, op_lines_chain.cuh). */
+    bool element_wise, line_wise, chained, heads_chain;
     /* Its result is operand 0 with some elements changed, and may be made in the place of that. */
     bool updates;
     /* A call's result has the same bits in whatever rectangles it is computed, if these begin and end at multiples of
@@ -228,6 +230,12 @@ typedef struct bs_op {
     /* The kernel of plan->tier; BS_TIER_SCALAR is the plain reference. BS_ERROR_DATA for bad run-time data. */
     bs_status (*run)(const bs_call *call);
 } bs_op;
+
+/* bs_op_rules.grain of a node that is planned. */
+static inline int32_t bs_op_grain(const bs_op *op, const bs_node_plan *plan)
+{
+    return op->rules && op->rules->grain ? op->rules->grain(plan) : 1;
+}
 
 /* Whether weights are brought into another form than they come in. */
 static inline bool bs_op_prepares(const bs_op *op) { return op->rules && op->rules->prepare; }

@@ -70,7 +70,7 @@ static bs_status mul_run(const bs_call *call) { return binary_run(call, mul_inne
                               .max_in = 2,                            \
                               .infer = binary_infer,                  \
                               .flags = BS_OP_SPATIAL | BS_OP_CAPTURE, \
-                              .rules = &bs_element_wise,              \
+                              .rules = &bs_chained,              \
                               .run = op##_run};                       \
     bs_value bs_##op(bs_graph *graph, bs_value a, bs_value b)         \
     {                                                                 \
@@ -139,7 +139,7 @@ const bs_op bs_op_binary = {.name = "binary",
                             .flags = BS_OP_SPATIAL | BS_OP_CAPTURE,
                             BS_PARAMS(bs_binary_desc, binary_fields),
                             .infer = binary_kind_infer,
-                            .rules = &bs_element_wise,
+                            .rules = &bs_chained,
                             .run = binary_kind_run};
 
 bs_value bs_binary(bs_graph *graph, bs_value a, bs_value b, bs_binary_kind kind)

@@ -2,7 +2,8 @@
  * Relies on common.h. Must never touch data. */
 #include "ops/common.h"
 
-const bs_op_rules bs_element_wise = {.element_wise = true};
+const bs_op_rules bs_element_wise = {.element_wise = true}, bs_line_wise = {.line_wise = true, .heads_chain = true};
+const bs_op_rules bs_chained = {.element_wise = true, .chained = true};
 
 /* ------------------------------------------------------------------------------------------------ refusals */
 

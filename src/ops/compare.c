@@ -74,6 +74,7 @@ const bs_op bs_op_compare = {.name = "compare",
                              .flags = BS_OP_SPATIAL | BS_OP_CAPTURE,
                              BS_PARAMS(bs_compare_desc, compare_fields),
                              .infer = compare_infer,
+                             .rules = &bs_element_wise,
                              .run = compare_run};
 
 bs_value bs_compare(bs_graph *graph, bs_value a, bs_value b, bs_compare_kind kind)
@@ -98,12 +99,14 @@ static void where_inner(const void *context, int64_t n, char *const *at, const p
     uint32_t *out = (uint32_t *)(void *)at[0];
     const uint32_t *c = (const uint32_t *)(const void *)at[1], *a = (const uint32_t *)(const void *)at[2],
                    *b = (const uint32_t *)(const void *)at[3];
-    if (bs_span_dense_f32(step, 4))
+    if (bs_span_dense_f32(step, 4)) {
+        BS_EACH_BY_ITSELF
         for (int64_t i = 0; i < n; i++)
             out[i] = c[i] ? a[i] : b[i];
-    else
-        for (int64_t i = 0; i < n; i++)
-            out[i * (step[0] / 4)] = c[i * (step[1] / 4)] ? a[i * (step[2] / 4)] : b[i * (step[3] / 4)];
+        return;
+    }
+    for (int64_t i = 0; i < n; i++)
+        out[i * (step[0] / 4)] = c[i * (step[1] / 4)] ? a[i * (step[2] / 4)] : b[i * (step[3] / 4)];
 }
 
 static bs_status where_run(const bs_call *call)
@@ -121,6 +124,7 @@ const bs_op bs_op_where = {.name = "where",
                            .min_in = 3,
                            .flags = BS_OP_SPATIAL | BS_OP_CAPTURE,
                            .infer = where_infer,
+                           .rules = &bs_element_wise,
                            .run = where_run};
 
 bs_value bs_where(bs_graph *graph, bs_value condition, bs_value a, bs_value b)

@@ -331,7 +331,6 @@ static const bs_op_rules conv2d_rules = {.upgrade = conv2d_upgrade,
                                          .plan = conv2d_plan,
                                          .prepare = conv2d_prepare,
                                          .same_layout = conv2d_same_layout,
-                                         .has_tail = true,
                                          .grain = conv2d_grain};
 
 const bs_op bs_op_conv2d = {.name = "conv2d",

@@ -2,6 +2,7 @@
  * Relies on span.h, the storage conversions of base/dtype.c and kernels/elementwise.h. Must never let codes depend on
  * the tier. Integers converted to integers at scale 1 stay integers, so that large i32 are exact. */
 #include "kernels/elementwise.h"
+#include "ops/common.h"
 #include "ops/forms.h"
 #include "ops/span.h"
 
@@ -134,6 +135,7 @@ const bs_op bs_op_convert = {.name = "convert",
                              .flags = BS_OP_SPATIAL,
                              BS_PARAMS(bs_convert_desc, convert_fields),
                              .infer = convert_infer,
+                             .rules = &bs_element_wise,
                              .run = convert_run};
 
 bs_value bs_convert(bs_graph *graph, bs_value x, const bs_convert_desc *desc)

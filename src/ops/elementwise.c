@@ -94,7 +94,7 @@ const bs_op bs_op_activation = {.name = "activation",
                                 .flags = BS_OP_SPATIAL,
                                 BS_PARAMS(bs_activation_desc, activation_fields),
                                 .infer = activation_infer,
-                                .rules = &bs_element_wise,
+                                .rules = &bs_chained,
                                 .run = activation_run};
 
 bs_value bs_activation(bs_graph *graph, bs_value x, bs_act act, float param)
@@ -142,7 +142,7 @@ const bs_op bs_op_clip = {.name = "clip",
                           .flags = BS_OP_SPATIAL,
                           BS_PARAMS(bs_clip_desc, clip_fields),
                           .infer = clip_infer,
-                          .rules = &bs_element_wise,
+                          .rules = &bs_chained,
                           .run = clip_run};
 
 bs_value bs_clip(bs_graph *graph, bs_value x, float low, float high)
@@ -174,7 +174,7 @@ const bs_op bs_op_affine = {.name = "affine",
                             .flags = BS_OP_SPATIAL,
                             BS_PARAMS(bs_affine_desc, affine_fields),
                             .infer = unary_infer,
-                            .rules = &bs_element_wise,
+                            .rules = &bs_chained,
                             .run = affine_run};
 
 bs_value bs_affine(bs_graph *graph, bs_value x, float scale, float offset)

@@ -222,8 +222,7 @@ static bs_status linear_run(const bs_call *call)
 
 static const bs_op_rules linear_rules = {.weights = linear_weights,
                                          .plan = linear_plan,
-                                         .prepare = linear_prepare,
-                                         .has_tail = true};
+                                         .prepare = linear_prepare};
 
 const bs_op bs_op_linear = {.name = "linear",
                             .min_in = 1,

@@ -14,7 +14,7 @@ static bs_recurrent recurrent_of(const bs_graph *graph, const bs_node *node)
     const bs_value_info *x = bs_value_get(graph, in[0]), *h = bs_value_get(graph, in[1]);
     const bs_recurrent_desc *desc = node->params;
     const bs_recurrent net = {desc->projected ? 0 : (int32_t)bs_dim_max(graph, x->dims[x->rank - 1]),
-                              (int32_t)bs_dim_max(graph, h->dims[h->rank - 1]), node->n_in == 2};
+                              (int32_t)bs_dim_max(graph, h->dims[h->rank - 1]), bs_node_own_in(graph, node) == 2};
     return net;
 }
 

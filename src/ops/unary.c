@@ -83,7 +83,7 @@ const bs_op bs_op_unary = {.name = "unary",
                            .flags = BS_OP_SPATIAL,
                            BS_PARAMS(bs_unary_desc, unary_fields),
                            .infer = unary_op_infer,
-                           .rules = &bs_element_wise,
+                           .rules = &bs_chained,
                            .run = unary_op_run};
 
 bs_value bs_unary(bs_graph *graph, bs_value x, bs_unary_kind kind)

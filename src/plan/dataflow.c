@@ -3,7 +3,7 @@
  * Sinking: a node runs on the rows of the innermost path around all that read it, if it is computed row by row; chains
  * sink link by link, the last first. It can only sink below decisions that it does not serve, since what decides reads
  * where it stands. Merging: a node that computes what an earlier one does is left out (bs_node.same).
- * Tails: a chain of element-wise nodes becomes part of the node whose result it changes (plan/tails.c).
+ * Tails: a chain of nodes becomes part of the node whose result it changes (plan/tails.c).
  * Domains nest, so what is common to two readers is found by going up. Relies on plan/dataflow.h and graph/copy.h. Must
  * never move what may refuse data, or what rows of other cells influence. */
 #include "plan/dataflow.h"
@@ -203,9 +203,12 @@ static void write_node(dataflow_pass *f, int32_t n)
     for (int32_t i = 0; i < count; i++) {
         const int32_t at = bs_tails_operand(&f->tails, chain[i]);
         const bs_node *step = &g->nodes[chain[i]];
-        const bs_graph_step of = {chain[i], at, step->n_in < 2 ? 0 : seen(f, bs_node_in(g, step)[1 - at],
-                                                                          f->place[n], step->block)};
-        steps[i] = of;
+        steps[i].n = chain[i];
+        steps[i].at = at;
+        steps[i].n_others = 0;
+        for (int32_t k = 0; k < step->n_in; k++)
+            if (k != at)
+                steps[i].others[steps[i].n_others++] = seen(f, bs_node_in(g, step)[k], f->place[n], step->block);
     }
     write_whole(f, head);
     bs_graph_copy_add_tail(&f->copy, steps, count);

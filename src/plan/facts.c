@@ -6,6 +6,7 @@
 #include "ops/structure.h"
 #include "ops/weights.h"
 #include "plan/device.h"
+#include "plan/tails.h"
 
 void bs_plan_begin(bs_plan *p)
 {
@@ -400,6 +401,9 @@ void bs_plan_size_node(const bs_plan *p, int32_t n, bs_node_plan *np)
         op->rules->plan(g, node, (bs_conv_choice)p->desc.conv, (int32_t)h, (int32_t)w, np);
     if (bs_plan_on_device(p) && !(op->rules && op->rules->on_device))
         np->scratch_bytes = bs_bytes_of(0); /* blocks of a device have their own scratch */
+    else if (node->n_tail && !np->fusion)
+        np->scratch_bytes = bs_bytes_add(bs_bytes_align(np->scratch_bytes),
+                                         bs_tails_scratch(g, node, bs_op_grain(op, np), h, w));
 }
 
 bool bs_plan_laid_out_alike(const bs_plan *p, int32_t a, int32_t b)

@@ -14,14 +14,40 @@ static int32_t only_use(const bs_fusion_search *f, int32_t value, const char *na
 {
     const bs_graph *g = f->plan->graph;
     const int32_t n = g->values[value].node;
-    const bool is = strcmp(bs_op_get(g->nodes[n].op)->name, name) == 0 && f->plan->nodes[n].fusion == 0;
+    const bool is = strcmp(bs_op_get(g->nodes[n].op)->name, name) == 0 && f->plan->nodes[n].fusion == 0 &&
+                    g->nodes[n].n_tail == 0;
     return is && (!f->readers || f->readers[value] == 1) ? n : 0;
 }
 
 /* ------------------------------------------------------- pixel_shuffle 2 of [4,h,w] + base -> codes [1,2h,2w] */
 
+/* On a CPU the sum and the conversion are the shuffle's tail. */
+static bool sr_store_match_tail(const bs_fusion_search *f, int32_t n, bs_fusion_match *m)
+{
+    const bs_plan *p = f->plan;
+    const bs_graph *g = p->graph;
+    const bs_node *shuffle = &g->nodes[n];
+    const bs_tail *tail = &g->tails[shuffle->tail];
+    const int32_t *in = bs_node_in(g, shuffle);
+    bs_value_info sum = g->values[shuffle->first_out];
+    sum.dtype = BS_F32;
+    if (shuffle->n_tail != 2 || strcmp(bs_op_get(shuffle->op)->name, "pixel_shuffle") != 0 ||
+        strcmp(bs_op_get(tail[0].node.op)->name, "add") != 0 ||
+        strcmp(bs_op_get(tail[1].node.op)->name, "convert") != 0 || tail[0].from != BS_F32 ||
+        (tail[1].to != BS_U8 && tail[1].to != BS_U16) ||
+        p->values[shuffle->first_out].margin != 0 ||
+        !bs_same_shape(&g->values[in[1]], &sum) ||
+        g->values[in[1]].domain != shuffle->domain || bs_dim_max(g, g->values[shuffle->first_out].dims[0]) != 1 ||
+        bs_dim_max(g, g->values[in[0]].dims[0]) != 4)
+        return false;
+    *m = (bs_fusion_match){{0, 0}, 0, {in[0], in[1]}};
+    return !f->wanted || (f->wanted[0] == in[0] && f->wanted[1] == in[1]);
+}
+
 static bool sr_store_match(const bs_fusion_search *f, int32_t n, bs_fusion_match *m)
 {
+    if (f->plan->graph->nodes[n].n_tail)
+        return sr_store_match_tail(f, n, m);
     const bs_plan *p = f->plan;
     const bs_graph *g = p->graph;
     const bs_node *convert = &g->nodes[n];
@@ -53,7 +79,8 @@ static bool sr_store_match(const bs_fusion_search *f, int32_t n, bs_fusion_match
 static bs_status sr_store_run(const bs_call *call)
 {
     const bs_operand *tail = &call->in[0], *base = &call->in[1], *out = &call->out[0];
-    const bs_convert_desc *desc = call->params;
+    const bs_convert_desc *desc =
+        call->node->n_tail ? call->graph->tails[call->node->tail + 1].node.params : call->params;
     const bs_rect r = out->rect; /* even: a cell of the doubled frame, or a band of it */
     const size_t bytes = bs_dtype_bytes(out->dtype);
     bs_sr_store s;
@@ -81,7 +108,7 @@ static bs_status sr_store_run(const bs_call *call)
 static bool pair_match(const bs_fusion_search *f, int32_t n, const char *first, const char *last, bs_fusion_match *m)
 {
     const bs_graph *g = f->plan->graph;
-    if (strcmp(bs_op_get(g->nodes[n].op)->name, last) != 0)
+    if (strcmp(bs_op_get(g->nodes[n].op)->name, last) != 0 || g->nodes[n].n_tail)
         return false;
     const int32_t inner = only_use(f, bs_node_in(g, &g->nodes[n])[0], first);
     if (!inner)

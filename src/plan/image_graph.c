@@ -15,7 +15,8 @@ static uint32_t mix_text(uint32_t crc, const char *text)
 static uint32_t mix_tail(uint32_t crc, const bs_graph *g, const bs_tail *tail)
 {
     const bs_op *op = bs_op_get(tail->node.op);
-    crc = IMAGE_MIX(mix_text(crc, op->name), tail->node.n_in, tail->at, tail->other, tail->own);
+    crc = IMAGE_MIX(mix_text(crc, op->name), tail->node.n_in, tail->at, tail->other, tail->own,
+                    (int32_t)tail->from, (int32_t)tail->to);
     crc = bs_crc32(crc, bs_node_in(g, &tail->node), (size_t)tail->node.n_in * sizeof(int32_t));
     const char *fields = op->n_fields ? (const char *)tail->node.params + sizeof(char *) : "";
     return bs_crc32(crc, fields, (size_t)op->n_fields * 4);

@@ -1,27 +1,84 @@
-/* plan/tails.c - finds chains of element-wise nodes behind a kernel: each changes a result that nothing else reads, on
- * the same rows, without changing its extents. The chain becomes one node, which stands where the last one stood: all
- * that its steps read is there by then.
+/* plan/tails.c - finds chains of nodes behind a kernel: each changes a result that nothing else reads, element by
+ * element or line by line, on the same rows, without changing its extents. The chain becomes one node, which stands
+ * where the last one stood: all that its steps read is there by then.
  * What may be a step, and what may have one, are traits (bs_op_rules). Relies on plan/tails.h. Must never put together
  * what anything could see apart. */
 #include "plan/tails.h"
 
 #include "ops/structure.h"
 
-static bool is_step(const bs_node *node)
+#define WHOLE_RESULTS (BS_OP_STRUCTURAL | BS_OP_CROSS_ROW | BS_OP_DECIDED | BS_OP_AROUND)
+
+/* Chains of a device have the functions of some ops alone. */
+static bool is_step(const bs_node *node, bool chains)
 {
     const bs_op_rules *rules = bs_node_op(node)->rules;
-    return rules && rules->element_wise && !node->makes;
+    return rules && (chains ? rules->chained : rules->element_wise || rules->line_wise) && !node->makes;
+}
+
+/* A kernel that makes its one result in whole rows of its domain, none of them in two calls. (One that changes a value
+ * in its place leaves elements as they were.) */
+static bool makes_rows(const bs_node *node)
+{
+    const bs_op *op = bs_node_op(node);
+    return bs_node_work(node) == BS_WORK_CALL && node->n_out == 1 && node->n_read == node->n_in &&
+           !(op->flags & WHOLE_RESULTS) && !(op->rules && op->rules->updates);
 }
 
 static bool may_have_tail(const bs_node *node, bool chains)
 {
     const bs_op_rules *rules = bs_node_op(node)->rules;
-    return rules && ((rules->has_tail && !chains) || rules->element_wise) && !node->makes;
+    return !node->makes && (chains ? rules && (rules->chained || rules->heads_chain) : makes_rows(node));
 }
 
-static bool is_alike(const bs_value_info *a, const bs_value_info *b)
+/* Whether the element types fit. In a tail the bytes of an element change once, and only where little is kept in
+ * scratch: of an image some lines. */
+static bool fits_type(const bs_tails *t, const bs_value_info *a, const bs_value_info *b)
 {
-    return a->dtype == BS_F32 && bs_same_shape(a, b) && a->scale_num == b->scale_num && a->scale_den == b->scale_den;
+    const bs_graph *g = t->graph;
+    int32_t steps[BS_MAX_TAIL], head;
+    size_t few;
+    if (t->chains)
+        return a->dtype == BS_F32 && b->dtype == BS_F32;
+    if (bs_dtype_bytes(a->dtype) == bs_dtype_bytes(b->dtype))
+        return true;
+    bs_tails_chain(t, a->node, steps, &head);
+    return bs_dtype_bytes(a->dtype) == bs_dtype_bytes(g->values[g->nodes[head].first_out].dtype) &&
+           (a->rank == 3 || bs_bytes_fit(bs_value_bytes(g, a), BS_TAIL_BYTES, &few));
+}
+
+/* Whether b can be made of a by the threads that made a: images are cut where both ops are of images. */
+static bool is_alike(const bs_tails *t, const bs_value_info *a, const bs_value_info *b)
+{
+    bs_value_info shape = *b;
+    shape.dtype = a->dtype;
+    const bool scaled = a->scale_num != b->scale_num || a->scale_den != b->scale_den;
+    return bs_same_shape(a, &shape) && !(scaled && bs_value_in_patches(t->graph, a)) && fits_type(t, a, b) &&
+           (a->rank != 3 || bs_node_op(&t->graph->nodes[a->node])->flags & BS_OP_SPATIAL);
+}
+
+bool bs_tails_widen(const bs_graph *g, const bs_node *node)
+{
+    bool widen = false;
+    for (int32_t i = 0; i < node->n_tail; i++)
+        widen = widen || bs_tail_widens(&g->tails[node->tail + i]);
+    return widen;
+}
+
+bs_bytes bs_tails_scratch(const bs_graph *g, const bs_node *node, int32_t grain, int64_t height, int64_t width)
+{
+    const bs_value_info *out = &g->values[node->first_out];
+    const bs_tail *first = &g->tails[node->tail];
+    const size_t element = bs_dtype_bytes(first->from);
+    if (!bs_tails_widen(g, node))
+        return bs_bytes_of(0);
+    if (out->rank != 3) { /* a row is no more */
+        const bs_bytes row = bs_bytes_product(bs_value_elements(g, out), bs_bytes_of(element));
+        return bs_bytes_align(node->domain == 0 ? row : bs_bytes_of(BS_TAIL_BYTES));
+    }
+    const bs_bytes line = bs_bytes_times(bs_bytes_array(bs_dim_max(g, out->dims[0]), element), width);
+    return bs_bytes_align(bs_bytes_max(bs_bytes_times(line, bs_min_i64(grain, height)),
+                                       bs_bytes_min(bs_bytes_of(BS_TAIL_BYTES), bs_bytes_times(line, height))));
 }
 
 int32_t bs_tails_most(const bs_graph *g)
@@ -29,7 +86,7 @@ int32_t bs_tails_most(const bs_graph *g)
     int32_t most = 0;
     for (int32_t n = 1; n < g->n_nodes; n++) {
         bool follows = false;
-        for (int32_t i = 0; i < g->nodes[n].n_in && is_step(&g->nodes[n]); i++)
+        for (int32_t i = 0; i < g->nodes[n].n_in && is_step(&g->nodes[n], false); i++)
             follows = follows || may_have_tail(&g->nodes[g->values[bs_node_in(g, &g->nodes[n])[i]].node], false);
         most += follows;
     }
@@ -51,7 +108,10 @@ int32_t bs_tails_operand(const bs_tails *t, int32_t n)
 {
     const bs_graph *g = t->graph;
     const int32_t *in = bs_node_in(g, &g->nodes[n]);
-    return g->values[t->source[in[0]]].node == t->before[n] ? 0 : 1;
+    int32_t at = 0;
+    while (g->values[t->source[in[at]]].node != t->before[n])
+        at++;
+    return at;
 }
 
 /* Whether another step fits behind node m, which may have some. */
@@ -73,7 +133,7 @@ static bool can_follow(const bs_tails *t, int32_t n, int32_t index)
     const int32_t value = t->source[bs_node_in(g, node)[index]], m = g->values[value].node;
     return m != 0 && t->place[m] == t->place[n] && g->nodes[m].block == node->block && g->nodes[m].n_out == 1 &&
            t->reads[value] == 1 && may_have_tail(&g->nodes[m], t->chains) &&
-           is_alike(&g->values[value], &g->values[node->first_out]) && has_room(t, m, node->n_in - 1);
+           is_alike(t, &g->values[value], &g->values[node->first_out]) && has_room(t, m, node->n_in - 1);
 }
 
 static void count_all_reads(bs_tails *t)
@@ -95,7 +155,7 @@ int32_t bs_tails_find(bs_tails *t)
     for (int32_t n = 1; n < g->n_nodes; n++) {
         const bs_node *node = &g->nodes[n];
         int32_t m = 0; /* of two, the one that is computed later */
-        for (int32_t i = 0; i < node->n_in && t->place[n] >= 0 && is_step(node); i++)
+        for (int32_t i = 0; i < node->n_in && t->place[n] >= 0 && is_step(node, t->chains); i++)
             if (can_follow(t, n, i))
                 m = bs_max_i32(m, g->values[t->source[bs_node_in(g, node)[i]]].node);
         if (m == 0)

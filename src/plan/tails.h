@@ -1,4 +1,4 @@
-/* plan/tails.h - which element-wise nodes become part of the kernel whose result they change.
+/* plan/tails.h - which nodes become part of the kernel whose result they change.
  * Relies on graph/op.h. Must never know an op by name. */
 #ifndef BS_PLAN_TAILS_H
 #define BS_PLAN_TAILS_H
@@ -13,6 +13,23 @@ typedef struct bs_tails {
     int32_t *reads;         /* [values] how often each is read */
     int32_t *before, *after; /* [nodes] the node whose result it changes, the one that changes its result; 0: none */
 } bs_tails;
+
+#define BS_TAIL_BYTES (64 << 10) /* that a step takes at a time which changes how many bytes an element has */
+
+static inline bool bs_tail_widens(const bs_tail *tail)
+{
+    return bs_dtype_bytes(tail->from) != bs_dtype_bytes(tail->to);
+}
+/* Whether a step of the node's tail does: what is before it lies in the scratch of a thread. */
+bool bs_tails_widen(const bs_graph *graph, const bs_node *node);
+/* How many of `lines`, each of so many bytes, it then takes at a time: whole grains, one at least. */
+static inline int32_t bs_tail_lines(uint64_t bytes, int32_t grain, int32_t lines)
+{
+    const uint64_t most = BS_TAIL_BYTES / bs_max_u64(bytes * (uint64_t)grain, 1);
+    return (int32_t)bs_min_u64((uint64_t)lines, bs_max_u64(most, 1) * (uint64_t)grain);
+}
+/* The scratch that it takes at most; height, width: of its largest rectangle. */
+bs_bytes bs_tails_scratch(const bs_graph *graph, const bs_node *node, int32_t grain, int64_t height, int64_t width);
 
 /* How many nodes may become part of others, at most. */
 int32_t bs_tails_most(const bs_graph *graph);

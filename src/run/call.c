@@ -150,37 +150,14 @@ bool bs_exec_scattered(const bs_session *s, const bs_instr *i)
     return scattered;
 }
 
-/* The kernel, then the steps of its tail: each over the rows that were just made, which are near. */
-static bs_status run_with_tail(const bs_session *s, const bs_node *node, const bs_call *call)
-{
-    const bs_graph *g = s->graph;
-    const bs_tail *tail = &g->tails[node->tail];
-    bs_call own = *call;
-    own.n_in = tail->own;
-    bs_status status = bs_node_op(node)->run(&own);
-    for (int32_t i = 0; i < node->n_tail && status == BS_OK; i++, tail++) {
-        bs_operand in[2];
-        bs_call step = *call;
-        in[tail->at] = call->out[0];
-        if (tail->other >= 0)
-            in[1 - tail->at] = call->in[tail->other];
-        step.node = &tail->node;
-        step.params = tail->node.params;
-        step.n_in = tail->node.n_in;
-        step.in = in;
-        status = bs_node_op(&tail->node)->run(&step);
-    }
-    return status;
-}
-
 static bs_status run_kernel(const bs_session *s, const bs_node *node, const bs_call *call)
 {
     bs_status status = BS_OK;
     if (s->any_empty && !wants_kernel(s, node, call, &status))
         return status;
-    if (node->n_tail)
-        return run_with_tail(s, node, call);
-    return call->plan->fusion ? bs_fusion_run(call) : bs_node_op(node)->run(call);
+    if (call->plan->fusion)
+        return bs_fusion_run(call);
+    return node->n_tail ? bs_exec_tail(call) : bs_node_op(node)->run(call);
 }
 
 static void end_call(bs_session *s, bs_status status, int32_t node, const char *fault)
@@ -236,8 +213,7 @@ static bs_rect reached(const bs_context *c, const bs_instr *i, bs_rect r, bs_rea
 {
     const bs_plan *p = c->session->plan;
     const bs_node *node = &c->session->graph->nodes[i->node];
-    const bs_op_rules *rules = bs_node_op(node)->rules;
-    const int32_t grain = rules && rules->grain ? rules->grain(&p->nodes[i->node]) : 1;
+    const int32_t grain = bs_op_grain(bs_node_op(node), &p->nodes[i->node]);
     int64_t h, w;
     bs_plan_core(p, &c->session->graph->values[node->first_out], &h, &w);
     reach_along(&r.y0, &r.y1, h, reach, grain);

@@ -34,6 +34,10 @@ int32_t bs_exec_batch(const bs_session *s, const bs_instr *i);
 /* Tasks that a row is cut into; 0: it is not cut. */
 int32_t bs_exec_bands(const bs_session *s, const bs_instr *i);
 
+/* run/tail.c */
+/* Runs the kernel of a prepared call, and the steps of its tail. */
+bs_status bs_exec_tail(const bs_call *call);
+
 /* run/side.c */
 /* A call or a move on some rows of its domain, and one band; on all rows, by all workers. */
 void bs_exec_rows(const bs_context *c, const bs_instr *i, int32_t row, int32_t rows, int32_t band);

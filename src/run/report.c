@@ -172,7 +172,7 @@ static void say_tails(report *r, const bs_plan *p)
                   (double)bs_bytes_figure(bs_value_bytes(p->graph, &p->graph->values[node->first_out]));
     }
     if (steps)
-        say(r, "fused, with the same result: %d element-wise ops run behind the kernel whose result they change,\n"
+        say(r, "fused, with the same result: %d ops run behind the kernel whose result they change,\n"
                "  which spares %.3g bytes of reading and writing, of each node a row\n",
             steps, spared);
 }

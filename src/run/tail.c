@@ -1,0 +1,109 @@
+/* run/tail.c - a kernel with a tail: it runs, then each step over the rows that were just made, which are near.
+ * A step that changes how many bytes an element has gets what is before it from a thread's scratch, as much at a time
+ * as stays near; steps after it work in the result.
+ * Relies on run/exec.h and plan/tails.h, which says how much scratch that is. Must never change what one kernel after
+ * the other would give. */
+#include "run/exec.h"
+
+#include "ops/table.h"
+#include "plan/tails.h"
+
+/* The kernel into `near`, then the steps: in place, and from where they change its bytes on in the call's result. */
+static bs_status run_near(const bs_call *call, bs_operand near)
+{
+    const bs_node *node = call->node;
+    const bs_tail *tail = &call->graph->tails[node->tail];
+    bs_call own = *call;
+    own.n_in = tail->own;
+    own.out = &near;
+    near.dtype = tail->from;
+    bs_status status = bs_node_op(node)->run(&own);
+    for (int32_t i = 0; i < node->n_tail && status == BS_OK; i++, tail++) {
+        bs_operand in[1 + BS_MAX_TAIL_OTHERS];
+        bs_call step = *call;
+        in[tail->at] = near;
+        for (int32_t k = 0; k < tail->node.n_in; k++)
+            if (k != tail->at)
+                in[k] = call->in[tail->other + k - (k > tail->at)];
+        near = bs_tail_widens(tail) ? call->out[0] : near;
+        near.dtype = tail->to;
+        step.node = &tail->node;
+        step.params = tail->node.params;
+        step.n_in = tail->node.n_in;
+        step.in = in;
+        step.out = &near;
+        status = bs_node_op(&tail->node)->run(&step);
+    }
+    return status;
+}
+
+/* A result in scratch with the coordinates of `out`, of which it has the rows that are computed; images with the
+ * channels where `out` has them. `bytes`: of a line of it, or of a row of what is no image. */
+static bs_operand near_of(const bs_operand *out, bs_dtype dtype, uint64_t *bytes)
+{
+    bs_operand near = *out;
+    const bool image = out->rank == 3, last = image && (out->stride[0] == 1 || out->dim[0] == 1);
+    const int32_t width = image ? out->rect.x1 - out->rect.x0 : 0;
+    static const int32_t inner[3] = {0, 2, 1};
+    ptrdiff_t step = 1;
+    near.dtype = dtype;
+    for (int32_t k = 0; k < out->rank; k++) {
+        const int32_t d = last ? inner[k] : out->rank - 1 - k;
+        near.stride[d] = step;
+        step *= image && d == 2 ? width : out->dim[d];
+    }
+    near.row_stride = step;
+    *bytes = (uint64_t)(image ? (ptrdiff_t)out->dim[0] * width : step) * bs_dtype_bytes(dtype);
+    return near;
+}
+
+/* Lines first .. first + lines of an image. */
+static bs_status run_lines(const bs_call *call, bs_operand near, int32_t first, int32_t lines)
+{
+    bs_operand out = call->out[0];
+    bs_call some = *call;
+    some.out = &out;
+    out.rect.y0 = first;
+    out.rect.y1 = first + lines;
+    near.rect = out.rect;
+    near.data = bs_operand_at(&near, -first * near.stride[1] - out.rect.x0 * near.stride[2]);
+    return run_near(&some, near);
+}
+
+static bs_status run_rows(const bs_call *call, bs_operand near, int32_t first, int32_t rows)
+{
+    bs_call_room room;
+    room.call = *call;
+    room.call.in = room.in;
+    room.call.out = room.out;
+    room.call.rows = rows;
+    memcpy(room.in, call->in, (size_t)call->n_in * sizeof *room.in);
+    room.out[0] = call->out[0];
+    for (int32_t i = 0; i < call->n_in; i++)
+        bs_operand_advance(&room.in[i], first);
+    bs_operand_advance(&room.out[0], first);
+    return run_near(&room.call, near);
+}
+
+bs_status bs_exec_tail(const bs_call *call)
+{
+    const bs_tail *tail = &call->graph->tails[call->node->tail];
+    const bs_operand *out = &call->out[0];
+    if (!bs_tails_widen(call->graph, call->node))
+        return run_near(call, *out);
+    uint64_t bytes;
+    bs_call some = *call;
+    bs_operand near = near_of(out, tail->from, &bytes);
+    const bool image = out->rank == 3;
+    const int32_t grain = image ? bs_op_grain(bs_node_op(call->node), call->plan) : 1,
+                  begin = image ? out->rect.y0 : 0, end = image ? out->rect.y1 : call->rows,
+                  most = bs_tail_lines(bytes, grain, end - begin);
+    bs_status status = BS_OK;
+    near.data = call->scratch;
+    some.scratch = bs_bytes_at(call->scratch, bs_bytes_align(bs_bytes_times(bs_bytes_of(bytes), most)));
+    for (int32_t at = begin; at < end && status == BS_OK; at += most) {
+        const int32_t count = bs_min_i32(most, end - at);
+        status = image ? run_lines(&some, near, at, count) : run_rows(&some, near, at, count);
+    }
+    return status;
+}

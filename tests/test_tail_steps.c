@@ -1,0 +1,253 @@
+/* Promises: a step of a tail may be a softmax of lines, a choice, or a change of type, also one that changes how many
+ * bytes an element has, behind any kernel that makes whole rows (plan/tails.c): at the root, on rows and in tiles, in
+ * bands of three threads, in every tier. The bytes are those of one kernel after the other, also of a plan that was
+ * saved and opened again; scratch is what the plan says, and an image that says less is refused. */
+#include "net.h"
+#include "plan_image.h"
+#include "tail_nets.h"
+
+enum { CHANNELS = 8, HEIGHT = 70, WIDTH = 13, ELEMENTS = CHANNELS * HEIGHT * WIDTH, ROWS = 3 };
+enum { RESULT = ELEMENTS * 48 * 4 };
+static BS_ALIGNED uint8_t persistent[8 << 20], transient[4 << 20], staging[1 << 20];
+static bs_memory memory;
+static bs_error error;
+static net_table weights;
+static float x[ROWS * ELEMENTS];
+static uint8_t y[2][RESULT];
+
+/* Where the input's rows are: an image, three of them, cells of one, lines of the last dimension. */
+typedef enum step_cells { ROOT, IN_ROWS, TILES, LINES, STEP_CELLS } step_cells;
+static const char *const cells_name[] = {"the root", "rows", "tiles", "lines"};
+
+typedef struct step_net {
+    const char *what;
+    bs_value (*build)(bs_graph *g, bs_value x);
+    int32_t steps;
+    uint32_t cells; /* bits */
+} step_net;
+#define IN(cells) (1u << (cells))
+#define IMAGES    (IN(ROOT) | IN(IN_ROWS) | IN(TILES))
+
+static bs_value conv(bs_graph *g, bs_value in)
+{
+    return bs_conv2d(g, in, &(bs_conv2d_desc){.name = "conv", .out = CHANNELS, .kernel = 3});
+}
+
+static bs_value to(bs_graph *g, bs_value in, bs_dtype dtype, float scale)
+{
+    return bs_convert(g, in, &(bs_convert_desc){.dtype = (int32_t)dtype, .scale = scale});
+}
+
+static bs_value most(bs_graph *g, bs_value in)
+{
+    return bs_reduce(g, in, &(bs_reduce_desc){.kind = BS_REDUCE_MAX, .keep = 1});
+}
+
+static bs_value step_softmax(bs_graph *g, bs_value in) { return bs_mul(g, bs_softmax(g, conv(g, in)), in); }
+static bs_value step_line_softmax(bs_graph *g, bs_value in)
+{
+    return bs_softmax(g, bs_add(g, bs_linear(g, in, &(bs_linear_desc){.name = "linear", .out = WIDTH}), in));
+}
+static bs_value step_behind_norm(bs_graph *g, bs_value in)
+{
+    return bs_add(g, bs_layer_norm(g, in, &(bs_norm_desc){.name = "norm"}), in);
+}
+static bs_value step_reduced(bs_graph *g, bs_value in)
+{
+    return bs_mul(g, in, bs_affine(g, bs_unary(g, most(g, in), BS_UNARY_ABS), 2, 1));
+}
+static bs_value step_choice(bs_graph *g, bs_value in)
+{
+    const bs_value part = bs_pool2d(g, in, &(bs_pool2d_desc){.kind = BS_POOL_MAX, .kernel = 3, .stride = 1,
+                                                             .padding = BS_PAD_EXPLICIT, .pad = 1});
+    return bs_where(g, bs_compare(g, in, bs_affine(g, in, -1, 0), BS_COMPARE_LESS), part, in);
+}
+static bs_value step_counts(bs_graph *g, bs_value in)
+{
+    return to(g, bs_compare(g, conv(g, in), in, BS_COMPARE_LESS), BS_F32, 0.5f);
+}
+static bs_value step_codes(bs_graph *g, bs_value in) { return to(g, bs_add(g, conv(g, in), in), BS_U8, 100); }
+static bs_value step_halves(bs_graph *g, bs_value in)
+{
+    return to(g, bs_activation(g, conv(g, in), BS_GELU, 0), BS_F16, 0);
+}
+static bs_value step_back(bs_graph *g, bs_value in) /* a second change of bytes stays apart */
+{
+    return bs_affine(g, to(g, to(g, conv(g, in), BS_U16, 1000), BS_F32, 0.001f), 2, 1);
+}
+static bs_value step_widens(bs_graph *g, bs_value in) /* the input's codes, with a border */
+{
+    const bs_value codes = to(g, in, BS_U8, 50), more = bs_resize(g, codes, &(bs_resize_desc){.factor = 2});
+    return bs_affine(g, to(g, more, BS_F32, 0.02f), 2, 1);
+}
+static bs_value step_line_codes(bs_graph *g, bs_value in)
+{
+    return to(g, bs_linear(g, in, &(bs_linear_desc){.name = "linear", .out = WIDTH}), BS_I8, 100);
+}
+static bs_value step_resized(bs_graph *g, bs_value in)
+{
+    const bs_value small = bs_pool2d(g, in, &(bs_pool2d_desc){.kind = BS_POOL_AVERAGE, .kernel = 3, .stride = 1,
+                                                              .padding = BS_PAD_EXPLICIT, .pad = 1});
+    return bs_add(g, bs_clip(g, bs_resize(g, small, &(bs_resize_desc){.factor = 2}), -1, 1),
+                  bs_resize(g, in, &(bs_resize_desc){.factor = 2}));
+}
+static bs_value step_shuffled(bs_graph *g, bs_value in)
+{
+    const bs_value many = bs_conv2d(g, in, &(bs_conv2d_desc){.name = "more", .out = 36, .kernel = 1});
+    const bs_value large = bs_resize(g, bs_slice(g, in, &(bs_slice_desc){.length = 1}), &(bs_resize_desc){.factor = 6});
+    return to(g, bs_add(g, large, bs_pixel_shuffle(g, many, 6)), BS_U8, 100);
+}
+static bs_value step_shuffled_by_two(bs_graph *g, bs_value in)
+{
+    const bs_value few = bs_slice(g, in, &(bs_slice_desc){.length = 4}),
+                   one = bs_slice(g, in, &(bs_slice_desc){.length = 1}),
+                   large = bs_resize(g, one, &(bs_resize_desc){.factor = 2});
+    return to(g, bs_add(g, bs_pixel_shuffle(g, few, 2), large), BS_U8, 100);
+}
+
+static const step_net nets[] = {
+    {"softmax behind a convolution", step_softmax, 2, IN(ROOT) | IN(IN_ROWS)},
+    {"softmax behind a sum", step_line_softmax, 2, IN(LINES)},
+    {"a sum behind a norm", step_behind_norm, 1, IN(ROOT) | IN(IN_ROWS) | IN(LINES)},
+    {"what follows a reduction", step_reduced, 2, IMAGES | IN(LINES)},
+    {"a choice", step_choice, 2, IMAGES},
+    {"comparisons as numbers", step_counts, 2, IMAGES},
+    {"codes", step_codes, 2, IMAGES},
+    {"halves", step_halves, 2, IMAGES},
+    {"codes and back", step_back, 2, IMAGES},
+    {"codes as numbers", step_widens, 2, IMAGES},
+    {"codes of lines", step_line_codes, 1, IN(LINES)},
+    {"what follows a larger image", step_resized, 2, IN(ROOT) | IN(IN_ROWS)},
+    {"codes of a shuffle", step_shuffled, 2, IMAGES},
+    {"codes of a shuffle by two", step_shuffled_by_two, 2, IMAGES},
+};
+#define NETS ((int32_t)(sizeof nets / sizeof *nets))
+
+static void weigh(void)
+{
+    const int64_t one[1] = {WIDTH}, square[2] = {WIDTH, WIDTH};
+    net_conv(&weights, "conv.weight", "conv.bias", CHANNELS, CHANNELS, 3);
+    net_conv(&weights, "more.weight", "more.bias", 36, CHANNELS, 1);
+    net_add(&weights, "linear.weight", 2, square, 0.3f);
+    net_add(&weights, "linear.bias", 1, one, 0.3f);
+    net_add(&weights, "norm.weight", 1, one, 1);
+    net_add(&weights, "norm.bias", 1, one, 0.1f);
+}
+
+static bs_graph *graph_of(const step_net *of, step_cells cells)
+{
+    static const bs_value none = {0};
+    memset(&error, 0, sizeof error);
+    bs_arena_init(&memory.persistent, "persistent", persistent, sizeof persistent);
+    bs_graph *g = bs_graph_create(&memory.persistent, NULL);
+    const bs_value in = bs_input(g, "x", BS_F32, cells == IN_ROWS ? BS_SHAPE4(ROWS, CHANNELS, HEIGHT, WIDTH)
+                                                : cells == LINES ? BS_SHAPE2(CHANNELS * HEIGHT, WIDTH)
+                                                                 : BS_SHAPE3(CHANNELS, HEIGHT, WIDTH));
+    const bs_value from = cells == IN_ROWS || cells == LINES ? bs_rows(g, in, none)
+                          : cells == TILES ? bs_patches(g, in, &(bs_patches_desc){.size = 16}) : in;
+    const bs_value made = of->build(g, from);
+    bs_output(g, "y", cells == TILES ? bs_assemble(g, made) : cells == ROOT ? made : bs_collect(g, made));
+    return g;
+}
+
+/* Runs a plan; nothing behind the scratch that it asked for is touched. */
+static bool run(const bs_graph *g, const bs_plan *plan, uint8_t *result)
+{
+    const bs_session_desc with = {.weights = bs_weights_from_table(&weights.table)};
+    const bs_value_info *out = &g->values[bs_node_in(g, &g->nodes[bs_graph_named(g, "y", false)])[0]],
+                        *in = &g->values[g->nodes[bs_graph_named(g, "x", false)].first_out];
+    bs_buffer from = {x, BS_F32, in->rank, {0}, {0}}, to_bytes = {result, out->dtype, out->rank, {0}, {0}};
+    bs_sizes sizes;
+    for (int32_t d = 0; d < in->rank; d++)
+        from.dim[d] = bs_dim_max(g, in->dims[d]);
+    for (int32_t d = 0; d < out->rank; d++)
+        to_bytes.dim[d] = bs_dim_max(g, out->dims[d]);
+    if (!plan)
+        return false;
+    bs_plan_sizes(plan, &sizes);
+    memset(transient, 0xFF, sizeof transient); /* NaN */
+    bs_arena_init(&memory.transient, "transient", transient, sizeof transient);
+    bs_arena_init(&memory.staging, "staging", staging, sizeof staging);
+    memset(result, 0x55, RESULT);
+    bs_session *s = bs_session_create(&memory, plan, &with, &error);
+    const bool ran = s && bs_bind(s, "x", &from, &error) == BS_OK && bs_bind(s, "y", &to_bytes, &error) == BS_OK &&
+                     bs_run(s, &error) == BS_OK;
+    bs_session_close(s);
+    const uint8_t *behind = transient + sizes.transient + BS_ALIGNMENT, *end = transient + sizeof transient;
+    return ran && *behind == 0xFF && memcmp(behind, behind + 1, (size_t)(end - behind) - 1) == 0;
+}
+
+static void test_net(const step_net *of, step_cells cells, bs_plan_desc desc)
+{
+    static plan_image image;
+    bs_graph *g = graph_of(of, cells);
+    const bs_plan *plan = bs_plan_create(&memory.persistent, g, &desc, &error);
+    const int32_t steps = plan ? tail_steps(plan) : -1;
+    char what[128];
+    snprintf(what, sizeof what, "%s, %s, order %d, tier %d, %d threads", of->what, cells_name[cells], desc.order,
+             desc.tier, desc.threads);
+    check(steps == of->steps && run(g, plan, y[0]), "%s: %d steps: %s", what, steps, error.message);
+    const bs_plan *again = plan && plan_image_save(&image, plan) ? plan_image_open(&image, g) : NULL;
+    check(again && run(g, again, y[1]) && memcmp(y[0], y[1], RESULT) == 0, "%s: the same bytes of its image: %s%s",
+          what, error.message, image.error.message);
+    plan_image_free(&image);
+    g = graph_of(of, cells);
+    desc.no_fusion = 1;
+    plan = bs_plan_create(&memory.persistent, g, &desc, &error);
+    check(plan && tail_steps(plan) == 0 && run(g, plan, y[1]) && memcmp(y[0], y[1], RESULT) == 0,
+          "%s: the same bytes without tails: %s", what, error.message);
+}
+
+/* A plan does not grow by what a thread keeps of a line; an image that says that it keeps less is refused. */
+static void test_bytes(void)
+{
+    static plan_image image;
+    const step_net codes = {"codes", step_codes, 2, IMAGES};
+    bs_sizes with, without;
+    bs_graph *g = graph_of(&codes, ROOT);
+    const bs_plan *plan = bs_plan_create(&memory.persistent, g, &(bs_plan_desc){.threads = 1}, &error);
+    bs_plan_sizes(plan, &with);
+    const bool saved = plan && plan_image_save(&image, plan);
+    int32_t refused = 0, places = 0;
+    uint64_t scratch = 0;
+    for (int32_t n = 1; plan && n < plan->graph->n_nodes; n++)
+        scratch = bs_max_u64(scratch, bs_bytes_figure(plan->nodes[n].scratch_bytes));
+    for (size_t i = 0; saved && i + 8 <= image.size; i += 4) {
+        uint64_t here, less = scratch - BS_ALIGNMENT;
+        memcpy(&here, image.bytes + i, 8);
+        if (here != scratch || i < 16)
+            continue;
+        memcpy(image.bytes + i, &less, 8);
+        plan_image_mend(&image);
+        places++;
+        refused += plan_image_open(&image, g) == NULL;
+        memcpy(image.bytes + i, &here, 8);
+    }
+    check(scratch > 0 && places > 0 && refused == places, "an image with less scratch is refused: %d of %d", refused,
+          places);
+    plan_image_free(&image);
+    g = graph_of(&codes, ROOT);
+    plan = bs_plan_create(&memory.persistent, g, &(bs_plan_desc){.threads = 1, .no_fusion = 1}, &error);
+    bs_plan_sizes(plan, &without);
+    check(with.transient <= without.transient, "%llu bytes of activations and scratch, %llu without tails",
+          (unsigned long long)with.transient, (unsigned long long)without.transient);
+}
+
+int main(void)
+{
+    check_seed(7);
+    weigh();
+    for (int32_t i = 0; i < ROWS * ELEMENTS; i++)
+        x[i] = (float)check_below(2001) / 1000.0f - 1.0f;
+    for (int32_t i = 0; i < NETS; i++)
+        for (int32_t cells = 0; cells < STEP_CELLS; cells++) {
+            if (!(nets[i].cells & IN(cells)))
+                continue;
+            for (int32_t threads = 1; threads <= 3; threads += 2)
+                for (int32_t order = BS_ORDER_BREADTH; order <= BS_ORDER_DEPTH; order++)
+                    test_net(&nets[i], (step_cells)cells, (bs_plan_desc){.threads = threads, .order = order});
+            test_net(&nets[i], (step_cells)cells, (bs_plan_desc){.tier = BS_TIER_SCALAR});
+        }
+    test_bytes();
+    return check_end();
+}
