@@ -7,12 +7,13 @@
 #include "tail_nets.h"
 
 enum { CHANNELS = 8, HEIGHT = 70, WIDTH = 13, ELEMENTS = CHANNELS * HEIGHT * WIDTH, ROWS = 3 };
+enum { WIDE_HEIGHT = 22, WIDE_WIDTH = 600 }; /* four lines do not stay near */
 enum { RESULT = ELEMENTS * 48 * 4 };
 static BS_ALIGNED uint8_t persistent[8 << 20], transient[4 << 20], staging[1 << 20];
 static bs_memory memory;
 static bs_error error;
 static net_table weights;
-static float x[ROWS * ELEMENTS];
+static float x[ROWS * ELEMENTS], wide[CHANNELS * WIDE_HEIGHT * WIDE_WIDTH], *given = x;
 static uint8_t y[2][RESULT];
 
 /* Where the input's rows are: an image, three of them, cells of one, lines of the last dimension. */
@@ -66,6 +67,10 @@ static bs_value step_counts(bs_graph *g, bs_value in)
 {
     return to(g, bs_compare(g, conv(g, in), in, BS_COMPARE_LESS), BS_F32, 0.5f);
 }
+static bs_value step_bits(bs_graph *g, bs_value in)
+{
+    return to(g, bs_compare(g, in, most(g, in), BS_COMPARE_LESS), BS_F32, 0.5f);
+}
 static bs_value step_codes(bs_graph *g, bs_value in) { return to(g, bs_add(g, conv(g, in), in), BS_U8, 100); }
 static bs_value step_halves(bs_graph *g, bs_value in)
 {
@@ -112,6 +117,7 @@ static const step_net nets[] = {
     {"what follows a reduction", step_reduced, 2, IMAGES | IN(LINES)},
     {"a choice", step_choice, 2, IMAGES},
     {"comparisons as numbers", step_counts, 2, IMAGES},
+    {"comparisons first", step_bits, 1, IMAGES},
     {"codes", step_codes, 2, IMAGES},
     {"halves", step_halves, 2, IMAGES},
     {"codes and back", step_back, 2, IMAGES},
@@ -156,7 +162,7 @@ static bool run(const bs_graph *g, const bs_plan *plan, uint8_t *result)
     const bs_session_desc with = {.weights = bs_weights_from_table(&weights.table)};
     const bs_value_info *out = &g->values[bs_node_in(g, &g->nodes[bs_graph_named(g, "y", false)])[0]],
                         *in = &g->values[g->nodes[bs_graph_named(g, "x", false)].first_out];
-    bs_buffer from = {x, BS_F32, in->rank, {0}, {0}}, to_bytes = {result, out->dtype, out->rank, {0}, {0}};
+    bs_buffer from = {given, BS_F32, in->rank, {0}, {0}}, to_bytes = {result, out->dtype, out->rank, {0}, {0}};
     bs_sizes sizes;
     for (int32_t d = 0; d < in->rank; d++)
         from.dim[d] = bs_dim_max(g, in->dims[d]);
@@ -196,6 +202,61 @@ static void test_net(const step_net *of, step_cells cells, bs_plan_desc desc)
     plan = bs_plan_create(&memory.persistent, g, &desc, &error);
     check(plan && tail_steps(plan) == 0 && run(g, plan, y[1]) && memcmp(y[0], y[1], RESULT) == 0,
           "%s: the same bytes without tails: %s", what, error.message);
+}
+
+/* What the planner leaves apart: large rows of no image, and images that the first kernel makes without bands. */
+static void test_apart(void)
+{
+    for (int32_t k = 0; k < 2; k++) {
+        bs_arena_init(&memory.persistent, "persistent", persistent, sizeof persistent);
+        bs_graph *g = bs_graph_create(&memory.persistent, NULL);
+        const bs_value in = bs_input(g, "x", BS_F32, BS_SHAPE2(2000, WIDTH));
+        bs_output(g, "y", k ? bs_affine(g, bs_reshape(g, in, BS_SHAPE3(20, 100, WIDTH)), 2, 1)
+                            : to(g, bs_affine(g, in, 2, 1), BS_I8, 1));
+        const bs_plan *plan = bs_plan_create(&memory.persistent, g, NULL, &error);
+        check(plan && tail_steps(plan) == 0, k ? "an image made at once" : "a large matrix: what changes its bytes");
+    }
+}
+
+/* Rows of which a task has more than is taken at a time. */
+static void test_many_rows(void)
+{
+    static const bs_value none = {0};
+    bool ran = true;
+    int32_t steps = -1;
+    given = wide;
+    for (int32_t k = 0; k < 2; k++) {
+        bs_arena_init(&memory.persistent, "persistent", persistent, sizeof persistent);
+        bs_graph *g = bs_graph_create(&memory.persistent, NULL);
+        const bs_value in = bs_rows(g, bs_input(g, "x", BS_F32, BS_SHAPE2(40, 2000)), none);
+        bs_output(g, "y", bs_collect(g, to(g, bs_affine(g, in, 2, 1), BS_I8, 100)));
+        const bs_plan *plan = bs_plan_create(&memory.persistent, g, &(bs_plan_desc){.no_fusion = k}, &error);
+        ran = ran && run(g, plan, y[k]);
+        steps = plan && k == 0 ? tail_steps(plan) : steps;
+    }
+    given = x;
+    check(ran && steps == 1 && memcmp(y[0], y[1], RESULT) == 0, "many rows: the same bytes: %s", error.message);
+}
+
+/* Lines of which those of a tile of the Winograd algorithm are more than is taken at a time: they are not cut. */
+static void test_wide(int32_t choice)
+{
+    int32_t steps[2] = {-1, -1};
+    bool ran = true;
+    given = wide;
+    for (int32_t k = 0; k < 2; k++) {
+        bs_arena_init(&memory.persistent, "persistent", persistent, sizeof persistent);
+        bs_graph *g = bs_graph_create(&memory.persistent, NULL);
+        const bs_value in = bs_input(g, "x", BS_F32, BS_SHAPE3(CHANNELS, WIDE_HEIGHT, WIDE_WIDTH));
+        bs_output(g, "y", to(g, conv(g, in), BS_F16, 0));
+        const bs_plan *plan = bs_plan_create(&memory.persistent, g, &(bs_plan_desc){.conv = choice, .no_fusion = k},
+                                             &error);
+        ran = ran && run(g, plan, y[k]);
+        steps[k] = plan ? tail_steps(plan) : -1;
+    }
+    given = x;
+    check(ran && steps[0] == 1 && steps[1] == 0 && memcmp(y[0], y[1], RESULT) == 0,
+          "wide lines, algorithm %d: %d steps, the same bytes: %s", choice, steps[0], error.message);
 }
 
 /* A plan does not grow by what a thread keeps of a line; an image that says that it keeps less is refused. */
@@ -248,6 +309,12 @@ int main(void)
                     test_net(&nets[i], (step_cells)cells, (bs_plan_desc){.threads = threads, .order = order});
             test_net(&nets[i], (step_cells)cells, (bs_plan_desc){.tier = BS_TIER_SCALAR});
         }
+    for (int32_t i = 0; i < CHANNELS * WIDE_HEIGHT * WIDE_WIDTH; i++)
+        wide[i] = (float)check_below(2001) / 1000.0f - 1.0f;
+    for (int32_t choice = 0; choice <= BS_CONV_FORCE_REFERENCE; choice++)
+        test_wide(choice);
+    test_apart();
+    test_many_rows();
     test_bytes();
     return check_end();
 }
