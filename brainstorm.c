@@ -1,6 +1,6 @@
 /* brainstorm.c - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: dd90efd0d9b3d8d22e0f850be4f8199de18c247f7341c12fa3d6d1150a875690
+ * sha256 of the parts: 684b7b99746e7c94049616410d8464f476df5f5f82dddb8b99bb25ab712f3788
  */
 #if !defined(_POSIX_C_SOURCE) && !defined(BS_NO_POSIX)
 #define _POSIX_C_SOURCE 200809L
@@ -35942,6 +35942,7 @@ BS_INTERNAL bs_bytes bs_dataflow_bytes(const bs_graph *graph, int32_t what, int6
  * what anything could see apart. */
 /* #include "plan/tails.h" */
 
+/* #include "ops/common.h" */
 /* #include "ops/structure.h" */
 
 #define WHOLE_RESULTS (BS_OP_STRUCTURAL | BS_OP_CROSS_ROW | BS_OP_DECIDED | BS_OP_AROUND)

@@ -5,6 +5,7 @@
  * what anything could see apart. */
 #include "plan/tails.h"
 
+#include "ops/common.h"
 #include "ops/structure.h"
 
 #define WHOLE_RESULTS (BS_OP_STRUCTURAL | BS_OP_CROSS_ROW | BS_OP_DECIDED | BS_OP_AROUND)
