@@ -1,6 +1,6 @@
 /* brainstorm.c - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: 684b7b99746e7c94049616410d8464f476df5f5f82dddb8b99bb25ab712f3788
+ * sha256 of the parts: 1b9f84013b276898903c15c7d1de64718da999ea0628e820ff43b46b15e8a45f
  */
 #if !defined(_POSIX_C_SOURCE) && !defined(BS_NO_POSIX)
 #define _POSIX_C_SOURCE 200809L
@@ -5358,7 +5358,8 @@ static BS_TARGET void BS_TIER_FN(bs_conv_winograd_out)(const float *points, ptrd
 /* ------------------------------------------------------------------------------------------ input
  * B^T d B of tiles side by side: the columns of some tiles first, of which neighbours share two, then the rows of each.
  * B^T of one line: points a and -a, b and -b share their halves. */
-enum { BS_TIER_FN(bs_winograd_beside) = 4 }; /* tiles whose columns lie in the first cache beside their points */
+/* Tiles whose columns lie in the first cache beside their points, and on a stack. */
+enum { BS_TIER_FN(bs_winograd_beside) = BS_LANES > 8 ? 2 : 4 };
 
 #define BS_LINE_IN(LOAD, STORE)                                                       \
     {                                                                                 \
@@ -7559,7 +7560,8 @@ static BS_TARGET void BS_TIER_FN(bs_conv_winograd_out)(const float *points, ptrd
 /* ------------------------------------------------------------------------------------------ input
  * B^T d B of tiles side by side: the columns of some tiles first, of which neighbours share two, then the rows of each.
  * B^T of one line: points a and -a, b and -b share their halves. */
-enum { BS_TIER_FN(bs_winograd_beside) = 4 }; /* tiles whose columns lie in the first cache beside their points */
+/* Tiles whose columns lie in the first cache beside their points, and on a stack. */
+enum { BS_TIER_FN(bs_winograd_beside) = BS_LANES > 8 ? 2 : 4 };
 
 #define BS_LINE_IN(LOAD, STORE)                                                       \
     {                                                                                 \
@@ -9795,7 +9797,8 @@ static BS_TARGET void BS_TIER_FN(bs_conv_winograd_out)(const float *points, ptrd
 /* ------------------------------------------------------------------------------------------ input
  * B^T d B of tiles side by side: the columns of some tiles first, of which neighbours share two, then the rows of each.
  * B^T of one line: points a and -a, b and -b share their halves. */
-enum { BS_TIER_FN(bs_winograd_beside) = 4 }; /* tiles whose columns lie in the first cache beside their points */
+/* Tiles whose columns lie in the first cache beside their points, and on a stack. */
+enum { BS_TIER_FN(bs_winograd_beside) = BS_LANES > 8 ? 2 : 4 };
 
 #define BS_LINE_IN(LOAD, STORE)                                                       \
     {                                                                                 \
@@ -29972,7 +29975,7 @@ typedef struct bs_pixel_shuffle_desc {
     int32_t r;
 } bs_pixel_shuffle_desc;
 
-enum { SHUFFLE_FLOATS = 1024 }; /* of pixels whose phases are taken apart at a time */
+enum { SHUFFLE_FLOATS = 768 }; /* of pixels whose phases are taken apart at a time */
 
 static const bs_field pixel_shuffle_fields[] = {BS_INT_OF("r", 1, 64)};
 
@@ -38217,8 +38220,8 @@ static void choose_orders(bs_plan *plan)
         const bool tiles = plan->desc.order == BS_ORDER_DEPTH || bs_domain_is_patches(&g->domains[top]);
         if (d == top) /* a tile waits for the weights of all of its path; a device's plan has them together as well */
             p->nested = p->nested && top > 0 && !tiles && !bs_plan_on_device(plan);
-        const bool wanted = plan->desc.order == BS_ORDER_DEPTH || /* a tile of the only row would keep all of it */
-                            (plan->desc.order == BS_ORDER_AUTO && (images || tree->streams) && tree->max_rows > 1);
+        const bool wanted = plan->desc.order == BS_ORDER_DEPTH || /* a tile of the only image would keep all of it */
+                            (plan->desc.order == BS_ORDER_AUTO && (images ? tree->max_rows > 1 : tree->streams));
         p->order = top > 0 && wanted && !tree->whole && !tree->nested ? BS_ORDER_DEPTH : BS_ORDER_BREADTH;
         p->tile_rows = images ? 1 : BS_TILE_ROWS;
     }

@@ -1077,7 +1077,7 @@ typedef struct bs_plan bs_plan;
 
 typedef enum bs_order {
     BS_ORDER_AUTO,    /* images depth first where there may be several, but for layers with more weights than a row has
-                         bytes; everything else breadth first */
+                         bytes; so is what is no image and has weights that stream; everything else breadth first */
     BS_ORDER_BREADTH, /* layer by layer over all rows */
     BS_ORDER_DEPTH    /* a whole block on one tile while it stays in cache; transient memory = threads x tile */
 } bs_order;

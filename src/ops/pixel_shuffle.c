@@ -10,7 +10,7 @@ typedef struct bs_pixel_shuffle_desc {
     int32_t r;
 } bs_pixel_shuffle_desc;
 
-enum { SHUFFLE_FLOATS = 1024 }; /* of pixels whose phases are taken apart at a time */
+enum { SHUFFLE_FLOATS = 768 }; /* of pixels whose phases are taken apart at a time */
 
 static const bs_field pixel_shuffle_fields[] = {BS_INT_OF("r", 1, 64)};
 

@@ -215,8 +215,8 @@ static void choose_orders(bs_plan *plan)
         const bool tiles = plan->desc.order == BS_ORDER_DEPTH || bs_domain_is_patches(&g->domains[top]);
         if (d == top) /* a tile waits for the weights of all of its path; a device's plan has them together as well */
             p->nested = p->nested && top > 0 && !tiles && !bs_plan_on_device(plan);
-        const bool wanted = plan->desc.order == BS_ORDER_DEPTH || /* a tile of the only row would keep all of it */
-                            (plan->desc.order == BS_ORDER_AUTO && (images || tree->streams) && tree->max_rows > 1);
+        const bool wanted = plan->desc.order == BS_ORDER_DEPTH || /* a tile of the only image would keep all of it */
+                            (plan->desc.order == BS_ORDER_AUTO && (images ? tree->max_rows > 1 : tree->streams));
         p->order = top > 0 && wanted && !tree->whole && !tree->nested ? BS_ORDER_DEPTH : BS_ORDER_BREADTH;
         p->tile_rows = images ? 1 : BS_TILE_ROWS;
     }
