@@ -1,6 +1,6 @@
 /* brainstorm.c - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: 1b9f84013b276898903c15c7d1de64718da999ea0628e820ff43b46b15e8a45f
+ * sha256 of the parts: f6a620666045708df44c66f410a37eba30e44fcb8db436a2336b0cf9f944dc0d
  */
 #if !defined(_POSIX_C_SOURCE) && !defined(BS_NO_POSIX)
 #define _POSIX_C_SOURCE 200809L
@@ -26823,7 +26823,7 @@ static bs_status mul_run(const bs_call *call) { return binary_run(call, mul_inne
                               .max_in = 2,                            \
                               .infer = binary_infer,                  \
                               .flags = BS_OP_SPATIAL | BS_OP_CAPTURE, \
-                              .rules = &bs_chained,              \
+                              .rules = &bs_chained,                   \
                               .run = op##_run};                       \
     bs_value bs_##op(bs_graph *graph, bs_value a, bs_value b)         \
     {                                                                 \

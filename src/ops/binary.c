@@ -70,7 +70,7 @@ static bs_status mul_run(const bs_call *call) { return binary_run(call, mul_inne
                               .max_in = 2,                            \
                               .infer = binary_infer,                  \
                               .flags = BS_OP_SPATIAL | BS_OP_CAPTURE, \
-                              .rules = &bs_chained,              \
+                              .rules = &bs_chained,                   \
                               .run = op##_run};                       \
     bs_value bs_##op(bs_graph *graph, bs_value a, bs_value b)         \
     {                                                                 \
