@@ -1,6 +1,6 @@
 /* brainstorm.c - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: f6a620666045708df44c66f410a37eba30e44fcb8db436a2336b0cf9f944dc0d
+ * sha256 of the parts: 06f9463706f324b410169a375e66fb8273593d9a151bdd58e559ddd3abed2321
  */
 #if !defined(_POSIX_C_SOURCE) && !defined(BS_NO_POSIX)
 #define _POSIX_C_SOURCE 200809L
@@ -5356,64 +5356,90 @@ static BS_TARGET void BS_TIER_FN(bs_conv_winograd_out)(const float *points, ptrd
 #if !defined(BS_NO_WINOGRAD)
 
 /* ------------------------------------------------------------------------------------------ input
- * B^T d B of tiles side by side: the columns of some tiles first, of which neighbours share two, then the rows of each.
- * B^T of one line: points a and -a, b and -b share their halves. */
-/* Tiles whose columns lie in the first cache beside their points, and on a stack. */
-enum { BS_TIER_FN(bs_winograd_beside) = BS_LANES > 8 ? 2 : 4 };
+ * B^T d B of tiles side by side, in registers: a row of B^T d, whose last two columns are the next tile's first two,
+ * then B^T along it. */
 
-#define BS_LINE_IN(LOAD, STORE)                                                       \
-    {                                                                                 \
-        const BS_V d0 = LOAD(0), d1 = LOAD(1), d2 = LOAD(2);                          \
-        const BS_V d3 = LOAD(3), d4 = LOAD(4), d5 = LOAD(5);                          \
-        const BS_V pa = BS_V_FNMA(d2, bb, d4), qa = BS_V_FNMA(d1, bb, d3);            \
-        const BS_V pb = BS_V_FNMA(d2, aa, d4), qb = BS_V_FNMA(d1, aa, d3);            \
-        STORE(0, BS_V_FMA(d0, aabb, BS_V_FNMA(d2, sum, d4)))                          \
-        STORE(1, BS_V_FMA(qa, a, pa))                                                 \
-        STORE(2, BS_V_FNMA(qa, a, pa))                                                \
-        STORE(3, BS_V_FMA(qb, b, pb))                                                 \
-        STORE(4, BS_V_FNMA(qb, b, pb))                                                \
-        STORE(5, BS_V_FMA(d1, aabb, BS_V_FNMA(d3, sum, d5)))                          \
+/* B^T of a line: points a and -a, b and -b share their halves. */
+#define BS_LINE_IN                                                                                         \
+    {                                                                                                      \
+        const BS_V pa = BS_V_FNMA(c2, bb, c4), qa = BS_V_FNMA(c1, bb, c3);                                 \
+        const BS_V pb = BS_V_FNMA(c2, aa, c4), qb = BS_V_FNMA(c1, aa, c3);                                 \
+        BS_V_STORE(left, BS_V_FMA(c0, aabb, BS_V_FNMA(c2, sum, c4)));                                      \
+        BS_V_STORE(left + point_step, BS_V_FMA(qa, a, pa));                                                \
+        BS_V_STORE(left + 2 * point_step, BS_V_FNMA(qa, a, pa));                                           \
+        BS_V_STORE(right, BS_V_FMA(qb, b, pb));                                                            \
+        BS_V_STORE(right + point_step, BS_V_FNMA(qb, b, pb));                                              \
+        BS_V_STORE(right + 2 * point_step, BS_V_FMA(c1, aabb, BS_V_FNMA(c3, sum, c5)));                    \
     }
-#define BS_COLUMN_LOAD(y) BS_V_LOAD_PART(((y) < 3 ? upper : lower) + (y) % 3 * in_row, part)
-#define BS_COLUMN_STORE(y, value) column[y] = value;
-#define BS_POINTS_LOAD(x) row[(x) * BS_WINOGRAD_IN]
-#define BS_POINTS_STORE(x, value)                                            \
-    {                                                                        \
-        const BS_V stored = value;                                           \
-        BS_V_STORE(((x) < 3 ? left : right) + (x) % 3 * point_step, stored); \
-    }
+#define BS_D(y) BS_V_LOAD(((y) < 3 ? upper : lower) + (y) % 3 * in_row)
+#define BS_ROW_0 BS_V_FMA(BS_D(0), aabb, BS_V_FNMA(BS_D(2), sum, BS_D(4)))
+#define BS_ROW_1 BS_V_FMA(BS_V_FNMA(BS_D(1), bb, BS_D(3)), a, BS_V_FNMA(BS_D(2), bb, BS_D(4)))
+#define BS_ROW_2 BS_V_FNMA(BS_V_FNMA(BS_D(1), bb, BS_D(3)), a, BS_V_FNMA(BS_D(2), bb, BS_D(4)))
+#define BS_ROW_3 BS_V_FMA(BS_V_FNMA(BS_D(1), aa, BS_D(3)), b, BS_V_FNMA(BS_D(2), aa, BS_D(4)))
+#define BS_ROW_4 BS_V_FNMA(BS_V_FNMA(BS_D(1), aa, BS_D(3)), b, BS_V_FNMA(BS_D(2), aa, BS_D(4)))
+#define BS_ROW_5 BS_V_FMA(BS_D(1), aabb, BS_V_FNMA(BS_D(3), sum, BS_D(5)))
 
 /* Pointers are opaque to the compiler, which would otherwise keep more addresses than there are registers. */
-static inline BS_INLINE BS_TARGET void BS_TIER_FN(bs_conv_winograd_in_vector)(const float *in, ptrdiff_t in_row,
-                                                                               ptrdiff_t in_pixel, BS_V_PART part,
-                                                                               int32_t tiles, float *points,
-                                                                               ptrdiff_t point_step,
-                                                                               ptrdiff_t tile_step)
+#define BS_NEXT_COLUMN(to, ROW) \
+    const BS_V to = ROW;        \
+    upper += in_pixel;          \
+    lower += in_pixel;          \
+    BS_OPAQUE(upper);           \
+    BS_OPAQUE(lower);
+#define BS_ROW_IN(y)                                                              \
+    {                                                                             \
+        const float *upper = in, *lower = in + 3 * in_row;                        \
+        float *left = points + 6 * (y) * point_step, *right = left + 3 * point_step; \
+        BS_NEXT_COLUMN(first, BS_ROW_##y)                                         \
+        BS_NEXT_COLUMN(second, BS_ROW_##y)                                        \
+        BS_V c0 = first, c1 = second;                                             \
+        for (int32_t t = tiles; t > 0; t--) {                                     \
+            BS_NEXT_COLUMN(c2, BS_ROW_##y)                                        \
+            BS_NEXT_COLUMN(c3, BS_ROW_##y)                                        \
+            BS_NEXT_COLUMN(c4, BS_ROW_##y)                                        \
+            BS_NEXT_COLUMN(c5, BS_ROW_##y)                                        \
+            BS_LINE_IN                                                            \
+            c0 = c4;                                                              \
+            c1 = c5;                                                              \
+            left += tile_step;                                                    \
+            right += tile_step;                                                   \
+        }                                                                         \
+    }
+
+/* A vector of channels of all tiles. */
+static BS_TARGET void BS_TIER_FN(bs_conv_winograd_in_vector)(const float *in, ptrdiff_t in_row, ptrdiff_t in_pixel,
+                                                             int32_t tiles, float *points, ptrdiff_t point_step,
+                                                             ptrdiff_t tile_step)
 {
     const BS_V a = BS_V_SET1(BS_WINOGRAD_A), b = BS_V_SET1(BS_WINOGRAD_B);
     const BS_V aa = BS_V_SET1(BS_WINOGRAD_A * BS_WINOGRAD_A), bb = BS_V_SET1(BS_WINOGRAD_B * BS_WINOGRAD_B);
     const BS_V aabb = BS_V_SET1(BS_WINOGRAD_A * BS_WINOGRAD_A * BS_WINOGRAD_B * BS_WINOGRAD_B);
     const BS_V sum = BS_V_SET1(BS_WINOGRAD_A * BS_WINOGRAD_A + BS_WINOGRAD_B * BS_WINOGRAD_B);
-    BS_V columns[(BS_WINOGRAD_OUT * BS_TIER_FN(bs_winograd_beside) + 2) * BS_WINOGRAD_IN], *column = columns;
-    const float *upper = in, *lower = in + 3 * in_row;
-    for (int32_t x = BS_WINOGRAD_OUT * tiles + 2; x > 0; x--) {
-        BS_LINE_IN(BS_COLUMN_LOAD, BS_COLUMN_STORE)
-        upper += in_pixel;
-        lower += in_pixel;
-        column += BS_WINOGRAD_IN;
-        BS_OPAQUE(upper);
-        BS_OPAQUE(lower);
-    }
-    const BS_V *row = columns;
-    for (int32_t t = 0; t < tiles; t++, row += (BS_WINOGRAD_OUT - 1) * BS_WINOGRAD_IN) {
-        float *left = points + t * tile_step, *right = left + 3 * point_step;
-        for (int32_t y = 0; y < BS_WINOGRAD_IN; y++, row++) {
-            BS_LINE_IN(BS_POINTS_LOAD, BS_POINTS_STORE)
-            left += 6 * point_step;
-            right += 6 * point_step;
-            BS_OPAQUE(left);
-            BS_OPAQUE(right);
-        }
+    BS_ROW_IN(0)
+    BS_ROW_IN(1)
+    BS_ROW_IN(2)
+    BS_ROW_IN(3)
+    BS_ROW_IN(4)
+    BS_ROW_IN(5)
+}
+
+/* The channels behind the last whole vector, which are copied for some tiles at a time. */
+static BS_TARGET void BS_TIER_FN(bs_conv_winograd_in_part)(const float *in, ptrdiff_t in_row, ptrdiff_t in_pixel,
+                                                           int32_t channels, int32_t tiles, float *points,
+                                                           ptrdiff_t point_step, ptrdiff_t tile_step)
+{
+    enum { BESIDE = 2, COLUMNS = BS_WINOGRAD_OUT * BESIDE + 2 };
+    const BS_V_PART part = BS_V_PART_OF(channels);
+    float some[BS_WINOGRAD_IN * COLUMNS * BS_LANES];
+    for (int32_t count; tiles > 0; tiles -= count) {
+        count = bs_conv_min(tiles, BESIDE);
+        for (int32_t y = 0; y < BS_WINOGRAD_IN; y++)
+            for (int32_t x = 0; x < BS_WINOGRAD_OUT * count + 2; x++)
+                BS_V_STORE(some + (y * COLUMNS + x) * BS_LANES, BS_V_LOAD_PART(in + y * in_row + x * in_pixel, part));
+        BS_TIER_FN(bs_conv_winograd_in_vector)
+        (some, COLUMNS * BS_LANES, BS_LANES, count, points, point_step, tile_step);
+        in += count * BS_WINOGRAD_OUT * in_pixel;
+        points += count * tile_step;
     }
 }
 
@@ -5422,18 +5448,12 @@ static BS_TARGET void BS_TIER_FN(bs_conv_winograd_in)(const float *in, ptrdiff_t
                                                       ptrdiff_t point_step)
 {
     const ptrdiff_t step = bs_conv_round_up(channels, BS_LANES);
-    for (int32_t count; tiles > 0; tiles -= count) {
-        count = step > 2 * BS_LANES ? 1 : bs_conv_min(tiles, BS_TIER_FN(bs_winograd_beside));
-        int32_t c = 0;
-        for (; c + BS_LANES <= channels; c += BS_LANES)
-            BS_TIER_FN(bs_conv_winograd_in_vector)
-            (in + c, in_row, in_pixel, BS_V_PART_OF(BS_LANES), count, points + c, point_step, step);
-        if (c < channels)
-            BS_TIER_FN(bs_conv_winograd_in_vector)
-            (in + c, in_row, in_pixel, BS_V_PART_OF(channels - c), count, points + c, point_step, step);
-        in += count * BS_WINOGRAD_OUT * in_pixel;
-        points += count * step;
-    }
+    int32_t c = 0;
+    for (; c + BS_LANES <= channels; c += BS_LANES)
+        BS_TIER_FN(bs_conv_winograd_in_vector)(in + c, in_row, in_pixel, tiles, points + c, point_step, step);
+    if (c < channels)
+        BS_TIER_FN(bs_conv_winograd_in_part)
+        (in + c, in_row, in_pixel, channels - c, tiles, points + c, point_step, step);
 }
 
 /* ----------------------------------------------------------------------------------------- output
@@ -5445,44 +5465,63 @@ static BS_TARGET void BS_TIER_FN(bs_conv_winograd_in)(const float *in, ptrdiff_t
 #define BS_M4 BS_V_LOAD(m + row4)
 #define BS_M5 BS_V_LOAD(m + row5)
 
-#define BS_COLUMN_OUT(x)                                                                       \
-    const BS_V s##x = BS_V_ADD(BS_M1, BS_M2), d##x = BS_V_SUB(BS_M1, BS_M2); \
-    const BS_V u##x = BS_V_ADD(BS_M3, BS_M4), v##x = BS_V_SUB(BS_M3, BS_M4); \
-    const BS_V h0_##x = BS_V_ADD(BS_V_ADD(BS_M0, s##x), u##x);                            \
-    const BS_V h1_##x = BS_V_FMA(v##x, two, d##x);                                             \
-    const BS_V h2_##x = BS_V_FMA(u##x, four, s##x);                                            \
-    const BS_V h3_##x = BS_V_FMA(v##x, eight, BS_V_ADD(BS_M5, d##x));                          \
-    m += point_step;                                                                           \
+#define BS_COLUMN_OUT(x)                                                       \
+    const BS_V s##x = BS_V_ADD(BS_M1, BS_M2), d##x = BS_V_SUB(BS_M1, BS_M2);   \
+    const BS_V u##x = BS_V_ADD(BS_M3, BS_M4), v##x = BS_V_SUB(BS_M3, BS_M4);   \
+    const BS_V h0_##x = BS_V_ADD(BS_V_ADD(BS_M0, s##x), u##x);                 \
+    const BS_V h1_##x = BS_V_FMA(v##x, two, d##x);                             \
+    const BS_V h2_##x = BS_V_FMA(u##x, four, s##x);                            \
+    const BS_V h3_##x = BS_V_FMA(v##x, eight, BS_V_ADD(BS_M5, d##x));          \
+    m += point_step;                                                           \
     BS_OPAQUE(m);
 
-/* One row: A^T again, factor and bias, clamp, and out. */
-#define BS_ROW_OUT(y)                                                                          \
-    {                                                                                          \
-        const BS_V s = BS_V_ADD(h##y##_1, h##y##_2), d = BS_V_SUB(h##y##_1, h##y##_2);         \
-        const BS_V u = BS_V_ADD(h##y##_3, h##y##_4), v = BS_V_SUB(h##y##_3, h##y##_4);         \
-        BS_STORE_OUT(to, (y) + 0, BS_V_ADD(BS_V_ADD(h##y##_0, s), u))                          \
-        BS_STORE_OUT(to + to_pixel, (y) + 1, BS_V_FMA(v, two, d))                              \
-        BS_STORE_OUT(to + 2 * to_pixel, (y) + 2, BS_V_FMA(u, four, s))                         \
-        BS_STORE_OUT(to + to_pixel3, (y) + 3, BS_V_FMA(v, eight, BS_V_ADD(h##y##_5, d)))       \
-        to += to_row;                                                                          \
-        BS_OPAQUE(to);                                                                         \
+/* What follows factor and bias; each is code of its own. */
+enum { BS_TIER_FN(bs_winograd_none), BS_TIER_FN(bs_winograd_relu), BS_TIER_FN(bs_winograd_clip) };
+
+/* What an output vector of a whole patch needs, beside where it lies. */
+typedef struct BS_TIER_FN(bs_winograd_ending) {
+    BS_V bias, low, high;
+    const float *residual; /* of the first pixel; NULL unless it is `none` */
+    ptrdiff_t residual_row, residual_pixel;
+} BS_TIER_FN(bs_winograd_ending);
+
+/* One row: A^T again, factor and bias, what follows, and out. */
+#define BS_ROW_OUT(y)                                                                    \
+    {                                                                                    \
+        const BS_V s = BS_V_ADD(h##y##_1, h##y##_2), d = BS_V_SUB(h##y##_1, h##y##_2);   \
+        const BS_V u = BS_V_ADD(h##y##_3, h##y##_4), v = BS_V_SUB(h##y##_3, h##y##_4);   \
+        BS_V o0 = BS_SCALED((y) + 0, BS_V_ADD(BS_V_ADD(h##y##_0, s), u));                \
+        BS_V o1 = BS_SCALED((y) + 1, BS_V_FMA(v, two, d));                               \
+        BS_V o2 = BS_SCALED((y) + 2, BS_V_FMA(u, four, s));                              \
+        BS_V o3 = BS_SCALED((y) + 3, BS_V_FMA(v, eight, BS_V_ADD(h##y##_5, d)));         \
+        if (ending == BS_TIER_FN(bs_winograd_none) && residual) {                        \
+            o0 = BS_V_ADD(o0, BS_V_LOAD(residual));                                      \
+            o1 = BS_V_ADD(o1, BS_V_LOAD(residual + end->residual_pixel));                \
+            o2 = BS_V_ADD(o2, BS_V_LOAD(residual + 2 * end->residual_pixel));            \
+            o3 = BS_V_ADD(o3, BS_V_LOAD(residual + 3 * end->residual_pixel));            \
+            residual += end->residual_row;                                               \
+        }                                                                                \
+        BS_STORE_OUT(to, o0)                                                             \
+        BS_STORE_OUT(to + to_pixel, o1)                                                  \
+        BS_STORE_OUT(to + 2 * to_pixel, o2)                                              \
+        BS_STORE_OUT(to + to_pixel3, o3)                                                 \
+        to += to_row;                                                                    \
+        BS_OPAQUE(to);                                                                   \
     }
-#define BS_STORE_OUT(at, power, value)                                                         \
-    {                                                                                          \
-        BS_V scaled = BS_V_FMA(value, BS_V_SET1(bs_conv_winograd_scale[power]), bias);         \
-        if (clamp) {                                                                           \
-            scaled = BS_V_MAX(low, scaled);                                                    \
-            scaled = BS_V_MIN(high, scaled);                                                   \
-        }                                                                                      \
-        BS_V_STORE_PART(at, scaled, part);                                                     \
+#define BS_SCALED(power, value) BS_V_FMA(value, BS_V_SET1(bs_conv_winograd_scale[power]), end->bias)
+#define BS_STORE_OUT(at, value)                               \
+    {                                                         \
+        BS_V stored = value;                                  \
+        if (ending != BS_TIER_FN(bs_winograd_none))           \
+            stored = BS_V_MAX(end->low, stored);              \
+        if (ending == BS_TIER_FN(bs_winograd_clip))           \
+            stored = BS_V_MIN(end->high, stored);             \
+        BS_V_STORE(at, stored);                               \
     }
 
-static inline BS_INLINE BS_TARGET void BS_TIER_FN(bs_conv_winograd_out_vector)(const float *points,
-                                                                                ptrdiff_t point_step, BS_V bias,
-                                                                                bool clamp, BS_V low, BS_V high,
-                                                                                float *to,
-                                                                                ptrdiff_t to_row, ptrdiff_t to_pixel,
-                                                                                BS_V_PART part)
+static inline BS_INLINE BS_TARGET void BS_TIER_FN(bs_conv_winograd_out_tile)(
+    const float *points, ptrdiff_t point_step, int ending, const BS_TIER_FN(bs_winograd_ending) *end,
+    const float *residual, float *to, ptrdiff_t to_row, ptrdiff_t to_pixel)
 {
     const BS_V two = BS_V_SET1(2), four = BS_V_SET1(4), eight = BS_V_SET1(8);
     const ptrdiff_t row = 6 * point_step;
@@ -5498,6 +5537,24 @@ static inline BS_INLINE BS_TARGET void BS_TIER_FN(bs_conv_winograd_out_vector)(c
     BS_ROW_OUT(2)
     BS_ROW_OUT(3)
 }
+
+/* A vector of channels of whole tiles side by side. */
+#define BS_OUT_DEFINE(ending)                                                                               \
+    static BS_TARGET void BS_TIER_FN(bs_conv_winograd_out_##ending)(                                        \
+        const float *points, ptrdiff_t point_step, ptrdiff_t tile_step, int32_t tiles,                      \
+        const BS_TIER_FN(bs_winograd_ending) *end, float *to, ptrdiff_t to_row, ptrdiff_t to_pixel)         \
+    {                                                                                                       \
+        const float *residual = end->residual;                                                              \
+        for (; tiles > 0; tiles--, points += tile_step, to += BS_WINOGRAD_OUT * to_pixel) {                 \
+            BS_TIER_FN(bs_conv_winograd_out_tile)                                                           \
+            (points, point_step, BS_TIER_FN(bs_winograd_##ending), end, residual, to, to_row, to_pixel);    \
+            if (residual)                                                                                   \
+                residual += BS_WINOGRAD_OUT * end->residual_pixel;                                          \
+        }                                                                                                   \
+    }
+BS_OUT_DEFINE(none)
+BS_OUT_DEFINE(relu)
+BS_OUT_DEFINE(clip)
 
 /* One vector of a patch when more follows than bias and clamp: residuals, slopes, ragged edges. */
 static BS_TARGET void BS_TIER_FN(bs_conv_winograd_finish)(const float *patch, const bs_conv_tile *tile, int32_t channel,
@@ -5530,53 +5587,44 @@ static BS_TARGET void BS_TIER_FN(bs_conv_winograd_finish)(const float *patch, co
         }
 }
 
-/* Whole patches of whole vectors, after which no more than a clamp follows. */
-static inline BS_INLINE BS_TARGET void BS_TIER_FN(bs_conv_winograd_out_straight)(const float *points,
-                                                                                  ptrdiff_t point_step,
-                                                                                  const bs_conv_tile *tile, int32_t c,
-                                                                                  ptrdiff_t out_row, int32_t tiles,
-                                                                                  BS_V bias, bool clamp, BS_V low,
-                                                                                  BS_V high)
-{
-    const ptrdiff_t step = bs_conv_round_up(tile->channels, BS_LANES), out_step = BS_WINOGRAD_OUT * tile->out_pixel;
-    float *out = tile->out + c;
-    for (points += c; tiles > 0; tiles--, points += step, out += out_step)
-        BS_TIER_FN(bs_conv_winograd_out_vector)(points, point_step, bias, clamp, low, high, out, out_row,
-                                                tile->out_pixel, BS_V_PART_OF(BS_LANES));
-}
-
 static BS_TARGET void BS_TIER_FN(bs_conv_winograd_out)(const float *points, ptrdiff_t point_step,
                                                        const bs_conv_tile *first, ptrdiff_t out_row,
                                                        ptrdiff_t residual_row, int32_t rows, int32_t columns,
                                                        int32_t tiles)
 {
     const bs_conv_task *task = first->task;
-    const bool clip = task->activation == BS_CONV_CLIP, clamp = clip || task->activation == BS_CONV_RELU;
-    const BS_V low = BS_V_SET1(clip ? task->low : clamp ? 0.0f : -INFINITY);
-    const BS_V high = BS_V_SET1(clip ? task->high : INFINITY);
-    const bool straight = rows == 4 && columns == 4 && !first->residual && (clamp || task->activation == BS_CONV_NONE);
+    const bool clip = task->activation == BS_CONV_CLIP, relu = task->activation == BS_CONV_RELU;
+    const bool none = task->activation == BS_CONV_NONE;
+    const bool straight = rows == 4 && columns == 4 && (none || ((clip || relu) && !first->residual));
+    const ptrdiff_t step = bs_conv_round_up(first->channels, BS_LANES), pixel = first->out_pixel;
+    BS_TIER_FN(bs_winograd_ending)
+    end = { .bias = BS_V_ZERO(), .low = BS_V_SET1(clip ? task->low : relu ? 0.0f : -INFINITY),
+            .high = BS_V_SET1(clip ? task->high : INFINITY), .residual_row = residual_row,
+            .residual_pixel = first->residual_pixel };
     for (int32_t c = 0; c < first->channels; c += BS_LANES) {
         const int32_t valid = bs_conv_min(first->channels - c, BS_LANES);
-        BS_V bias = BS_V_ZERO();
-        if (task->bias)
-            bias = BS_V_LOAD_PART(task->bias + c, BS_V_PART_OF(valid));
-        if (straight && valid == BS_LANES && clamp) {
-            BS_TIER_FN(bs_conv_winograd_out_straight)
-            (points, point_step, first, c, out_row, tiles, bias, true, low, high);
-            continue;
-        }
-        if (straight && valid == BS_LANES) {
-            BS_TIER_FN(bs_conv_winograd_out_straight)
-            (points, point_step, first, c, out_row, tiles, bias, false, low, high);
-            continue;
-        }
         const float *from = points + c;
+        float *to = first->out + c;
+        if (task->bias)
+            end.bias = BS_V_LOAD_PART(task->bias + c, BS_V_PART_OF(valid));
+        if (straight && valid == BS_LANES) {
+            end.residual = first->residual ? first->residual + c : NULL;
+            if (relu)
+                BS_TIER_FN(bs_conv_winograd_out_relu)(from, point_step, step, tiles, &end, to, out_row, pixel);
+            else if (clip)
+                BS_TIER_FN(bs_conv_winograd_out_clip)(from, point_step, step, tiles, &end, to, out_row, pixel);
+            else
+                BS_TIER_FN(bs_conv_winograd_out_none)(from, point_step, step, tiles, &end, to, out_row, pixel);
+            continue;
+        }
+        end.residual = NULL;
         bs_conv_tile tile = *first;
-        for (int32_t t = 0; t < tiles; t++, from += bs_conv_round_up(tile.channels, BS_LANES)) {
+        for (int32_t t = 0; t < tiles; t++, from += step) {
             float patch[16 * BS_LANES];
-            BS_TIER_FN(bs_conv_winograd_out_vector)(from, point_step, bias, false, low, high, patch, 4 * BS_LANES,
-                                                    BS_LANES, BS_V_PART_OF(BS_LANES));
-            BS_TIER_FN(bs_conv_winograd_finish)(patch, &tile, c, out_row, residual_row, rows, columns, low, high);
+            BS_TIER_FN(bs_conv_winograd_out_none)
+            (from, point_step, step, 1, &end, patch, 4 * BS_LANES, BS_LANES);
+            BS_TIER_FN(bs_conv_winograd_finish)
+            (patch, &tile, c, out_row, residual_row, rows, columns, end.low, end.high);
             tile.out += BS_WINOGRAD_OUT * tile.out_pixel;
             if (tile.residual)
                 tile.residual += BS_WINOGRAD_OUT * tile.residual_pixel;
@@ -7558,64 +7606,90 @@ static BS_TARGET void BS_TIER_FN(bs_conv_winograd_out)(const float *points, ptrd
 #if !defined(BS_NO_WINOGRAD)
 
 /* ------------------------------------------------------------------------------------------ input
- * B^T d B of tiles side by side: the columns of some tiles first, of which neighbours share two, then the rows of each.
- * B^T of one line: points a and -a, b and -b share their halves. */
-/* Tiles whose columns lie in the first cache beside their points, and on a stack. */
-enum { BS_TIER_FN(bs_winograd_beside) = BS_LANES > 8 ? 2 : 4 };
+ * B^T d B of tiles side by side, in registers: a row of B^T d, whose last two columns are the next tile's first two,
+ * then B^T along it. */
 
-#define BS_LINE_IN(LOAD, STORE)                                                       \
-    {                                                                                 \
-        const BS_V d0 = LOAD(0), d1 = LOAD(1), d2 = LOAD(2);                          \
-        const BS_V d3 = LOAD(3), d4 = LOAD(4), d5 = LOAD(5);                          \
-        const BS_V pa = BS_V_FNMA(d2, bb, d4), qa = BS_V_FNMA(d1, bb, d3);            \
-        const BS_V pb = BS_V_FNMA(d2, aa, d4), qb = BS_V_FNMA(d1, aa, d3);            \
-        STORE(0, BS_V_FMA(d0, aabb, BS_V_FNMA(d2, sum, d4)))                          \
-        STORE(1, BS_V_FMA(qa, a, pa))                                                 \
-        STORE(2, BS_V_FNMA(qa, a, pa))                                                \
-        STORE(3, BS_V_FMA(qb, b, pb))                                                 \
-        STORE(4, BS_V_FNMA(qb, b, pb))                                                \
-        STORE(5, BS_V_FMA(d1, aabb, BS_V_FNMA(d3, sum, d5)))                          \
+/* B^T of a line: points a and -a, b and -b share their halves. */
+#define BS_LINE_IN                                                                                         \
+    {                                                                                                      \
+        const BS_V pa = BS_V_FNMA(c2, bb, c4), qa = BS_V_FNMA(c1, bb, c3);                                 \
+        const BS_V pb = BS_V_FNMA(c2, aa, c4), qb = BS_V_FNMA(c1, aa, c3);                                 \
+        BS_V_STORE(left, BS_V_FMA(c0, aabb, BS_V_FNMA(c2, sum, c4)));                                      \
+        BS_V_STORE(left + point_step, BS_V_FMA(qa, a, pa));                                                \
+        BS_V_STORE(left + 2 * point_step, BS_V_FNMA(qa, a, pa));                                           \
+        BS_V_STORE(right, BS_V_FMA(qb, b, pb));                                                            \
+        BS_V_STORE(right + point_step, BS_V_FNMA(qb, b, pb));                                              \
+        BS_V_STORE(right + 2 * point_step, BS_V_FMA(c1, aabb, BS_V_FNMA(c3, sum, c5)));                    \
     }
-#define BS_COLUMN_LOAD(y) BS_V_LOAD_PART(((y) < 3 ? upper : lower) + (y) % 3 * in_row, part)
-#define BS_COLUMN_STORE(y, value) column[y] = value;
-#define BS_POINTS_LOAD(x) row[(x) * BS_WINOGRAD_IN]
-#define BS_POINTS_STORE(x, value)                                            \
-    {                                                                        \
-        const BS_V stored = value;                                           \
-        BS_V_STORE(((x) < 3 ? left : right) + (x) % 3 * point_step, stored); \
-    }
+#define BS_D(y) BS_V_LOAD(((y) < 3 ? upper : lower) + (y) % 3 * in_row)
+#define BS_ROW_0 BS_V_FMA(BS_D(0), aabb, BS_V_FNMA(BS_D(2), sum, BS_D(4)))
+#define BS_ROW_1 BS_V_FMA(BS_V_FNMA(BS_D(1), bb, BS_D(3)), a, BS_V_FNMA(BS_D(2), bb, BS_D(4)))
+#define BS_ROW_2 BS_V_FNMA(BS_V_FNMA(BS_D(1), bb, BS_D(3)), a, BS_V_FNMA(BS_D(2), bb, BS_D(4)))
+#define BS_ROW_3 BS_V_FMA(BS_V_FNMA(BS_D(1), aa, BS_D(3)), b, BS_V_FNMA(BS_D(2), aa, BS_D(4)))
+#define BS_ROW_4 BS_V_FNMA(BS_V_FNMA(BS_D(1), aa, BS_D(3)), b, BS_V_FNMA(BS_D(2), aa, BS_D(4)))
+#define BS_ROW_5 BS_V_FMA(BS_D(1), aabb, BS_V_FNMA(BS_D(3), sum, BS_D(5)))
 
 /* Pointers are opaque to the compiler, which would otherwise keep more addresses than there are registers. */
-static inline BS_INLINE BS_TARGET void BS_TIER_FN(bs_conv_winograd_in_vector)(const float *in, ptrdiff_t in_row,
-                                                                               ptrdiff_t in_pixel, BS_V_PART part,
-                                                                               int32_t tiles, float *points,
-                                                                               ptrdiff_t point_step,
-                                                                               ptrdiff_t tile_step)
+#define BS_NEXT_COLUMN(to, ROW) \
+    const BS_V to = ROW;        \
+    upper += in_pixel;          \
+    lower += in_pixel;          \
+    BS_OPAQUE(upper);           \
+    BS_OPAQUE(lower);
+#define BS_ROW_IN(y)                                                              \
+    {                                                                             \
+        const float *upper = in, *lower = in + 3 * in_row;                        \
+        float *left = points + 6 * (y) * point_step, *right = left + 3 * point_step; \
+        BS_NEXT_COLUMN(first, BS_ROW_##y)                                         \
+        BS_NEXT_COLUMN(second, BS_ROW_##y)                                        \
+        BS_V c0 = first, c1 = second;                                             \
+        for (int32_t t = tiles; t > 0; t--) {                                     \
+            BS_NEXT_COLUMN(c2, BS_ROW_##y)                                        \
+            BS_NEXT_COLUMN(c3, BS_ROW_##y)                                        \
+            BS_NEXT_COLUMN(c4, BS_ROW_##y)                                        \
+            BS_NEXT_COLUMN(c5, BS_ROW_##y)                                        \
+            BS_LINE_IN                                                            \
+            c0 = c4;                                                              \
+            c1 = c5;                                                              \
+            left += tile_step;                                                    \
+            right += tile_step;                                                   \
+        }                                                                         \
+    }
+
+/* A vector of channels of all tiles. */
+static BS_TARGET void BS_TIER_FN(bs_conv_winograd_in_vector)(const float *in, ptrdiff_t in_row, ptrdiff_t in_pixel,
+                                                             int32_t tiles, float *points, ptrdiff_t point_step,
+                                                             ptrdiff_t tile_step)
 {
     const BS_V a = BS_V_SET1(BS_WINOGRAD_A), b = BS_V_SET1(BS_WINOGRAD_B);
     const BS_V aa = BS_V_SET1(BS_WINOGRAD_A * BS_WINOGRAD_A), bb = BS_V_SET1(BS_WINOGRAD_B * BS_WINOGRAD_B);
     const BS_V aabb = BS_V_SET1(BS_WINOGRAD_A * BS_WINOGRAD_A * BS_WINOGRAD_B * BS_WINOGRAD_B);
     const BS_V sum = BS_V_SET1(BS_WINOGRAD_A * BS_WINOGRAD_A + BS_WINOGRAD_B * BS_WINOGRAD_B);
-    BS_V columns[(BS_WINOGRAD_OUT * BS_TIER_FN(bs_winograd_beside) + 2) * BS_WINOGRAD_IN], *column = columns;
-    const float *upper = in, *lower = in + 3 * in_row;
-    for (int32_t x = BS_WINOGRAD_OUT * tiles + 2; x > 0; x--) {
-        BS_LINE_IN(BS_COLUMN_LOAD, BS_COLUMN_STORE)
-        upper += in_pixel;
-        lower += in_pixel;
-        column += BS_WINOGRAD_IN;
-        BS_OPAQUE(upper);
-        BS_OPAQUE(lower);
-    }
-    const BS_V *row = columns;
-    for (int32_t t = 0; t < tiles; t++, row += (BS_WINOGRAD_OUT - 1) * BS_WINOGRAD_IN) {
-        float *left = points + t * tile_step, *right = left + 3 * point_step;
-        for (int32_t y = 0; y < BS_WINOGRAD_IN; y++, row++) {
-            BS_LINE_IN(BS_POINTS_LOAD, BS_POINTS_STORE)
-            left += 6 * point_step;
-            right += 6 * point_step;
-            BS_OPAQUE(left);
-            BS_OPAQUE(right);
-        }
+    BS_ROW_IN(0)
+    BS_ROW_IN(1)
+    BS_ROW_IN(2)
+    BS_ROW_IN(3)
+    BS_ROW_IN(4)
+    BS_ROW_IN(5)
+}
+
+/* The channels behind the last whole vector, which are copied for some tiles at a time. */
+static BS_TARGET void BS_TIER_FN(bs_conv_winograd_in_part)(const float *in, ptrdiff_t in_row, ptrdiff_t in_pixel,
+                                                           int32_t channels, int32_t tiles, float *points,
+                                                           ptrdiff_t point_step, ptrdiff_t tile_step)
+{
+    enum { BESIDE = 2, COLUMNS = BS_WINOGRAD_OUT * BESIDE + 2 };
+    const BS_V_PART part = BS_V_PART_OF(channels);
+    float some[BS_WINOGRAD_IN * COLUMNS * BS_LANES];
+    for (int32_t count; tiles > 0; tiles -= count) {
+        count = bs_conv_min(tiles, BESIDE);
+        for (int32_t y = 0; y < BS_WINOGRAD_IN; y++)
+            for (int32_t x = 0; x < BS_WINOGRAD_OUT * count + 2; x++)
+                BS_V_STORE(some + (y * COLUMNS + x) * BS_LANES, BS_V_LOAD_PART(in + y * in_row + x * in_pixel, part));
+        BS_TIER_FN(bs_conv_winograd_in_vector)
+        (some, COLUMNS * BS_LANES, BS_LANES, count, points, point_step, tile_step);
+        in += count * BS_WINOGRAD_OUT * in_pixel;
+        points += count * tile_step;
     }
 }
 
@@ -7624,18 +7698,12 @@ static BS_TARGET void BS_TIER_FN(bs_conv_winograd_in)(const float *in, ptrdiff_t
                                                       ptrdiff_t point_step)
 {
     const ptrdiff_t step = bs_conv_round_up(channels, BS_LANES);
-    for (int32_t count; tiles > 0; tiles -= count) {
-        count = step > 2 * BS_LANES ? 1 : bs_conv_min(tiles, BS_TIER_FN(bs_winograd_beside));
-        int32_t c = 0;
-        for (; c + BS_LANES <= channels; c += BS_LANES)
-            BS_TIER_FN(bs_conv_winograd_in_vector)
-            (in + c, in_row, in_pixel, BS_V_PART_OF(BS_LANES), count, points + c, point_step, step);
-        if (c < channels)
-            BS_TIER_FN(bs_conv_winograd_in_vector)
-            (in + c, in_row, in_pixel, BS_V_PART_OF(channels - c), count, points + c, point_step, step);
-        in += count * BS_WINOGRAD_OUT * in_pixel;
-        points += count * step;
-    }
+    int32_t c = 0;
+    for (; c + BS_LANES <= channels; c += BS_LANES)
+        BS_TIER_FN(bs_conv_winograd_in_vector)(in + c, in_row, in_pixel, tiles, points + c, point_step, step);
+    if (c < channels)
+        BS_TIER_FN(bs_conv_winograd_in_part)
+        (in + c, in_row, in_pixel, channels - c, tiles, points + c, point_step, step);
 }
 
 /* ----------------------------------------------------------------------------------------- output
@@ -7647,44 +7715,63 @@ static BS_TARGET void BS_TIER_FN(bs_conv_winograd_in)(const float *in, ptrdiff_t
 #define BS_M4 BS_V_LOAD(m + row4)
 #define BS_M5 BS_V_LOAD(m + row5)
 
-#define BS_COLUMN_OUT(x)                                                                       \
-    const BS_V s##x = BS_V_ADD(BS_M1, BS_M2), d##x = BS_V_SUB(BS_M1, BS_M2); \
-    const BS_V u##x = BS_V_ADD(BS_M3, BS_M4), v##x = BS_V_SUB(BS_M3, BS_M4); \
-    const BS_V h0_##x = BS_V_ADD(BS_V_ADD(BS_M0, s##x), u##x);                            \
-    const BS_V h1_##x = BS_V_FMA(v##x, two, d##x);                                             \
-    const BS_V h2_##x = BS_V_FMA(u##x, four, s##x);                                            \
-    const BS_V h3_##x = BS_V_FMA(v##x, eight, BS_V_ADD(BS_M5, d##x));                          \
-    m += point_step;                                                                           \
+#define BS_COLUMN_OUT(x)                                                       \
+    const BS_V s##x = BS_V_ADD(BS_M1, BS_M2), d##x = BS_V_SUB(BS_M1, BS_M2);   \
+    const BS_V u##x = BS_V_ADD(BS_M3, BS_M4), v##x = BS_V_SUB(BS_M3, BS_M4);   \
+    const BS_V h0_##x = BS_V_ADD(BS_V_ADD(BS_M0, s##x), u##x);                 \
+    const BS_V h1_##x = BS_V_FMA(v##x, two, d##x);                             \
+    const BS_V h2_##x = BS_V_FMA(u##x, four, s##x);                            \
+    const BS_V h3_##x = BS_V_FMA(v##x, eight, BS_V_ADD(BS_M5, d##x));          \
+    m += point_step;                                                           \
     BS_OPAQUE(m);
 
-/* One row: A^T again, factor and bias, clamp, and out. */
-#define BS_ROW_OUT(y)                                                                          \
-    {                                                                                          \
-        const BS_V s = BS_V_ADD(h##y##_1, h##y##_2), d = BS_V_SUB(h##y##_1, h##y##_2);         \
-        const BS_V u = BS_V_ADD(h##y##_3, h##y##_4), v = BS_V_SUB(h##y##_3, h##y##_4);         \
-        BS_STORE_OUT(to, (y) + 0, BS_V_ADD(BS_V_ADD(h##y##_0, s), u))                          \
-        BS_STORE_OUT(to + to_pixel, (y) + 1, BS_V_FMA(v, two, d))                              \
-        BS_STORE_OUT(to + 2 * to_pixel, (y) + 2, BS_V_FMA(u, four, s))                         \
-        BS_STORE_OUT(to + to_pixel3, (y) + 3, BS_V_FMA(v, eight, BS_V_ADD(h##y##_5, d)))       \
-        to += to_row;                                                                          \
-        BS_OPAQUE(to);                                                                         \
+/* What follows factor and bias; each is code of its own. */
+enum { BS_TIER_FN(bs_winograd_none), BS_TIER_FN(bs_winograd_relu), BS_TIER_FN(bs_winograd_clip) };
+
+/* What an output vector of a whole patch needs, beside where it lies. */
+typedef struct BS_TIER_FN(bs_winograd_ending) {
+    BS_V bias, low, high;
+    const float *residual; /* of the first pixel; NULL unless it is `none` */
+    ptrdiff_t residual_row, residual_pixel;
+} BS_TIER_FN(bs_winograd_ending);
+
+/* One row: A^T again, factor and bias, what follows, and out. */
+#define BS_ROW_OUT(y)                                                                    \
+    {                                                                                    \
+        const BS_V s = BS_V_ADD(h##y##_1, h##y##_2), d = BS_V_SUB(h##y##_1, h##y##_2);   \
+        const BS_V u = BS_V_ADD(h##y##_3, h##y##_4), v = BS_V_SUB(h##y##_3, h##y##_4);   \
+        BS_V o0 = BS_SCALED((y) + 0, BS_V_ADD(BS_V_ADD(h##y##_0, s), u));                \
+        BS_V o1 = BS_SCALED((y) + 1, BS_V_FMA(v, two, d));                               \
+        BS_V o2 = BS_SCALED((y) + 2, BS_V_FMA(u, four, s));                              \
+        BS_V o3 = BS_SCALED((y) + 3, BS_V_FMA(v, eight, BS_V_ADD(h##y##_5, d)));         \
+        if (ending == BS_TIER_FN(bs_winograd_none) && residual) {                        \
+            o0 = BS_V_ADD(o0, BS_V_LOAD(residual));                                      \
+            o1 = BS_V_ADD(o1, BS_V_LOAD(residual + end->residual_pixel));                \
+            o2 = BS_V_ADD(o2, BS_V_LOAD(residual + 2 * end->residual_pixel));            \
+            o3 = BS_V_ADD(o3, BS_V_LOAD(residual + 3 * end->residual_pixel));            \
+            residual += end->residual_row;                                               \
+        }                                                                                \
+        BS_STORE_OUT(to, o0)                                                             \
+        BS_STORE_OUT(to + to_pixel, o1)                                                  \
+        BS_STORE_OUT(to + 2 * to_pixel, o2)                                              \
+        BS_STORE_OUT(to + to_pixel3, o3)                                                 \
+        to += to_row;                                                                    \
+        BS_OPAQUE(to);                                                                   \
     }
-#define BS_STORE_OUT(at, power, value)                                                         \
-    {                                                                                          \
-        BS_V scaled = BS_V_FMA(value, BS_V_SET1(bs_conv_winograd_scale[power]), bias);         \
-        if (clamp) {                                                                           \
-            scaled = BS_V_MAX(low, scaled);                                                    \
-            scaled = BS_V_MIN(high, scaled);                                                   \
-        }                                                                                      \
-        BS_V_STORE_PART(at, scaled, part);                                                     \
+#define BS_SCALED(power, value) BS_V_FMA(value, BS_V_SET1(bs_conv_winograd_scale[power]), end->bias)
+#define BS_STORE_OUT(at, value)                               \
+    {                                                         \
+        BS_V stored = value;                                  \
+        if (ending != BS_TIER_FN(bs_winograd_none))           \
+            stored = BS_V_MAX(end->low, stored);              \
+        if (ending == BS_TIER_FN(bs_winograd_clip))           \
+            stored = BS_V_MIN(end->high, stored);             \
+        BS_V_STORE(at, stored);                               \
     }
 
-static inline BS_INLINE BS_TARGET void BS_TIER_FN(bs_conv_winograd_out_vector)(const float *points,
-                                                                                ptrdiff_t point_step, BS_V bias,
-                                                                                bool clamp, BS_V low, BS_V high,
-                                                                                float *to,
-                                                                                ptrdiff_t to_row, ptrdiff_t to_pixel,
-                                                                                BS_V_PART part)
+static inline BS_INLINE BS_TARGET void BS_TIER_FN(bs_conv_winograd_out_tile)(
+    const float *points, ptrdiff_t point_step, int ending, const BS_TIER_FN(bs_winograd_ending) *end,
+    const float *residual, float *to, ptrdiff_t to_row, ptrdiff_t to_pixel)
 {
     const BS_V two = BS_V_SET1(2), four = BS_V_SET1(4), eight = BS_V_SET1(8);
     const ptrdiff_t row = 6 * point_step;
@@ -7700,6 +7787,24 @@ static inline BS_INLINE BS_TARGET void BS_TIER_FN(bs_conv_winograd_out_vector)(c
     BS_ROW_OUT(2)
     BS_ROW_OUT(3)
 }
+
+/* A vector of channels of whole tiles side by side. */
+#define BS_OUT_DEFINE(ending)                                                                               \
+    static BS_TARGET void BS_TIER_FN(bs_conv_winograd_out_##ending)(                                        \
+        const float *points, ptrdiff_t point_step, ptrdiff_t tile_step, int32_t tiles,                      \
+        const BS_TIER_FN(bs_winograd_ending) *end, float *to, ptrdiff_t to_row, ptrdiff_t to_pixel)         \
+    {                                                                                                       \
+        const float *residual = end->residual;                                                              \
+        for (; tiles > 0; tiles--, points += tile_step, to += BS_WINOGRAD_OUT * to_pixel) {                 \
+            BS_TIER_FN(bs_conv_winograd_out_tile)                                                           \
+            (points, point_step, BS_TIER_FN(bs_winograd_##ending), end, residual, to, to_row, to_pixel);    \
+            if (residual)                                                                                   \
+                residual += BS_WINOGRAD_OUT * end->residual_pixel;                                          \
+        }                                                                                                   \
+    }
+BS_OUT_DEFINE(none)
+BS_OUT_DEFINE(relu)
+BS_OUT_DEFINE(clip)
 
 /* One vector of a patch when more follows than bias and clamp: residuals, slopes, ragged edges. */
 static BS_TARGET void BS_TIER_FN(bs_conv_winograd_finish)(const float *patch, const bs_conv_tile *tile, int32_t channel,
@@ -7732,53 +7837,44 @@ static BS_TARGET void BS_TIER_FN(bs_conv_winograd_finish)(const float *patch, co
         }
 }
 
-/* Whole patches of whole vectors, after which no more than a clamp follows. */
-static inline BS_INLINE BS_TARGET void BS_TIER_FN(bs_conv_winograd_out_straight)(const float *points,
-                                                                                  ptrdiff_t point_step,
-                                                                                  const bs_conv_tile *tile, int32_t c,
-                                                                                  ptrdiff_t out_row, int32_t tiles,
-                                                                                  BS_V bias, bool clamp, BS_V low,
-                                                                                  BS_V high)
-{
-    const ptrdiff_t step = bs_conv_round_up(tile->channels, BS_LANES), out_step = BS_WINOGRAD_OUT * tile->out_pixel;
-    float *out = tile->out + c;
-    for (points += c; tiles > 0; tiles--, points += step, out += out_step)
-        BS_TIER_FN(bs_conv_winograd_out_vector)(points, point_step, bias, clamp, low, high, out, out_row,
-                                                tile->out_pixel, BS_V_PART_OF(BS_LANES));
-}
-
 static BS_TARGET void BS_TIER_FN(bs_conv_winograd_out)(const float *points, ptrdiff_t point_step,
                                                        const bs_conv_tile *first, ptrdiff_t out_row,
                                                        ptrdiff_t residual_row, int32_t rows, int32_t columns,
                                                        int32_t tiles)
 {
     const bs_conv_task *task = first->task;
-    const bool clip = task->activation == BS_CONV_CLIP, clamp = clip || task->activation == BS_CONV_RELU;
-    const BS_V low = BS_V_SET1(clip ? task->low : clamp ? 0.0f : -INFINITY);
-    const BS_V high = BS_V_SET1(clip ? task->high : INFINITY);
-    const bool straight = rows == 4 && columns == 4 && !first->residual && (clamp || task->activation == BS_CONV_NONE);
+    const bool clip = task->activation == BS_CONV_CLIP, relu = task->activation == BS_CONV_RELU;
+    const bool none = task->activation == BS_CONV_NONE;
+    const bool straight = rows == 4 && columns == 4 && (none || ((clip || relu) && !first->residual));
+    const ptrdiff_t step = bs_conv_round_up(first->channels, BS_LANES), pixel = first->out_pixel;
+    BS_TIER_FN(bs_winograd_ending)
+    end = { .bias = BS_V_ZERO(), .low = BS_V_SET1(clip ? task->low : relu ? 0.0f : -INFINITY),
+            .high = BS_V_SET1(clip ? task->high : INFINITY), .residual_row = residual_row,
+            .residual_pixel = first->residual_pixel };
     for (int32_t c = 0; c < first->channels; c += BS_LANES) {
         const int32_t valid = bs_conv_min(first->channels - c, BS_LANES);
-        BS_V bias = BS_V_ZERO();
-        if (task->bias)
-            bias = BS_V_LOAD_PART(task->bias + c, BS_V_PART_OF(valid));
-        if (straight && valid == BS_LANES && clamp) {
-            BS_TIER_FN(bs_conv_winograd_out_straight)
-            (points, point_step, first, c, out_row, tiles, bias, true, low, high);
-            continue;
-        }
-        if (straight && valid == BS_LANES) {
-            BS_TIER_FN(bs_conv_winograd_out_straight)
-            (points, point_step, first, c, out_row, tiles, bias, false, low, high);
-            continue;
-        }
         const float *from = points + c;
+        float *to = first->out + c;
+        if (task->bias)
+            end.bias = BS_V_LOAD_PART(task->bias + c, BS_V_PART_OF(valid));
+        if (straight && valid == BS_LANES) {
+            end.residual = first->residual ? first->residual + c : NULL;
+            if (relu)
+                BS_TIER_FN(bs_conv_winograd_out_relu)(from, point_step, step, tiles, &end, to, out_row, pixel);
+            else if (clip)
+                BS_TIER_FN(bs_conv_winograd_out_clip)(from, point_step, step, tiles, &end, to, out_row, pixel);
+            else
+                BS_TIER_FN(bs_conv_winograd_out_none)(from, point_step, step, tiles, &end, to, out_row, pixel);
+            continue;
+        }
+        end.residual = NULL;
         bs_conv_tile tile = *first;
-        for (int32_t t = 0; t < tiles; t++, from += bs_conv_round_up(tile.channels, BS_LANES)) {
+        for (int32_t t = 0; t < tiles; t++, from += step) {
             float patch[16 * BS_LANES];
-            BS_TIER_FN(bs_conv_winograd_out_vector)(from, point_step, bias, false, low, high, patch, 4 * BS_LANES,
-                                                    BS_LANES, BS_V_PART_OF(BS_LANES));
-            BS_TIER_FN(bs_conv_winograd_finish)(patch, &tile, c, out_row, residual_row, rows, columns, low, high);
+            BS_TIER_FN(bs_conv_winograd_out_none)
+            (from, point_step, step, 1, &end, patch, 4 * BS_LANES, BS_LANES);
+            BS_TIER_FN(bs_conv_winograd_finish)
+            (patch, &tile, c, out_row, residual_row, rows, columns, end.low, end.high);
             tile.out += BS_WINOGRAD_OUT * tile.out_pixel;
             if (tile.residual)
                 tile.residual += BS_WINOGRAD_OUT * tile.residual_pixel;
@@ -9795,64 +9891,90 @@ static BS_TARGET void BS_TIER_FN(bs_conv_winograd_out)(const float *points, ptrd
 #if !defined(BS_NO_WINOGRAD)
 
 /* ------------------------------------------------------------------------------------------ input
- * B^T d B of tiles side by side: the columns of some tiles first, of which neighbours share two, then the rows of each.
- * B^T of one line: points a and -a, b and -b share their halves. */
-/* Tiles whose columns lie in the first cache beside their points, and on a stack. */
-enum { BS_TIER_FN(bs_winograd_beside) = BS_LANES > 8 ? 2 : 4 };
+ * B^T d B of tiles side by side, in registers: a row of B^T d, whose last two columns are the next tile's first two,
+ * then B^T along it. */
 
-#define BS_LINE_IN(LOAD, STORE)                                                       \
-    {                                                                                 \
-        const BS_V d0 = LOAD(0), d1 = LOAD(1), d2 = LOAD(2);                          \
-        const BS_V d3 = LOAD(3), d4 = LOAD(4), d5 = LOAD(5);                          \
-        const BS_V pa = BS_V_FNMA(d2, bb, d4), qa = BS_V_FNMA(d1, bb, d3);            \
-        const BS_V pb = BS_V_FNMA(d2, aa, d4), qb = BS_V_FNMA(d1, aa, d3);            \
-        STORE(0, BS_V_FMA(d0, aabb, BS_V_FNMA(d2, sum, d4)))                          \
-        STORE(1, BS_V_FMA(qa, a, pa))                                                 \
-        STORE(2, BS_V_FNMA(qa, a, pa))                                                \
-        STORE(3, BS_V_FMA(qb, b, pb))                                                 \
-        STORE(4, BS_V_FNMA(qb, b, pb))                                                \
-        STORE(5, BS_V_FMA(d1, aabb, BS_V_FNMA(d3, sum, d5)))                          \
+/* B^T of a line: points a and -a, b and -b share their halves. */
+#define BS_LINE_IN                                                                                         \
+    {                                                                                                      \
+        const BS_V pa = BS_V_FNMA(c2, bb, c4), qa = BS_V_FNMA(c1, bb, c3);                                 \
+        const BS_V pb = BS_V_FNMA(c2, aa, c4), qb = BS_V_FNMA(c1, aa, c3);                                 \
+        BS_V_STORE(left, BS_V_FMA(c0, aabb, BS_V_FNMA(c2, sum, c4)));                                      \
+        BS_V_STORE(left + point_step, BS_V_FMA(qa, a, pa));                                                \
+        BS_V_STORE(left + 2 * point_step, BS_V_FNMA(qa, a, pa));                                           \
+        BS_V_STORE(right, BS_V_FMA(qb, b, pb));                                                            \
+        BS_V_STORE(right + point_step, BS_V_FNMA(qb, b, pb));                                              \
+        BS_V_STORE(right + 2 * point_step, BS_V_FMA(c1, aabb, BS_V_FNMA(c3, sum, c5)));                    \
     }
-#define BS_COLUMN_LOAD(y) BS_V_LOAD_PART(((y) < 3 ? upper : lower) + (y) % 3 * in_row, part)
-#define BS_COLUMN_STORE(y, value) column[y] = value;
-#define BS_POINTS_LOAD(x) row[(x) * BS_WINOGRAD_IN]
-#define BS_POINTS_STORE(x, value)                                            \
-    {                                                                        \
-        const BS_V stored = value;                                           \
-        BS_V_STORE(((x) < 3 ? left : right) + (x) % 3 * point_step, stored); \
-    }
+#define BS_D(y) BS_V_LOAD(((y) < 3 ? upper : lower) + (y) % 3 * in_row)
+#define BS_ROW_0 BS_V_FMA(BS_D(0), aabb, BS_V_FNMA(BS_D(2), sum, BS_D(4)))
+#define BS_ROW_1 BS_V_FMA(BS_V_FNMA(BS_D(1), bb, BS_D(3)), a, BS_V_FNMA(BS_D(2), bb, BS_D(4)))
+#define BS_ROW_2 BS_V_FNMA(BS_V_FNMA(BS_D(1), bb, BS_D(3)), a, BS_V_FNMA(BS_D(2), bb, BS_D(4)))
+#define BS_ROW_3 BS_V_FMA(BS_V_FNMA(BS_D(1), aa, BS_D(3)), b, BS_V_FNMA(BS_D(2), aa, BS_D(4)))
+#define BS_ROW_4 BS_V_FNMA(BS_V_FNMA(BS_D(1), aa, BS_D(3)), b, BS_V_FNMA(BS_D(2), aa, BS_D(4)))
+#define BS_ROW_5 BS_V_FMA(BS_D(1), aabb, BS_V_FNMA(BS_D(3), sum, BS_D(5)))
 
 /* Pointers are opaque to the compiler, which would otherwise keep more addresses than there are registers. */
-static inline BS_INLINE BS_TARGET void BS_TIER_FN(bs_conv_winograd_in_vector)(const float *in, ptrdiff_t in_row,
-                                                                               ptrdiff_t in_pixel, BS_V_PART part,
-                                                                               int32_t tiles, float *points,
-                                                                               ptrdiff_t point_step,
-                                                                               ptrdiff_t tile_step)
+#define BS_NEXT_COLUMN(to, ROW) \
+    const BS_V to = ROW;        \
+    upper += in_pixel;          \
+    lower += in_pixel;          \
+    BS_OPAQUE(upper);           \
+    BS_OPAQUE(lower);
+#define BS_ROW_IN(y)                                                              \
+    {                                                                             \
+        const float *upper = in, *lower = in + 3 * in_row;                        \
+        float *left = points + 6 * (y) * point_step, *right = left + 3 * point_step; \
+        BS_NEXT_COLUMN(first, BS_ROW_##y)                                         \
+        BS_NEXT_COLUMN(second, BS_ROW_##y)                                        \
+        BS_V c0 = first, c1 = second;                                             \
+        for (int32_t t = tiles; t > 0; t--) {                                     \
+            BS_NEXT_COLUMN(c2, BS_ROW_##y)                                        \
+            BS_NEXT_COLUMN(c3, BS_ROW_##y)                                        \
+            BS_NEXT_COLUMN(c4, BS_ROW_##y)                                        \
+            BS_NEXT_COLUMN(c5, BS_ROW_##y)                                        \
+            BS_LINE_IN                                                            \
+            c0 = c4;                                                              \
+            c1 = c5;                                                              \
+            left += tile_step;                                                    \
+            right += tile_step;                                                   \
+        }                                                                         \
+    }
+
+/* A vector of channels of all tiles. */
+static BS_TARGET void BS_TIER_FN(bs_conv_winograd_in_vector)(const float *in, ptrdiff_t in_row, ptrdiff_t in_pixel,
+                                                             int32_t tiles, float *points, ptrdiff_t point_step,
+                                                             ptrdiff_t tile_step)
 {
     const BS_V a = BS_V_SET1(BS_WINOGRAD_A), b = BS_V_SET1(BS_WINOGRAD_B);
     const BS_V aa = BS_V_SET1(BS_WINOGRAD_A * BS_WINOGRAD_A), bb = BS_V_SET1(BS_WINOGRAD_B * BS_WINOGRAD_B);
     const BS_V aabb = BS_V_SET1(BS_WINOGRAD_A * BS_WINOGRAD_A * BS_WINOGRAD_B * BS_WINOGRAD_B);
     const BS_V sum = BS_V_SET1(BS_WINOGRAD_A * BS_WINOGRAD_A + BS_WINOGRAD_B * BS_WINOGRAD_B);
-    BS_V columns[(BS_WINOGRAD_OUT * BS_TIER_FN(bs_winograd_beside) + 2) * BS_WINOGRAD_IN], *column = columns;
-    const float *upper = in, *lower = in + 3 * in_row;
-    for (int32_t x = BS_WINOGRAD_OUT * tiles + 2; x > 0; x--) {
-        BS_LINE_IN(BS_COLUMN_LOAD, BS_COLUMN_STORE)
-        upper += in_pixel;
-        lower += in_pixel;
-        column += BS_WINOGRAD_IN;
-        BS_OPAQUE(upper);
-        BS_OPAQUE(lower);
-    }
-    const BS_V *row = columns;
-    for (int32_t t = 0; t < tiles; t++, row += (BS_WINOGRAD_OUT - 1) * BS_WINOGRAD_IN) {
-        float *left = points + t * tile_step, *right = left + 3 * point_step;
-        for (int32_t y = 0; y < BS_WINOGRAD_IN; y++, row++) {
-            BS_LINE_IN(BS_POINTS_LOAD, BS_POINTS_STORE)
-            left += 6 * point_step;
-            right += 6 * point_step;
-            BS_OPAQUE(left);
-            BS_OPAQUE(right);
-        }
+    BS_ROW_IN(0)
+    BS_ROW_IN(1)
+    BS_ROW_IN(2)
+    BS_ROW_IN(3)
+    BS_ROW_IN(4)
+    BS_ROW_IN(5)
+}
+
+/* The channels behind the last whole vector, which are copied for some tiles at a time. */
+static BS_TARGET void BS_TIER_FN(bs_conv_winograd_in_part)(const float *in, ptrdiff_t in_row, ptrdiff_t in_pixel,
+                                                           int32_t channels, int32_t tiles, float *points,
+                                                           ptrdiff_t point_step, ptrdiff_t tile_step)
+{
+    enum { BESIDE = 2, COLUMNS = BS_WINOGRAD_OUT * BESIDE + 2 };
+    const BS_V_PART part = BS_V_PART_OF(channels);
+    float some[BS_WINOGRAD_IN * COLUMNS * BS_LANES];
+    for (int32_t count; tiles > 0; tiles -= count) {
+        count = bs_conv_min(tiles, BESIDE);
+        for (int32_t y = 0; y < BS_WINOGRAD_IN; y++)
+            for (int32_t x = 0; x < BS_WINOGRAD_OUT * count + 2; x++)
+                BS_V_STORE(some + (y * COLUMNS + x) * BS_LANES, BS_V_LOAD_PART(in + y * in_row + x * in_pixel, part));
+        BS_TIER_FN(bs_conv_winograd_in_vector)
+        (some, COLUMNS * BS_LANES, BS_LANES, count, points, point_step, tile_step);
+        in += count * BS_WINOGRAD_OUT * in_pixel;
+        points += count * tile_step;
     }
 }
 
@@ -9861,18 +9983,12 @@ static BS_TARGET void BS_TIER_FN(bs_conv_winograd_in)(const float *in, ptrdiff_t
                                                       ptrdiff_t point_step)
 {
     const ptrdiff_t step = bs_conv_round_up(channels, BS_LANES);
-    for (int32_t count; tiles > 0; tiles -= count) {
-        count = step > 2 * BS_LANES ? 1 : bs_conv_min(tiles, BS_TIER_FN(bs_winograd_beside));
-        int32_t c = 0;
-        for (; c + BS_LANES <= channels; c += BS_LANES)
-            BS_TIER_FN(bs_conv_winograd_in_vector)
-            (in + c, in_row, in_pixel, BS_V_PART_OF(BS_LANES), count, points + c, point_step, step);
-        if (c < channels)
-            BS_TIER_FN(bs_conv_winograd_in_vector)
-            (in + c, in_row, in_pixel, BS_V_PART_OF(channels - c), count, points + c, point_step, step);
-        in += count * BS_WINOGRAD_OUT * in_pixel;
-        points += count * step;
-    }
+    int32_t c = 0;
+    for (; c + BS_LANES <= channels; c += BS_LANES)
+        BS_TIER_FN(bs_conv_winograd_in_vector)(in + c, in_row, in_pixel, tiles, points + c, point_step, step);
+    if (c < channels)
+        BS_TIER_FN(bs_conv_winograd_in_part)
+        (in + c, in_row, in_pixel, channels - c, tiles, points + c, point_step, step);
 }
 
 /* ----------------------------------------------------------------------------------------- output
@@ -9884,44 +10000,63 @@ static BS_TARGET void BS_TIER_FN(bs_conv_winograd_in)(const float *in, ptrdiff_t
 #define BS_M4 BS_V_LOAD(m + row4)
 #define BS_M5 BS_V_LOAD(m + row5)
 
-#define BS_COLUMN_OUT(x)                                                                       \
-    const BS_V s##x = BS_V_ADD(BS_M1, BS_M2), d##x = BS_V_SUB(BS_M1, BS_M2); \
-    const BS_V u##x = BS_V_ADD(BS_M3, BS_M4), v##x = BS_V_SUB(BS_M3, BS_M4); \
-    const BS_V h0_##x = BS_V_ADD(BS_V_ADD(BS_M0, s##x), u##x);                            \
-    const BS_V h1_##x = BS_V_FMA(v##x, two, d##x);                                             \
-    const BS_V h2_##x = BS_V_FMA(u##x, four, s##x);                                            \
-    const BS_V h3_##x = BS_V_FMA(v##x, eight, BS_V_ADD(BS_M5, d##x));                          \
-    m += point_step;                                                                           \
+#define BS_COLUMN_OUT(x)                                                       \
+    const BS_V s##x = BS_V_ADD(BS_M1, BS_M2), d##x = BS_V_SUB(BS_M1, BS_M2);   \
+    const BS_V u##x = BS_V_ADD(BS_M3, BS_M4), v##x = BS_V_SUB(BS_M3, BS_M4);   \
+    const BS_V h0_##x = BS_V_ADD(BS_V_ADD(BS_M0, s##x), u##x);                 \
+    const BS_V h1_##x = BS_V_FMA(v##x, two, d##x);                             \
+    const BS_V h2_##x = BS_V_FMA(u##x, four, s##x);                            \
+    const BS_V h3_##x = BS_V_FMA(v##x, eight, BS_V_ADD(BS_M5, d##x));          \
+    m += point_step;                                                           \
     BS_OPAQUE(m);
 
-/* One row: A^T again, factor and bias, clamp, and out. */
-#define BS_ROW_OUT(y)                                                                          \
-    {                                                                                          \
-        const BS_V s = BS_V_ADD(h##y##_1, h##y##_2), d = BS_V_SUB(h##y##_1, h##y##_2);         \
-        const BS_V u = BS_V_ADD(h##y##_3, h##y##_4), v = BS_V_SUB(h##y##_3, h##y##_4);         \
-        BS_STORE_OUT(to, (y) + 0, BS_V_ADD(BS_V_ADD(h##y##_0, s), u))                          \
-        BS_STORE_OUT(to + to_pixel, (y) + 1, BS_V_FMA(v, two, d))                              \
-        BS_STORE_OUT(to + 2 * to_pixel, (y) + 2, BS_V_FMA(u, four, s))                         \
-        BS_STORE_OUT(to + to_pixel3, (y) + 3, BS_V_FMA(v, eight, BS_V_ADD(h##y##_5, d)))       \
-        to += to_row;                                                                          \
-        BS_OPAQUE(to);                                                                         \
+/* What follows factor and bias; each is code of its own. */
+enum { BS_TIER_FN(bs_winograd_none), BS_TIER_FN(bs_winograd_relu), BS_TIER_FN(bs_winograd_clip) };
+
+/* What an output vector of a whole patch needs, beside where it lies. */
+typedef struct BS_TIER_FN(bs_winograd_ending) {
+    BS_V bias, low, high;
+    const float *residual; /* of the first pixel; NULL unless it is `none` */
+    ptrdiff_t residual_row, residual_pixel;
+} BS_TIER_FN(bs_winograd_ending);
+
+/* One row: A^T again, factor and bias, what follows, and out. */
+#define BS_ROW_OUT(y)                                                                    \
+    {                                                                                    \
+        const BS_V s = BS_V_ADD(h##y##_1, h##y##_2), d = BS_V_SUB(h##y##_1, h##y##_2);   \
+        const BS_V u = BS_V_ADD(h##y##_3, h##y##_4), v = BS_V_SUB(h##y##_3, h##y##_4);   \
+        BS_V o0 = BS_SCALED((y) + 0, BS_V_ADD(BS_V_ADD(h##y##_0, s), u));                \
+        BS_V o1 = BS_SCALED((y) + 1, BS_V_FMA(v, two, d));                               \
+        BS_V o2 = BS_SCALED((y) + 2, BS_V_FMA(u, four, s));                              \
+        BS_V o3 = BS_SCALED((y) + 3, BS_V_FMA(v, eight, BS_V_ADD(h##y##_5, d)));         \
+        if (ending == BS_TIER_FN(bs_winograd_none) && residual) {                        \
+            o0 = BS_V_ADD(o0, BS_V_LOAD(residual));                                      \
+            o1 = BS_V_ADD(o1, BS_V_LOAD(residual + end->residual_pixel));                \
+            o2 = BS_V_ADD(o2, BS_V_LOAD(residual + 2 * end->residual_pixel));            \
+            o3 = BS_V_ADD(o3, BS_V_LOAD(residual + 3 * end->residual_pixel));            \
+            residual += end->residual_row;                                               \
+        }                                                                                \
+        BS_STORE_OUT(to, o0)                                                             \
+        BS_STORE_OUT(to + to_pixel, o1)                                                  \
+        BS_STORE_OUT(to + 2 * to_pixel, o2)                                              \
+        BS_STORE_OUT(to + to_pixel3, o3)                                                 \
+        to += to_row;                                                                    \
+        BS_OPAQUE(to);                                                                   \
     }
-#define BS_STORE_OUT(at, power, value)                                                         \
-    {                                                                                          \
-        BS_V scaled = BS_V_FMA(value, BS_V_SET1(bs_conv_winograd_scale[power]), bias);         \
-        if (clamp) {                                                                           \
-            scaled = BS_V_MAX(low, scaled);                                                    \
-            scaled = BS_V_MIN(high, scaled);                                                   \
-        }                                                                                      \
-        BS_V_STORE_PART(at, scaled, part);                                                     \
+#define BS_SCALED(power, value) BS_V_FMA(value, BS_V_SET1(bs_conv_winograd_scale[power]), end->bias)
+#define BS_STORE_OUT(at, value)                               \
+    {                                                         \
+        BS_V stored = value;                                  \
+        if (ending != BS_TIER_FN(bs_winograd_none))           \
+            stored = BS_V_MAX(end->low, stored);              \
+        if (ending == BS_TIER_FN(bs_winograd_clip))           \
+            stored = BS_V_MIN(end->high, stored);             \
+        BS_V_STORE(at, stored);                               \
     }
 
-static inline BS_INLINE BS_TARGET void BS_TIER_FN(bs_conv_winograd_out_vector)(const float *points,
-                                                                                ptrdiff_t point_step, BS_V bias,
-                                                                                bool clamp, BS_V low, BS_V high,
-                                                                                float *to,
-                                                                                ptrdiff_t to_row, ptrdiff_t to_pixel,
-                                                                                BS_V_PART part)
+static inline BS_INLINE BS_TARGET void BS_TIER_FN(bs_conv_winograd_out_tile)(
+    const float *points, ptrdiff_t point_step, int ending, const BS_TIER_FN(bs_winograd_ending) *end,
+    const float *residual, float *to, ptrdiff_t to_row, ptrdiff_t to_pixel)
 {
     const BS_V two = BS_V_SET1(2), four = BS_V_SET1(4), eight = BS_V_SET1(8);
     const ptrdiff_t row = 6 * point_step;
@@ -9937,6 +10072,24 @@ static inline BS_INLINE BS_TARGET void BS_TIER_FN(bs_conv_winograd_out_vector)(c
     BS_ROW_OUT(2)
     BS_ROW_OUT(3)
 }
+
+/* A vector of channels of whole tiles side by side. */
+#define BS_OUT_DEFINE(ending)                                                                               \
+    static BS_TARGET void BS_TIER_FN(bs_conv_winograd_out_##ending)(                                        \
+        const float *points, ptrdiff_t point_step, ptrdiff_t tile_step, int32_t tiles,                      \
+        const BS_TIER_FN(bs_winograd_ending) *end, float *to, ptrdiff_t to_row, ptrdiff_t to_pixel)         \
+    {                                                                                                       \
+        const float *residual = end->residual;                                                              \
+        for (; tiles > 0; tiles--, points += tile_step, to += BS_WINOGRAD_OUT * to_pixel) {                 \
+            BS_TIER_FN(bs_conv_winograd_out_tile)                                                           \
+            (points, point_step, BS_TIER_FN(bs_winograd_##ending), end, residual, to, to_row, to_pixel);    \
+            if (residual)                                                                                   \
+                residual += BS_WINOGRAD_OUT * end->residual_pixel;                                          \
+        }                                                                                                   \
+    }
+BS_OUT_DEFINE(none)
+BS_OUT_DEFINE(relu)
+BS_OUT_DEFINE(clip)
 
 /* One vector of a patch when more follows than bias and clamp: residuals, slopes, ragged edges. */
 static BS_TARGET void BS_TIER_FN(bs_conv_winograd_finish)(const float *patch, const bs_conv_tile *tile, int32_t channel,
@@ -9969,53 +10122,44 @@ static BS_TARGET void BS_TIER_FN(bs_conv_winograd_finish)(const float *patch, co
         }
 }
 
-/* Whole patches of whole vectors, after which no more than a clamp follows. */
-static inline BS_INLINE BS_TARGET void BS_TIER_FN(bs_conv_winograd_out_straight)(const float *points,
-                                                                                  ptrdiff_t point_step,
-                                                                                  const bs_conv_tile *tile, int32_t c,
-                                                                                  ptrdiff_t out_row, int32_t tiles,
-                                                                                  BS_V bias, bool clamp, BS_V low,
-                                                                                  BS_V high)
-{
-    const ptrdiff_t step = bs_conv_round_up(tile->channels, BS_LANES), out_step = BS_WINOGRAD_OUT * tile->out_pixel;
-    float *out = tile->out + c;
-    for (points += c; tiles > 0; tiles--, points += step, out += out_step)
-        BS_TIER_FN(bs_conv_winograd_out_vector)(points, point_step, bias, clamp, low, high, out, out_row,
-                                                tile->out_pixel, BS_V_PART_OF(BS_LANES));
-}
-
 static BS_TARGET void BS_TIER_FN(bs_conv_winograd_out)(const float *points, ptrdiff_t point_step,
                                                        const bs_conv_tile *first, ptrdiff_t out_row,
                                                        ptrdiff_t residual_row, int32_t rows, int32_t columns,
                                                        int32_t tiles)
 {
     const bs_conv_task *task = first->task;
-    const bool clip = task->activation == BS_CONV_CLIP, clamp = clip || task->activation == BS_CONV_RELU;
-    const BS_V low = BS_V_SET1(clip ? task->low : clamp ? 0.0f : -INFINITY);
-    const BS_V high = BS_V_SET1(clip ? task->high : INFINITY);
-    const bool straight = rows == 4 && columns == 4 && !first->residual && (clamp || task->activation == BS_CONV_NONE);
+    const bool clip = task->activation == BS_CONV_CLIP, relu = task->activation == BS_CONV_RELU;
+    const bool none = task->activation == BS_CONV_NONE;
+    const bool straight = rows == 4 && columns == 4 && (none || ((clip || relu) && !first->residual));
+    const ptrdiff_t step = bs_conv_round_up(first->channels, BS_LANES), pixel = first->out_pixel;
+    BS_TIER_FN(bs_winograd_ending)
+    end = { .bias = BS_V_ZERO(), .low = BS_V_SET1(clip ? task->low : relu ? 0.0f : -INFINITY),
+            .high = BS_V_SET1(clip ? task->high : INFINITY), .residual_row = residual_row,
+            .residual_pixel = first->residual_pixel };
     for (int32_t c = 0; c < first->channels; c += BS_LANES) {
         const int32_t valid = bs_conv_min(first->channels - c, BS_LANES);
-        BS_V bias = BS_V_ZERO();
-        if (task->bias)
-            bias = BS_V_LOAD_PART(task->bias + c, BS_V_PART_OF(valid));
-        if (straight && valid == BS_LANES && clamp) {
-            BS_TIER_FN(bs_conv_winograd_out_straight)
-            (points, point_step, first, c, out_row, tiles, bias, true, low, high);
-            continue;
-        }
-        if (straight && valid == BS_LANES) {
-            BS_TIER_FN(bs_conv_winograd_out_straight)
-            (points, point_step, first, c, out_row, tiles, bias, false, low, high);
-            continue;
-        }
         const float *from = points + c;
+        float *to = first->out + c;
+        if (task->bias)
+            end.bias = BS_V_LOAD_PART(task->bias + c, BS_V_PART_OF(valid));
+        if (straight && valid == BS_LANES) {
+            end.residual = first->residual ? first->residual + c : NULL;
+            if (relu)
+                BS_TIER_FN(bs_conv_winograd_out_relu)(from, point_step, step, tiles, &end, to, out_row, pixel);
+            else if (clip)
+                BS_TIER_FN(bs_conv_winograd_out_clip)(from, point_step, step, tiles, &end, to, out_row, pixel);
+            else
+                BS_TIER_FN(bs_conv_winograd_out_none)(from, point_step, step, tiles, &end, to, out_row, pixel);
+            continue;
+        }
+        end.residual = NULL;
         bs_conv_tile tile = *first;
-        for (int32_t t = 0; t < tiles; t++, from += bs_conv_round_up(tile.channels, BS_LANES)) {
+        for (int32_t t = 0; t < tiles; t++, from += step) {
             float patch[16 * BS_LANES];
-            BS_TIER_FN(bs_conv_winograd_out_vector)(from, point_step, bias, false, low, high, patch, 4 * BS_LANES,
-                                                    BS_LANES, BS_V_PART_OF(BS_LANES));
-            BS_TIER_FN(bs_conv_winograd_finish)(patch, &tile, c, out_row, residual_row, rows, columns, low, high);
+            BS_TIER_FN(bs_conv_winograd_out_none)
+            (from, point_step, step, 1, &end, patch, 4 * BS_LANES, BS_LANES);
+            BS_TIER_FN(bs_conv_winograd_finish)
+            (patch, &tile, c, out_row, residual_row, rows, columns, end.low, end.high);
             tile.out += BS_WINOGRAD_OUT * tile.out_pixel;
             if (tile.residual)
                 tile.residual += BS_WINOGRAD_OUT * tile.residual_pixel;
@@ -23492,6 +23636,7 @@ typedef struct bs_call {
     bs_operand *out; /* [n_out] */
     const void *prepared; /* the node's prepared weights */
     void *scratch;
+    const bs_operand *residual; /* of an op that adds one (bs_op_rules.adds), with the extents of the result; or NULL */
     char *fault; /* [BS_FAULT_BYTES] for what is wrong with the data of this run, or NULL */
     /* of an op that makes a symbol (bs_infer_data_dim): where it says what the extent is, 0 so far. Its results have
      * the maximum as their extent; it writes no element beyond that, and says more when there are more */
@@ -23622,6 +23767,10 @@ typedef struct bs_op_rules {
      * line of the last dimension depends on that line of operand 0 alone, and may be made over it. And whether chains
      * of a device have its function, or may only begin with it (cuda/op_chain.cuh, op_lines_chain.cuh). */
     bool element_wise, line_wise, chained, heads_chain;
+    /* Whether such a step is the sum of its two operands, and whether a kernel adds an image to its own (bs_call.residual)
+     * where such a step is the first one behind it. NULL: it does not. */
+    bool sum;
+    bool (*adds)(const bs_node *node, const bs_node_plan *plan);
     /* Its result is operand 0 with some elements changed, and may be made in the place of that. */
     bool updates;
     /* A call's result has the same bits in whatever rectangles it is computed, if these begin and end at multiples of
@@ -25092,9 +25241,9 @@ BS_INTERNAL bs_bytes bs_weight_elements(const bs_weight_spec *spec);
 #define BS_PARAMS(type, array) \
     .params_bytes = sizeof(type), .fields = array, .n_fields = (uint8_t)(sizeof(array) / sizeof *(array))
 
-/* The rules of ops that have no others than that they go element by element, on a device in chains too; or line by
- * line. */
-extern const bs_op_rules bs_element_wise, bs_chained, bs_line_wise;
+/* The rules of ops that have no others than that they go element by element, on a device in chains too, which a sum
+ * does; or line by line. */
+extern const bs_op_rules bs_element_wise, bs_chained, bs_sum, bs_line_wise;
 
 /* Every refusal reads: op "node": text (bs_graph_fail). Returns false always. */
 bool bs_infer_fail(bs_infer *infer, bs_status status, const char *format, ...) BS_PRINTF(3, 4);
@@ -25219,6 +25368,7 @@ BS_INTERNAL bs_weight_spec bs_weight_vector(const char *suffix, int64_t length);
 
 const bs_op_rules bs_element_wise = {.element_wise = true}, bs_line_wise = {.line_wise = true, .heads_chain = true};
 const bs_op_rules bs_chained = {.element_wise = true, .chained = true};
+const bs_op_rules bs_sum = {.element_wise = true, .chained = true, .sum = true};
 
 /* ------------------------------------------------------------------------------------------------ refusals */
 
@@ -26104,8 +26254,8 @@ static void epilogue_inner(const void *context, int64_t n, char *const *at, cons
 
 bs_conv_task bs_epilogue_task(const bs_call *call, int32_t row, const int32_t *from, const int32_t *to, int32_t step)
 {
-    const bs_operand *in = &call->in[0], *out = &call->out[0];
-    const bs_conv_task task = {
+    const bs_operand *in = &call->in[0], *out = &call->out[0], *residual = call->residual;
+    bs_conv_task task = {
         .in = bs_f32_at(in, row * in->row_stride + from[0] * in->stride[1] + from[1] * in->stride[2]),
         .in_row = in->stride[1],
         .in_pixel = (int32_t)in->stride[2],
@@ -26117,6 +26267,12 @@ bs_conv_task bs_epilogue_task(const bs_call *call, int32_t row, const int32_t *f
         .weights = call->prepared,
         .scratch = call->scratch,
     };
+    if (residual) {
+        task.residual = bs_f32_at(residual, row * residual->row_stride + to[0] * residual->stride[1] +
+                                                to[1] * residual->stride[2]);
+        task.residual_row = residual->stride[1] * step;
+        task.residual_pixel = (int32_t)residual->stride[2] * step;
+    }
     return task;
 }
 
@@ -26816,22 +26972,22 @@ static bs_status sub_run(const bs_call *call) { return binary_run(call, sub_inne
 static bs_status mul_run(const bs_call *call) { return binary_run(call, mul_inner_f32, mul_inner_i32); }
 
 /* A macro so that each is a plain constant table. */
-#define BINARY_OP(op)                                                 \
+#define BINARY_OP(op, traits)                                         \
     extern const bs_op bs_op_##op;                                    \
     const bs_op bs_op_##op = {.name = #op,                            \
                               .min_in = 2,                            \
                               .max_in = 2,                            \
                               .infer = binary_infer,                  \
                               .flags = BS_OP_SPATIAL | BS_OP_CAPTURE, \
-                              .rules = &bs_chained,                   \
+                              .rules = &traits,                       \
                               .run = op##_run};                       \
     bs_value bs_##op(bs_graph *graph, bs_value a, bs_value b)         \
     {                                                                 \
         return bs_op_build_two(graph, a, b, NULL, &bs_op_##op);       \
     }
-BINARY_OP(add)
-BINARY_OP(sub)
-BINARY_OP(mul)
+BINARY_OP(add, bs_sum)
+BINARY_OP(sub, bs_chained)
+BINARY_OP(mul, bs_chained)
 #undef BINARY_OP
 
 /* ------------------------------------------------------------------------------------------------ binary */
@@ -27502,12 +27658,20 @@ static int32_t conv2d_grain(const bs_node_plan *plan)
     return plan->algorithm == BS_CONV_WINOGRAD4 ? BS_CONV_WINOGRAD_TILE : 1;
 }
 
+/* Direct kernels of many products add to the result itself, where sums so far lie. */
+static bool conv2d_adds(const bs_node *node, const bs_node_plan *plan)
+{
+    const bs_conv2d_desc *desc = node->params;
+    return plan->algorithm == BS_CONV_WINOGRAD4 && desc->act == BS_ACT_NONE;
+}
+
 static const bs_op_rules conv2d_rules = {.upgrade = conv2d_upgrade,
                                          .weights = conv2d_weights,
                                          .plan = conv2d_plan,
                                          .prepare = conv2d_prepare,
                                          .same_layout = conv2d_same_layout,
-                                         .grain = conv2d_grain};
+                                         .grain = conv2d_grain,
+                                         .adds = conv2d_adds};
 
 const bs_op bs_op_conv2d = {.name = "conv2d",
                             .min_in = 1,
@@ -49552,6 +49716,22 @@ BS_INTERNAL void bs_exec_region_units(bs_session *s, int32_t region, int32_t *co
 /* #include "ops/table.h" */
 /* #include "plan/tails.h" */
 
+/* What a kernel adds to its result itself, while it has that in registers: the other operand of a first step that is a
+ * sum. */
+static const bs_operand *residual_of(const bs_call *call, const bs_operand *out)
+{
+    const bs_tail *first = &call->graph->tails[call->node->tail];
+    const bs_op_rules *head = bs_node_op(call->node)->rules, *step = bs_node_op(&first->node)->rules;
+    if (!step->sum || !head || !head->adds || !head->adds(call->node, call->plan))
+        return NULL;
+    const bs_operand *other = &call->in[first->other];
+    const bool last = other->stride[0] == 1 && out->stride[0] == 1;
+    bool alike = last && out->rank == 3 && other->rank == 3 && other->dtype == BS_F32 && out->dtype == BS_F32;
+    for (int32_t d = 0; d < 3; d++)
+        alike = alike && other->dim[d] == out->dim[d];
+    return alike ? other : NULL;
+}
+
 /* The kernel into `near`, then the steps: in place, and from where they change its bytes on in the call's result. */
 static bs_status run_near(const bs_call *call, bs_operand near)
 {
@@ -49561,8 +49741,11 @@ static bs_status run_near(const bs_call *call, bs_operand near)
     own.n_in = tail->own;
     own.out = &near;
     near.dtype = tail->from;
+    own.residual = residual_of(call, &near);
     bs_status status = bs_node_op(node)->run(&own);
-    for (int32_t i = 0; i < node->n_tail && status == BS_OK; i++, tail++) {
+    const int32_t added = own.residual != NULL;
+    tail += added;
+    for (int32_t i = added; i < node->n_tail && status == BS_OK; i++, tail++) {
         bs_operand in[1 + BS_MAX_TAIL_OTHERS];
         bs_call step = *call;
         in[tail->at] = near;
@@ -49698,6 +49881,7 @@ void bs_exec_prepare(const bs_context *c, const bs_node *node, int32_t row, int3
     call->rows = rows;
     call->prepared = bs_bytes_at(s->store.base[call->plan->unit], call->plan->prepared_offset);
     call->scratch = c->scratch ? bs_bytes_at(c->scratch, s->plan->kernel_scratch_offset) : NULL;
+    call->residual = NULL;
     call->margins = s->work.margins;
     call->order = s->work.order;
     const bool across = bs_node_op(node)->flags & BS_OP_CROSS_ROW;

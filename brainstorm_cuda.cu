@@ -1,6 +1,6 @@
 /* brainstorm_cuda.cu - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: 075b898a5008b02467b576325c660b183d65bf10cbb26187512872d489cb048d
+ * sha256 of the parts: f82d7b18c2b312ada0a328feb00cae26e31324d90fea4bcbff9c85d08e7bfd52
  */
 #include "brainstorm.h"
 
@@ -971,6 +971,7 @@ typedef struct bs_call {
     bs_operand *out; /* [n_out] */
     const void *prepared; /* the node's prepared weights */
     void *scratch;
+    const bs_operand *residual; /* of an op that adds one (bs_op_rules.adds), with the extents of the result; or NULL */
     char *fault; /* [BS_FAULT_BYTES] for what is wrong with the data of this run, or NULL */
     /* of an op that makes a symbol (bs_infer_data_dim): where it says what the extent is, 0 so far. Its results have
      * the maximum as their extent; it writes no element beyond that, and says more when there are more */
@@ -1101,6 +1102,10 @@ typedef struct bs_op_rules {
      * line of the last dimension depends on that line of operand 0 alone, and may be made over it. And whether chains
      * of a device have its function, or may only begin with it (cuda/op_chain.cuh, op_lines_chain.cuh). */
     bool element_wise, line_wise, chained, heads_chain;
+    /* Whether such a step is the sum of its two operands, and whether a kernel adds an image to its own (bs_call.residual)
+     * where such a step is the first one behind it. NULL: it does not. */
+    bool sum;
+    bool (*adds)(const bs_node *node, const bs_node_plan *plan);
     /* Its result is operand 0 with some elements changed, and may be made in the place of that. */
     bool updates;
     /* A call's result has the same bits in whatever rectangles it is computed, if these begin and end at multiples of
@@ -3350,9 +3355,9 @@ void bs_row_lstm(bs_tier tier, const float *sums, const float *c, float *c_out, 
 #define BS_PARAMS(type, array) \
     .params_bytes = sizeof(type), .fields = array, .n_fields = (uint8_t)(sizeof(array) / sizeof *(array))
 
-/* The rules of ops that have no others than that they go element by element, on a device in chains too; or line by
- * line. */
-extern const bs_op_rules bs_element_wise, bs_chained, bs_line_wise;
+/* The rules of ops that have no others than that they go element by element, on a device in chains too, which a sum
+ * does; or line by line. */
+extern const bs_op_rules bs_element_wise, bs_chained, bs_sum, bs_line_wise;
 
 /* Every refusal reads: op "node": text (bs_graph_fail). Returns false always. */
 bool bs_infer_fail(bs_infer *infer, bs_status status, const char *format, ...) BS_PRINTF(3, 4);

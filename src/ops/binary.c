@@ -63,22 +63,22 @@ static bs_status sub_run(const bs_call *call) { return binary_run(call, sub_inne
 static bs_status mul_run(const bs_call *call) { return binary_run(call, mul_inner_f32, mul_inner_i32); }
 
 /* A macro so that each is a plain constant table. */
-#define BINARY_OP(op)                                                 \
+#define BINARY_OP(op, traits)                                         \
     extern const bs_op bs_op_##op;                                    \
     const bs_op bs_op_##op = {.name = #op,                            \
                               .min_in = 2,                            \
                               .max_in = 2,                            \
                               .infer = binary_infer,                  \
                               .flags = BS_OP_SPATIAL | BS_OP_CAPTURE, \
-                              .rules = &bs_chained,                   \
+                              .rules = &traits,                       \
                               .run = op##_run};                       \
     bs_value bs_##op(bs_graph *graph, bs_value a, bs_value b)         \
     {                                                                 \
         return bs_op_build_two(graph, a, b, NULL, &bs_op_##op);       \
     }
-BINARY_OP(add)
-BINARY_OP(sub)
-BINARY_OP(mul)
+BINARY_OP(add, bs_sum)
+BINARY_OP(sub, bs_chained)
+BINARY_OP(mul, bs_chained)
 #undef BINARY_OP
 
 /* ------------------------------------------------------------------------------------------------ binary */

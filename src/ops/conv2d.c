@@ -326,12 +326,20 @@ static int32_t conv2d_grain(const bs_node_plan *plan)
     return plan->algorithm == BS_CONV_WINOGRAD4 ? BS_CONV_WINOGRAD_TILE : 1;
 }
 
+/* Direct kernels of many products add to the result itself, where sums so far lie. */
+static bool conv2d_adds(const bs_node *node, const bs_node_plan *plan)
+{
+    const bs_conv2d_desc *desc = node->params;
+    return plan->algorithm == BS_CONV_WINOGRAD4 && desc->act == BS_ACT_NONE;
+}
+
 static const bs_op_rules conv2d_rules = {.upgrade = conv2d_upgrade,
                                          .weights = conv2d_weights,
                                          .plan = conv2d_plan,
                                          .prepare = conv2d_prepare,
                                          .same_layout = conv2d_same_layout,
-                                         .grain = conv2d_grain};
+                                         .grain = conv2d_grain,
+                                         .adds = conv2d_adds};
 
 const bs_op bs_op_conv2d = {.name = "conv2d",
                             .min_in = 1,

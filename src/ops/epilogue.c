@@ -106,8 +106,8 @@ static void epilogue_inner(const void *context, int64_t n, char *const *at, cons
 
 bs_conv_task bs_epilogue_task(const bs_call *call, int32_t row, const int32_t *from, const int32_t *to, int32_t step)
 {
-    const bs_operand *in = &call->in[0], *out = &call->out[0];
-    const bs_conv_task task = {
+    const bs_operand *in = &call->in[0], *out = &call->out[0], *residual = call->residual;
+    bs_conv_task task = {
         .in = bs_f32_at(in, row * in->row_stride + from[0] * in->stride[1] + from[1] * in->stride[2]),
         .in_row = in->stride[1],
         .in_pixel = (int32_t)in->stride[2],
@@ -119,6 +119,12 @@ bs_conv_task bs_epilogue_task(const bs_call *call, int32_t row, const int32_t *f
         .weights = call->prepared,
         .scratch = call->scratch,
     };
+    if (residual) {
+        task.residual = bs_f32_at(residual, row * residual->row_stride + to[0] * residual->stride[1] +
+                                                to[1] * residual->stride[2]);
+        task.residual_row = residual->stride[1] * step;
+        task.residual_pixel = (int32_t)residual->stride[2] * step;
+    }
     return task;
 }
 

@@ -42,6 +42,7 @@ void bs_exec_prepare(const bs_context *c, const bs_node *node, int32_t row, int3
     call->rows = rows;
     call->prepared = bs_bytes_at(s->store.base[call->plan->unit], call->plan->prepared_offset);
     call->scratch = c->scratch ? bs_bytes_at(c->scratch, s->plan->kernel_scratch_offset) : NULL;
+    call->residual = NULL;
     call->margins = s->work.margins;
     call->order = s->work.order;
     const bool across = bs_node_op(node)->flags & BS_OP_CROSS_ROW;

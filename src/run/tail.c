@@ -8,6 +8,22 @@
 #include "ops/table.h"
 #include "plan/tails.h"
 
+/* What a kernel adds to its result itself, while it has that in registers: the other operand of a first step that is a
+ * sum. */
+static const bs_operand *residual_of(const bs_call *call, const bs_operand *out)
+{
+    const bs_tail *first = &call->graph->tails[call->node->tail];
+    const bs_op_rules *head = bs_node_op(call->node)->rules, *step = bs_node_op(&first->node)->rules;
+    if (!step->sum || !head || !head->adds || !head->adds(call->node, call->plan))
+        return NULL;
+    const bs_operand *other = &call->in[first->other];
+    const bool last = other->stride[0] == 1 && out->stride[0] == 1;
+    bool alike = last && out->rank == 3 && other->rank == 3 && other->dtype == BS_F32 && out->dtype == BS_F32;
+    for (int32_t d = 0; d < 3; d++)
+        alike = alike && other->dim[d] == out->dim[d];
+    return alike ? other : NULL;
+}
+
 /* The kernel into `near`, then the steps: in place, and from where they change its bytes on in the call's result. */
 static bs_status run_near(const bs_call *call, bs_operand near)
 {
@@ -17,8 +33,11 @@ static bs_status run_near(const bs_call *call, bs_operand near)
     own.n_in = tail->own;
     own.out = &near;
     near.dtype = tail->from;
+    own.residual = residual_of(call, &near);
     bs_status status = bs_node_op(node)->run(&own);
-    for (int32_t i = 0; i < node->n_tail && status == BS_OK; i++, tail++) {
+    const int32_t added = own.residual != NULL;
+    tail += added;
+    for (int32_t i = added; i < node->n_tail && status == BS_OK; i++, tail++) {
         bs_operand in[1 + BS_MAX_TAIL_OTHERS];
         bs_call step = *call;
         in[tail->at] = near;
