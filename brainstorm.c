@@ -1,6 +1,6 @@
 /* brainstorm.c - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: 06f9463706f324b410169a375e66fb8273593d9a151bdd58e559ddd3abed2321
+ * sha256 of the parts: d8782c5a1411b216620a7e9ce9d3d4cd13b1d48fa31a22a7e8fcc4832f5da6de
  */
 #if !defined(_POSIX_C_SOURCE) && !defined(BS_NO_POSIX)
 #define _POSIX_C_SOURCE 200809L
@@ -23636,7 +23636,7 @@ typedef struct bs_call {
     bs_operand *out; /* [n_out] */
     const void *prepared; /* the node's prepared weights */
     void *scratch;
-    const bs_operand *residual; /* of an op that adds one (bs_op_rules.adds), with the extents of the result; or NULL */
+    const bs_operand *residual; /* what an op adds to its result (bs_op_rules.adds), of the same extents; or NULL */
     char *fault; /* [BS_FAULT_BYTES] for what is wrong with the data of this run, or NULL */
     /* of an op that makes a symbol (bs_infer_data_dim): where it says what the extent is, 0 so far. Its results have
      * the maximum as their extent; it writes no element beyond that, and says more when there are more */

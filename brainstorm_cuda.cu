@@ -1,6 +1,6 @@
 /* brainstorm_cuda.cu - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: f82d7b18c2b312ada0a328feb00cae26e31324d90fea4bcbff9c85d08e7bfd52
+ * sha256 of the parts: 9c23236e6adaae796f71032ec4b0d797a876b75932162081fa1908fc2b223154
  */
 #include "brainstorm.h"
 
@@ -971,7 +971,7 @@ typedef struct bs_call {
     bs_operand *out; /* [n_out] */
     const void *prepared; /* the node's prepared weights */
     void *scratch;
-    const bs_operand *residual; /* of an op that adds one (bs_op_rules.adds), with the extents of the result; or NULL */
+    const bs_operand *residual; /* what an op adds to its result (bs_op_rules.adds), of the same extents; or NULL */
     char *fault; /* [BS_FAULT_BYTES] for what is wrong with the data of this run, or NULL */
     /* of an op that makes a symbol (bs_infer_data_dim): where it says what the extent is, 0 so far. Its results have
      * the maximum as their extent; it writes no element beyond that, and says more when there are more */

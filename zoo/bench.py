@@ -163,6 +163,14 @@ def table(rows):
     return "\n".join(lines)
 
 
+def needs_speed():
+    """Ends the program where the package is a build for tests, whose times say nothing."""
+    from brainstorm import running
+    level = running.native().optimization
+    if not {"-O2", "-O3"} & set(level.split()):
+        sys.exit(f"the brainstorm package here was compiled with {level}; for times install it: pip install ./python")
+
+
 def main():
     words = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     words.add_argument("--only", nargs="*", default=DEFAULT, metavar="NETWORK:VARIANT")
@@ -173,6 +181,7 @@ def main():
     words.add_argument("--page", help="[zoo.html in the folder]")
     words.add_argument("--no-micro", action="store_true", help="without branches and experts")
     args = words.parse_args()
+    needs_speed()
     torch.set_num_threads(1)
     os.makedirs(args.folder, exist_ok=True)
     networks = [common.named(word) for word in args.only]

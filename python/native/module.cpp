@@ -80,6 +80,7 @@ NB_MODULE(_native, m)
         }
     });
     nb::set_leak_warnings(false); /* sessions that a program leaves open at its end */
+    m.attr("optimization") = BRAINSTORM_OPTIMIZE; /* how the library was compiled: tests want a quick build */
     m.def("version", &bs_version, "BS_VERSION of the library.");
     m.def("tiers", &tiers_here, "What can compute on this processor.");
     m.def("best_tier", [] { return std::string(bs_tier_name(bs_tier_best())); });

@@ -68,7 +68,7 @@ typedef struct bs_call {
     bs_operand *out; /* [n_out] */
     const void *prepared; /* the node's prepared weights */
     void *scratch;
-    const bs_operand *residual; /* of an op that adds one (bs_op_rules.adds), with the extents of the result; or NULL */
+    const bs_operand *residual; /* what an op adds to its result (bs_op_rules.adds), of the same extents; or NULL */
     char *fault; /* [BS_FAULT_BYTES] for what is wrong with the data of this run, or NULL */
     /* of an op that makes a symbol (bs_infer_data_dim): where it says what the extent is, 0 so far. Its results have
      * the maximum as their extent; it writes no element beyond that, and says more when there are more */
