@@ -1,6 +1,6 @@
 /* brainstorm.c - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: d8782c5a1411b216620a7e9ce9d3d4cd13b1d48fa31a22a7e8fcc4832f5da6de
+ * sha256 of the parts: 06125c3713c9bd83277d9588ec7ac1e3f88af3c85af5b58e0c07adb470191b4c
  */
 #if !defined(_POSIX_C_SOURCE) && !defined(BS_NO_POSIX)
 #define _POSIX_C_SOURCE 200809L
@@ -23767,8 +23767,8 @@ typedef struct bs_op_rules {
      * line of the last dimension depends on that line of operand 0 alone, and may be made over it. And whether chains
      * of a device have its function, or may only begin with it (cuda/op_chain.cuh, op_lines_chain.cuh). */
     bool element_wise, line_wise, chained, heads_chain;
-    /* Whether such a step is the sum of its two operands, and whether a kernel adds an image to its own (bs_call.residual)
-     * where such a step is the first one behind it. NULL: it does not. */
+    /* Whether such a step is the sum of its two operands, and whether a kernel adds an image to its own result
+     * (bs_call.residual) where such a step is the first one behind it. NULL: it does not. */
     bool sum;
     bool (*adds)(const bs_node *node, const bs_node_plan *plan);
     /* Its result is operand 0 with some elements changed, and may be made in the place of that. */

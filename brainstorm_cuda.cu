@@ -1,6 +1,6 @@
 /* brainstorm_cuda.cu - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: 9c23236e6adaae796f71032ec4b0d797a876b75932162081fa1908fc2b223154
+ * sha256 of the parts: 9bc83786422f922641833bae464e9109de067de304d44a3e84aec314d7bed758
  */
 #include "brainstorm.h"
 
@@ -1102,8 +1102,8 @@ typedef struct bs_op_rules {
      * line of the last dimension depends on that line of operand 0 alone, and may be made over it. And whether chains
      * of a device have its function, or may only begin with it (cuda/op_chain.cuh, op_lines_chain.cuh). */
     bool element_wise, line_wise, chained, heads_chain;
-    /* Whether such a step is the sum of its two operands, and whether a kernel adds an image to its own (bs_call.residual)
-     * where such a step is the first one behind it. NULL: it does not. */
+    /* Whether such a step is the sum of its two operands, and whether a kernel adds an image to its own result
+     * (bs_call.residual) where such a step is the first one behind it. NULL: it does not. */
     bool sum;
     bool (*adds)(const bs_node *node, const bs_node_plan *plan);
     /* Its result is operand 0 with some elements changed, and may be made in the place of that. */

@@ -199,8 +199,8 @@ typedef struct bs_op_rules {
      * line of the last dimension depends on that line of operand 0 alone, and may be made over it. And whether chains
      * of a device have its function, or may only begin with it (cuda/op_chain.cuh, op_lines_chain.cuh). */
     bool element_wise, line_wise, chained, heads_chain;
-    /* Whether such a step is the sum of its two operands, and whether a kernel adds an image to its own (bs_call.residual)
-     * where such a step is the first one behind it. NULL: it does not. */
+    /* Whether such a step is the sum of its two operands, and whether a kernel adds an image to its own result
+     * (bs_call.residual) where such a step is the first one behind it. NULL: it does not. */
     bool sum;
     bool (*adds)(const bs_node *node, const bs_node_plan *plan);
     /* Its result is operand 0 with some elements changed, and may be made in the place of that. */
