@@ -1,6 +1,6 @@
 /* brainstorm.c - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: 06125c3713c9bd83277d9588ec7ac1e3f88af3c85af5b58e0c07adb470191b4c
+ * sha256 of the parts: 0119146f517f035d3d8a80e28367769dfaca8b6a573c5355d569710ae7a0a7bf
  */
 #if !defined(_POSIX_C_SOURCE) && !defined(BS_NO_POSIX)
 #define _POSIX_C_SOURCE 200809L
@@ -4018,9 +4018,7 @@ static const bs_conv_kernels bs_conv_table_scalar = BS_CONV_TABLE(0, NULL);
 #undef BS_BICUBIC_DEFINE
 #undef BS_CLAMP_1
 #undef BS_CLAMP_2
-#undef BS_COLUMN_LOAD
 #undef BS_COLUMN_OUT
-#undef BS_COLUMN_STORE
 #undef BS_CUBIC_CODE
 #undef BS_CUBIC_PLAIN
 #undef BS_DEPTHWISE_DEFINE
@@ -4107,6 +4105,7 @@ static const bs_conv_kernels bs_conv_table_scalar = BS_CONV_TABLE(0, NULL);
 #undef BS_GEMM_FMA
 #undef BS_GEMM_BY_3
 #undef BS_GEMM_FOUR
+#undef BS_D
 #undef BS_GEMM_FOUR_1
 #undef BS_GEMM_FOUR_2
 #undef BS_GEMM_FOUR_3
@@ -4186,6 +4185,7 @@ static const bs_conv_kernels bs_conv_table_scalar = BS_CONV_TABLE(0, NULL);
 #undef BS_M5
 #undef BS_MAC_1
 #undef BS_MAC_2
+#undef BS_NEXT_COLUMN
 #undef BS_OPAQUE
 #undef BS_OUTER_DEFINE
 #undef BS_OUTER_NAME
@@ -4196,13 +4196,12 @@ static const bs_conv_kernels bs_conv_table_scalar = BS_CONV_TABLE(0, NULL);
 #undef BS_OUTER_UPTO_1
 #undef BS_OUTER_UPTO_2
 #undef BS_OUT_AT
+#undef BS_OUT_DEFINE
 #undef BS_PART_IS_SLOW
 #undef BS_POINTS_DEFINE
 #undef BS_POINTS_EIGHT
 #undef BS_POINTS_KERNELS
-#undef BS_POINTS_LOAD
 #undef BS_POINTS_NAME
-#undef BS_POINTS_STORE
 #undef BS_POINT_STORE_1
 #undef BS_POINT_STORE_2
 #undef BS_POINT_ZERO_1
@@ -4236,7 +4235,15 @@ static const bs_conv_kernels bs_conv_table_scalar = BS_CONV_TABLE(0, NULL);
 #undef BS_RESIDUAL_1
 #undef BS_RESIDUAL_2
 #undef BS_RESIDUAL_AT
+#undef BS_ROW_0
+#undef BS_ROW_1
+#undef BS_ROW_2
+#undef BS_ROW_3
+#undef BS_ROW_4
+#undef BS_ROW_5
+#undef BS_ROW_IN
 #undef BS_ROW_OUT
+#undef BS_SCALED
 #undef BS_SLOPES_1
 #undef BS_SLOPES_2
 #undef BS_SLOPE_1
@@ -5360,16 +5367,16 @@ static BS_TARGET void BS_TIER_FN(bs_conv_winograd_out)(const float *points, ptrd
  * then B^T along it. */
 
 /* B^T of a line: points a and -a, b and -b share their halves. */
-#define BS_LINE_IN                                                                                         \
-    {                                                                                                      \
-        const BS_V pa = BS_V_FNMA(c2, bb, c4), qa = BS_V_FNMA(c1, bb, c3);                                 \
-        const BS_V pb = BS_V_FNMA(c2, aa, c4), qb = BS_V_FNMA(c1, aa, c3);                                 \
-        BS_V_STORE(left, BS_V_FMA(c0, aabb, BS_V_FNMA(c2, sum, c4)));                                      \
-        BS_V_STORE(left + point_step, BS_V_FMA(qa, a, pa));                                                \
-        BS_V_STORE(left + 2 * point_step, BS_V_FNMA(qa, a, pa));                                           \
-        BS_V_STORE(right, BS_V_FMA(qb, b, pb));                                                            \
-        BS_V_STORE(right + point_step, BS_V_FNMA(qb, b, pb));                                              \
-        BS_V_STORE(right + 2 * point_step, BS_V_FMA(c1, aabb, BS_V_FNMA(c3, sum, c5)));                    \
+#define BS_LINE_IN                                                                      \
+    {                                                                                   \
+        const BS_V pa = BS_V_FNMA(c2, bb, c4), qa = BS_V_FNMA(c1, bb, c3);              \
+        const BS_V pb = BS_V_FNMA(c2, aa, c4), qb = BS_V_FNMA(c1, aa, c3);              \
+        BS_V_STORE(left, BS_V_FMA(c0, aabb, BS_V_FNMA(c2, sum, c4)));                   \
+        BS_V_STORE(left + point_step, BS_V_FMA(qa, a, pa));                             \
+        BS_V_STORE(left + 2 * point_step, BS_V_FNMA(qa, a, pa));                        \
+        BS_V_STORE(right, BS_V_FMA(qb, b, pb));                                         \
+        BS_V_STORE(right + point_step, BS_V_FNMA(qb, b, pb));                           \
+        BS_V_STORE(right + 2 * point_step, BS_V_FMA(c1, aabb, BS_V_FNMA(c3, sum, c5))); \
     }
 #define BS_D(y) BS_V_LOAD(((y) < 3 ? upper : lower) + (y) % 3 * in_row)
 #define BS_ROW_0 BS_V_FMA(BS_D(0), aabb, BS_V_FNMA(BS_D(2), sum, BS_D(4)))
@@ -5386,24 +5393,24 @@ static BS_TARGET void BS_TIER_FN(bs_conv_winograd_out)(const float *points, ptrd
     lower += in_pixel;          \
     BS_OPAQUE(upper);           \
     BS_OPAQUE(lower);
-#define BS_ROW_IN(y)                                                              \
-    {                                                                             \
-        const float *upper = in, *lower = in + 3 * in_row;                        \
+#define BS_ROW_IN(y)                                                                 \
+    {                                                                                \
+        const float *upper = in, *lower = in + 3 * in_row;                           \
         float *left = points + 6 * (y) * point_step, *right = left + 3 * point_step; \
-        BS_NEXT_COLUMN(first, BS_ROW_##y)                                         \
-        BS_NEXT_COLUMN(second, BS_ROW_##y)                                        \
-        BS_V c0 = first, c1 = second;                                             \
-        for (int32_t t = tiles; t > 0; t--) {                                     \
-            BS_NEXT_COLUMN(c2, BS_ROW_##y)                                        \
-            BS_NEXT_COLUMN(c3, BS_ROW_##y)                                        \
-            BS_NEXT_COLUMN(c4, BS_ROW_##y)                                        \
-            BS_NEXT_COLUMN(c5, BS_ROW_##y)                                        \
-            BS_LINE_IN                                                            \
-            c0 = c4;                                                              \
-            c1 = c5;                                                              \
-            left += tile_step;                                                    \
-            right += tile_step;                                                   \
-        }                                                                         \
+        BS_NEXT_COLUMN(first, BS_ROW_##y)                                            \
+        BS_NEXT_COLUMN(second, BS_ROW_##y)                                           \
+        BS_V c0 = first, c1 = second;                                                \
+        for (int32_t t = tiles; t > 0; t--) {                                        \
+            BS_NEXT_COLUMN(c2, BS_ROW_##y)                                           \
+            BS_NEXT_COLUMN(c3, BS_ROW_##y)                                           \
+            BS_NEXT_COLUMN(c4, BS_ROW_##y)                                           \
+            BS_NEXT_COLUMN(c5, BS_ROW_##y)                                           \
+            BS_LINE_IN                                                               \
+            c0 = c4;                                                                 \
+            c1 = c5;                                                                 \
+            left += tile_step;                                                       \
+            right += tile_step;                                                      \
+        }                                                                            \
     }
 
 /* A vector of channels of all tiles. */
@@ -5465,14 +5472,14 @@ static BS_TARGET void BS_TIER_FN(bs_conv_winograd_in)(const float *in, ptrdiff_t
 #define BS_M4 BS_V_LOAD(m + row4)
 #define BS_M5 BS_V_LOAD(m + row5)
 
-#define BS_COLUMN_OUT(x)                                                       \
-    const BS_V s##x = BS_V_ADD(BS_M1, BS_M2), d##x = BS_V_SUB(BS_M1, BS_M2);   \
-    const BS_V u##x = BS_V_ADD(BS_M3, BS_M4), v##x = BS_V_SUB(BS_M3, BS_M4);   \
-    const BS_V h0_##x = BS_V_ADD(BS_V_ADD(BS_M0, s##x), u##x);                 \
-    const BS_V h1_##x = BS_V_FMA(v##x, two, d##x);                             \
-    const BS_V h2_##x = BS_V_FMA(u##x, four, s##x);                            \
-    const BS_V h3_##x = BS_V_FMA(v##x, eight, BS_V_ADD(BS_M5, d##x));          \
-    m += point_step;                                                           \
+#define BS_COLUMN_OUT(x)                                                     \
+    const BS_V s##x = BS_V_ADD(BS_M1, BS_M2), d##x = BS_V_SUB(BS_M1, BS_M2); \
+    const BS_V u##x = BS_V_ADD(BS_M3, BS_M4), v##x = BS_V_SUB(BS_M3, BS_M4); \
+    const BS_V h0_##x = BS_V_ADD(BS_V_ADD(BS_M0, s##x), u##x);               \
+    const BS_V h1_##x = BS_V_FMA(v##x, two, d##x);                           \
+    const BS_V h2_##x = BS_V_FMA(u##x, four, s##x);                          \
+    const BS_V h3_##x = BS_V_FMA(v##x, eight, BS_V_ADD(BS_M5, d##x));        \
+    m += point_step;                                                         \
     BS_OPAQUE(m);
 
 /* What follows factor and bias; each is code of its own. */
@@ -5486,37 +5493,37 @@ typedef struct BS_TIER_FN(bs_winograd_ending) {
 } BS_TIER_FN(bs_winograd_ending);
 
 /* One row: A^T again, factor and bias, what follows, and out. */
-#define BS_ROW_OUT(y)                                                                    \
-    {                                                                                    \
-        const BS_V s = BS_V_ADD(h##y##_1, h##y##_2), d = BS_V_SUB(h##y##_1, h##y##_2);   \
-        const BS_V u = BS_V_ADD(h##y##_3, h##y##_4), v = BS_V_SUB(h##y##_3, h##y##_4);   \
-        BS_V o0 = BS_SCALED((y) + 0, BS_V_ADD(BS_V_ADD(h##y##_0, s), u));                \
-        BS_V o1 = BS_SCALED((y) + 1, BS_V_FMA(v, two, d));                               \
-        BS_V o2 = BS_SCALED((y) + 2, BS_V_FMA(u, four, s));                              \
-        BS_V o3 = BS_SCALED((y) + 3, BS_V_FMA(v, eight, BS_V_ADD(h##y##_5, d)));         \
-        if (ending == BS_TIER_FN(bs_winograd_none) && residual) {                        \
-            o0 = BS_V_ADD(o0, BS_V_LOAD(residual));                                      \
-            o1 = BS_V_ADD(o1, BS_V_LOAD(residual + end->residual_pixel));                \
-            o2 = BS_V_ADD(o2, BS_V_LOAD(residual + 2 * end->residual_pixel));            \
-            o3 = BS_V_ADD(o3, BS_V_LOAD(residual + 3 * end->residual_pixel));            \
-            residual += end->residual_row;                                               \
-        }                                                                                \
-        BS_STORE_OUT(to, o0)                                                             \
-        BS_STORE_OUT(to + to_pixel, o1)                                                  \
-        BS_STORE_OUT(to + 2 * to_pixel, o2)                                              \
-        BS_STORE_OUT(to + to_pixel3, o3)                                                 \
-        to += to_row;                                                                    \
-        BS_OPAQUE(to);                                                                   \
+#define BS_ROW_OUT(y)                                                                  \
+    {                                                                                  \
+        const BS_V s = BS_V_ADD(h##y##_1, h##y##_2), d = BS_V_SUB(h##y##_1, h##y##_2); \
+        const BS_V u = BS_V_ADD(h##y##_3, h##y##_4), v = BS_V_SUB(h##y##_3, h##y##_4); \
+        BS_V o0 = BS_SCALED((y) + 0, BS_V_ADD(BS_V_ADD(h##y##_0, s), u));              \
+        BS_V o1 = BS_SCALED((y) + 1, BS_V_FMA(v, two, d));                             \
+        BS_V o2 = BS_SCALED((y) + 2, BS_V_FMA(u, four, s));                            \
+        BS_V o3 = BS_SCALED((y) + 3, BS_V_FMA(v, eight, BS_V_ADD(h##y##_5, d)));       \
+        if (ending == BS_TIER_FN(bs_winograd_none) && residual) {                      \
+            o0 = BS_V_ADD(o0, BS_V_LOAD(residual));                                    \
+            o1 = BS_V_ADD(o1, BS_V_LOAD(residual + end->residual_pixel));              \
+            o2 = BS_V_ADD(o2, BS_V_LOAD(residual + 2 * end->residual_pixel));          \
+            o3 = BS_V_ADD(o3, BS_V_LOAD(residual + 3 * end->residual_pixel));          \
+            residual += end->residual_row;                                             \
+        }                                                                              \
+        BS_STORE_OUT(to, o0)                                                           \
+        BS_STORE_OUT(to + to_pixel, o1)                                                \
+        BS_STORE_OUT(to + 2 * to_pixel, o2)                                            \
+        BS_STORE_OUT(to + to_pixel3, o3)                                               \
+        to += to_row;                                                                  \
+        BS_OPAQUE(to);                                                                 \
     }
 #define BS_SCALED(power, value) BS_V_FMA(value, BS_V_SET1(bs_conv_winograd_scale[power]), end->bias)
-#define BS_STORE_OUT(at, value)                               \
-    {                                                         \
-        BS_V stored = value;                                  \
-        if (ending != BS_TIER_FN(bs_winograd_none))           \
-            stored = BS_V_MAX(end->low, stored);              \
-        if (ending == BS_TIER_FN(bs_winograd_clip))           \
-            stored = BS_V_MIN(end->high, stored);             \
-        BS_V_STORE(at, stored);                               \
+#define BS_STORE_OUT(at, value)                     \
+    {                                               \
+        BS_V stored = value;                        \
+        if (ending != BS_TIER_FN(bs_winograd_none)) \
+            stored = BS_V_MAX(end->low, stored);    \
+        if (ending == BS_TIER_FN(bs_winograd_clip)) \
+            stored = BS_V_MIN(end->high, stored);   \
+        BS_V_STORE(at, stored);                     \
     }
 
 static inline BS_INLINE BS_TARGET void BS_TIER_FN(bs_conv_winograd_out_tile)(
@@ -5539,18 +5546,18 @@ static inline BS_INLINE BS_TARGET void BS_TIER_FN(bs_conv_winograd_out_tile)(
 }
 
 /* A vector of channels of whole tiles side by side. */
-#define BS_OUT_DEFINE(ending)                                                                               \
-    static BS_TARGET void BS_TIER_FN(bs_conv_winograd_out_##ending)(                                        \
-        const float *points, ptrdiff_t point_step, ptrdiff_t tile_step, int32_t tiles,                      \
-        const BS_TIER_FN(bs_winograd_ending) *end, float *to, ptrdiff_t to_row, ptrdiff_t to_pixel)         \
-    {                                                                                                       \
-        const float *residual = end->residual;                                                              \
-        for (; tiles > 0; tiles--, points += tile_step, to += BS_WINOGRAD_OUT * to_pixel) {                 \
-            BS_TIER_FN(bs_conv_winograd_out_tile)                                                           \
-            (points, point_step, BS_TIER_FN(bs_winograd_##ending), end, residual, to, to_row, to_pixel);    \
-            if (residual)                                                                                   \
-                residual += BS_WINOGRAD_OUT * end->residual_pixel;                                          \
-        }                                                                                                   \
+#define BS_OUT_DEFINE(ending)                                                                            \
+    static BS_TARGET void BS_TIER_FN(bs_conv_winograd_out_##ending)(                                     \
+        const float *points, ptrdiff_t point_step, ptrdiff_t tile_step, int32_t tiles,                   \
+        const BS_TIER_FN(bs_winograd_ending) *end, float *to, ptrdiff_t to_row, ptrdiff_t to_pixel)      \
+    {                                                                                                    \
+        const float *residual = end->residual;                                                           \
+        for (; tiles > 0; tiles--, points += tile_step, to += BS_WINOGRAD_OUT * to_pixel) {              \
+            BS_TIER_FN(bs_conv_winograd_out_tile)                                                        \
+            (points, point_step, BS_TIER_FN(bs_winograd_##ending), end, residual, to, to_row, to_pixel); \
+            if (residual)                                                                                \
+                residual += BS_WINOGRAD_OUT * end->residual_pixel;                                       \
+        }                                                                                                \
     }
 BS_OUT_DEFINE(none)
 BS_OUT_DEFINE(relu)
@@ -6369,9 +6376,7 @@ static const bs_conv_kernels bs_conv_table_avx2 = BS_CONV_TABLE(BS_DOT_PIXELS, B
 #undef BS_BICUBIC_DEFINE
 #undef BS_CLAMP_1
 #undef BS_CLAMP_2
-#undef BS_COLUMN_LOAD
 #undef BS_COLUMN_OUT
-#undef BS_COLUMN_STORE
 #undef BS_CUBIC_CODE
 #undef BS_CUBIC_PLAIN
 #undef BS_DEPTHWISE_DEFINE
@@ -6458,6 +6463,7 @@ static const bs_conv_kernels bs_conv_table_avx2 = BS_CONV_TABLE(BS_DOT_PIXELS, B
 #undef BS_GEMM_FMA
 #undef BS_GEMM_BY_3
 #undef BS_GEMM_FOUR
+#undef BS_D
 #undef BS_GEMM_FOUR_1
 #undef BS_GEMM_FOUR_2
 #undef BS_GEMM_FOUR_3
@@ -6537,6 +6543,7 @@ static const bs_conv_kernels bs_conv_table_avx2 = BS_CONV_TABLE(BS_DOT_PIXELS, B
 #undef BS_M5
 #undef BS_MAC_1
 #undef BS_MAC_2
+#undef BS_NEXT_COLUMN
 #undef BS_OPAQUE
 #undef BS_OUTER_DEFINE
 #undef BS_OUTER_NAME
@@ -6547,13 +6554,12 @@ static const bs_conv_kernels bs_conv_table_avx2 = BS_CONV_TABLE(BS_DOT_PIXELS, B
 #undef BS_OUTER_UPTO_1
 #undef BS_OUTER_UPTO_2
 #undef BS_OUT_AT
+#undef BS_OUT_DEFINE
 #undef BS_PART_IS_SLOW
 #undef BS_POINTS_DEFINE
 #undef BS_POINTS_EIGHT
 #undef BS_POINTS_KERNELS
-#undef BS_POINTS_LOAD
 #undef BS_POINTS_NAME
-#undef BS_POINTS_STORE
 #undef BS_POINT_STORE_1
 #undef BS_POINT_STORE_2
 #undef BS_POINT_ZERO_1
@@ -6587,7 +6593,15 @@ static const bs_conv_kernels bs_conv_table_avx2 = BS_CONV_TABLE(BS_DOT_PIXELS, B
 #undef BS_RESIDUAL_1
 #undef BS_RESIDUAL_2
 #undef BS_RESIDUAL_AT
+#undef BS_ROW_0
+#undef BS_ROW_1
+#undef BS_ROW_2
+#undef BS_ROW_3
+#undef BS_ROW_4
+#undef BS_ROW_5
+#undef BS_ROW_IN
 #undef BS_ROW_OUT
+#undef BS_SCALED
 #undef BS_SLOPES_1
 #undef BS_SLOPES_2
 #undef BS_SLOPE_1
@@ -7610,16 +7624,16 @@ static BS_TARGET void BS_TIER_FN(bs_conv_winograd_out)(const float *points, ptrd
  * then B^T along it. */
 
 /* B^T of a line: points a and -a, b and -b share their halves. */
-#define BS_LINE_IN                                                                                         \
-    {                                                                                                      \
-        const BS_V pa = BS_V_FNMA(c2, bb, c4), qa = BS_V_FNMA(c1, bb, c3);                                 \
-        const BS_V pb = BS_V_FNMA(c2, aa, c4), qb = BS_V_FNMA(c1, aa, c3);                                 \
-        BS_V_STORE(left, BS_V_FMA(c0, aabb, BS_V_FNMA(c2, sum, c4)));                                      \
-        BS_V_STORE(left + point_step, BS_V_FMA(qa, a, pa));                                                \
-        BS_V_STORE(left + 2 * point_step, BS_V_FNMA(qa, a, pa));                                           \
-        BS_V_STORE(right, BS_V_FMA(qb, b, pb));                                                            \
-        BS_V_STORE(right + point_step, BS_V_FNMA(qb, b, pb));                                              \
-        BS_V_STORE(right + 2 * point_step, BS_V_FMA(c1, aabb, BS_V_FNMA(c3, sum, c5)));                    \
+#define BS_LINE_IN                                                                      \
+    {                                                                                   \
+        const BS_V pa = BS_V_FNMA(c2, bb, c4), qa = BS_V_FNMA(c1, bb, c3);              \
+        const BS_V pb = BS_V_FNMA(c2, aa, c4), qb = BS_V_FNMA(c1, aa, c3);              \
+        BS_V_STORE(left, BS_V_FMA(c0, aabb, BS_V_FNMA(c2, sum, c4)));                   \
+        BS_V_STORE(left + point_step, BS_V_FMA(qa, a, pa));                             \
+        BS_V_STORE(left + 2 * point_step, BS_V_FNMA(qa, a, pa));                        \
+        BS_V_STORE(right, BS_V_FMA(qb, b, pb));                                         \
+        BS_V_STORE(right + point_step, BS_V_FNMA(qb, b, pb));                           \
+        BS_V_STORE(right + 2 * point_step, BS_V_FMA(c1, aabb, BS_V_FNMA(c3, sum, c5))); \
     }
 #define BS_D(y) BS_V_LOAD(((y) < 3 ? upper : lower) + (y) % 3 * in_row)
 #define BS_ROW_0 BS_V_FMA(BS_D(0), aabb, BS_V_FNMA(BS_D(2), sum, BS_D(4)))
@@ -7636,24 +7650,24 @@ static BS_TARGET void BS_TIER_FN(bs_conv_winograd_out)(const float *points, ptrd
     lower += in_pixel;          \
     BS_OPAQUE(upper);           \
     BS_OPAQUE(lower);
-#define BS_ROW_IN(y)                                                              \
-    {                                                                             \
-        const float *upper = in, *lower = in + 3 * in_row;                        \
+#define BS_ROW_IN(y)                                                                 \
+    {                                                                                \
+        const float *upper = in, *lower = in + 3 * in_row;                           \
         float *left = points + 6 * (y) * point_step, *right = left + 3 * point_step; \
-        BS_NEXT_COLUMN(first, BS_ROW_##y)                                         \
-        BS_NEXT_COLUMN(second, BS_ROW_##y)                                        \
-        BS_V c0 = first, c1 = second;                                             \
-        for (int32_t t = tiles; t > 0; t--) {                                     \
-            BS_NEXT_COLUMN(c2, BS_ROW_##y)                                        \
-            BS_NEXT_COLUMN(c3, BS_ROW_##y)                                        \
-            BS_NEXT_COLUMN(c4, BS_ROW_##y)                                        \
-            BS_NEXT_COLUMN(c5, BS_ROW_##y)                                        \
-            BS_LINE_IN                                                            \
-            c0 = c4;                                                              \
-            c1 = c5;                                                              \
-            left += tile_step;                                                    \
-            right += tile_step;                                                   \
-        }                                                                         \
+        BS_NEXT_COLUMN(first, BS_ROW_##y)                                            \
+        BS_NEXT_COLUMN(second, BS_ROW_##y)                                           \
+        BS_V c0 = first, c1 = second;                                                \
+        for (int32_t t = tiles; t > 0; t--) {                                        \
+            BS_NEXT_COLUMN(c2, BS_ROW_##y)                                           \
+            BS_NEXT_COLUMN(c3, BS_ROW_##y)                                           \
+            BS_NEXT_COLUMN(c4, BS_ROW_##y)                                           \
+            BS_NEXT_COLUMN(c5, BS_ROW_##y)                                           \
+            BS_LINE_IN                                                               \
+            c0 = c4;                                                                 \
+            c1 = c5;                                                                 \
+            left += tile_step;                                                       \
+            right += tile_step;                                                      \
+        }                                                                            \
     }
 
 /* A vector of channels of all tiles. */
@@ -7715,14 +7729,14 @@ static BS_TARGET void BS_TIER_FN(bs_conv_winograd_in)(const float *in, ptrdiff_t
 #define BS_M4 BS_V_LOAD(m + row4)
 #define BS_M5 BS_V_LOAD(m + row5)
 
-#define BS_COLUMN_OUT(x)                                                       \
-    const BS_V s##x = BS_V_ADD(BS_M1, BS_M2), d##x = BS_V_SUB(BS_M1, BS_M2);   \
-    const BS_V u##x = BS_V_ADD(BS_M3, BS_M4), v##x = BS_V_SUB(BS_M3, BS_M4);   \
-    const BS_V h0_##x = BS_V_ADD(BS_V_ADD(BS_M0, s##x), u##x);                 \
-    const BS_V h1_##x = BS_V_FMA(v##x, two, d##x);                             \
-    const BS_V h2_##x = BS_V_FMA(u##x, four, s##x);                            \
-    const BS_V h3_##x = BS_V_FMA(v##x, eight, BS_V_ADD(BS_M5, d##x));          \
-    m += point_step;                                                           \
+#define BS_COLUMN_OUT(x)                                                     \
+    const BS_V s##x = BS_V_ADD(BS_M1, BS_M2), d##x = BS_V_SUB(BS_M1, BS_M2); \
+    const BS_V u##x = BS_V_ADD(BS_M3, BS_M4), v##x = BS_V_SUB(BS_M3, BS_M4); \
+    const BS_V h0_##x = BS_V_ADD(BS_V_ADD(BS_M0, s##x), u##x);               \
+    const BS_V h1_##x = BS_V_FMA(v##x, two, d##x);                           \
+    const BS_V h2_##x = BS_V_FMA(u##x, four, s##x);                          \
+    const BS_V h3_##x = BS_V_FMA(v##x, eight, BS_V_ADD(BS_M5, d##x));        \
+    m += point_step;                                                         \
     BS_OPAQUE(m);
 
 /* What follows factor and bias; each is code of its own. */
@@ -7736,37 +7750,37 @@ typedef struct BS_TIER_FN(bs_winograd_ending) {
 } BS_TIER_FN(bs_winograd_ending);
 
 /* One row: A^T again, factor and bias, what follows, and out. */
-#define BS_ROW_OUT(y)                                                                    \
-    {                                                                                    \
-        const BS_V s = BS_V_ADD(h##y##_1, h##y##_2), d = BS_V_SUB(h##y##_1, h##y##_2);   \
-        const BS_V u = BS_V_ADD(h##y##_3, h##y##_4), v = BS_V_SUB(h##y##_3, h##y##_4);   \
-        BS_V o0 = BS_SCALED((y) + 0, BS_V_ADD(BS_V_ADD(h##y##_0, s), u));                \
-        BS_V o1 = BS_SCALED((y) + 1, BS_V_FMA(v, two, d));                               \
-        BS_V o2 = BS_SCALED((y) + 2, BS_V_FMA(u, four, s));                              \
-        BS_V o3 = BS_SCALED((y) + 3, BS_V_FMA(v, eight, BS_V_ADD(h##y##_5, d)));         \
-        if (ending == BS_TIER_FN(bs_winograd_none) && residual) {                        \
-            o0 = BS_V_ADD(o0, BS_V_LOAD(residual));                                      \
-            o1 = BS_V_ADD(o1, BS_V_LOAD(residual + end->residual_pixel));                \
-            o2 = BS_V_ADD(o2, BS_V_LOAD(residual + 2 * end->residual_pixel));            \
-            o3 = BS_V_ADD(o3, BS_V_LOAD(residual + 3 * end->residual_pixel));            \
-            residual += end->residual_row;                                               \
-        }                                                                                \
-        BS_STORE_OUT(to, o0)                                                             \
-        BS_STORE_OUT(to + to_pixel, o1)                                                  \
-        BS_STORE_OUT(to + 2 * to_pixel, o2)                                              \
-        BS_STORE_OUT(to + to_pixel3, o3)                                                 \
-        to += to_row;                                                                    \
-        BS_OPAQUE(to);                                                                   \
+#define BS_ROW_OUT(y)                                                                  \
+    {                                                                                  \
+        const BS_V s = BS_V_ADD(h##y##_1, h##y##_2), d = BS_V_SUB(h##y##_1, h##y##_2); \
+        const BS_V u = BS_V_ADD(h##y##_3, h##y##_4), v = BS_V_SUB(h##y##_3, h##y##_4); \
+        BS_V o0 = BS_SCALED((y) + 0, BS_V_ADD(BS_V_ADD(h##y##_0, s), u));              \
+        BS_V o1 = BS_SCALED((y) + 1, BS_V_FMA(v, two, d));                             \
+        BS_V o2 = BS_SCALED((y) + 2, BS_V_FMA(u, four, s));                            \
+        BS_V o3 = BS_SCALED((y) + 3, BS_V_FMA(v, eight, BS_V_ADD(h##y##_5, d)));       \
+        if (ending == BS_TIER_FN(bs_winograd_none) && residual) {                      \
+            o0 = BS_V_ADD(o0, BS_V_LOAD(residual));                                    \
+            o1 = BS_V_ADD(o1, BS_V_LOAD(residual + end->residual_pixel));              \
+            o2 = BS_V_ADD(o2, BS_V_LOAD(residual + 2 * end->residual_pixel));          \
+            o3 = BS_V_ADD(o3, BS_V_LOAD(residual + 3 * end->residual_pixel));          \
+            residual += end->residual_row;                                             \
+        }                                                                              \
+        BS_STORE_OUT(to, o0)                                                           \
+        BS_STORE_OUT(to + to_pixel, o1)                                                \
+        BS_STORE_OUT(to + 2 * to_pixel, o2)                                            \
+        BS_STORE_OUT(to + to_pixel3, o3)                                               \
+        to += to_row;                                                                  \
+        BS_OPAQUE(to);                                                                 \
     }
 #define BS_SCALED(power, value) BS_V_FMA(value, BS_V_SET1(bs_conv_winograd_scale[power]), end->bias)
-#define BS_STORE_OUT(at, value)                               \
-    {                                                         \
-        BS_V stored = value;                                  \
-        if (ending != BS_TIER_FN(bs_winograd_none))           \
-            stored = BS_V_MAX(end->low, stored);              \
-        if (ending == BS_TIER_FN(bs_winograd_clip))           \
-            stored = BS_V_MIN(end->high, stored);             \
-        BS_V_STORE(at, stored);                               \
+#define BS_STORE_OUT(at, value)                     \
+    {                                               \
+        BS_V stored = value;                        \
+        if (ending != BS_TIER_FN(bs_winograd_none)) \
+            stored = BS_V_MAX(end->low, stored);    \
+        if (ending == BS_TIER_FN(bs_winograd_clip)) \
+            stored = BS_V_MIN(end->high, stored);   \
+        BS_V_STORE(at, stored);                     \
     }
 
 static inline BS_INLINE BS_TARGET void BS_TIER_FN(bs_conv_winograd_out_tile)(
@@ -7789,18 +7803,18 @@ static inline BS_INLINE BS_TARGET void BS_TIER_FN(bs_conv_winograd_out_tile)(
 }
 
 /* A vector of channels of whole tiles side by side. */
-#define BS_OUT_DEFINE(ending)                                                                               \
-    static BS_TARGET void BS_TIER_FN(bs_conv_winograd_out_##ending)(                                        \
-        const float *points, ptrdiff_t point_step, ptrdiff_t tile_step, int32_t tiles,                      \
-        const BS_TIER_FN(bs_winograd_ending) *end, float *to, ptrdiff_t to_row, ptrdiff_t to_pixel)         \
-    {                                                                                                       \
-        const float *residual = end->residual;                                                              \
-        for (; tiles > 0; tiles--, points += tile_step, to += BS_WINOGRAD_OUT * to_pixel) {                 \
-            BS_TIER_FN(bs_conv_winograd_out_tile)                                                           \
-            (points, point_step, BS_TIER_FN(bs_winograd_##ending), end, residual, to, to_row, to_pixel);    \
-            if (residual)                                                                                   \
-                residual += BS_WINOGRAD_OUT * end->residual_pixel;                                          \
-        }                                                                                                   \
+#define BS_OUT_DEFINE(ending)                                                                            \
+    static BS_TARGET void BS_TIER_FN(bs_conv_winograd_out_##ending)(                                     \
+        const float *points, ptrdiff_t point_step, ptrdiff_t tile_step, int32_t tiles,                   \
+        const BS_TIER_FN(bs_winograd_ending) *end, float *to, ptrdiff_t to_row, ptrdiff_t to_pixel)      \
+    {                                                                                                    \
+        const float *residual = end->residual;                                                           \
+        for (; tiles > 0; tiles--, points += tile_step, to += BS_WINOGRAD_OUT * to_pixel) {              \
+            BS_TIER_FN(bs_conv_winograd_out_tile)                                                        \
+            (points, point_step, BS_TIER_FN(bs_winograd_##ending), end, residual, to, to_row, to_pixel); \
+            if (residual)                                                                                \
+                residual += BS_WINOGRAD_OUT * end->residual_pixel;                                       \
+        }                                                                                                \
     }
 BS_OUT_DEFINE(none)
 BS_OUT_DEFINE(relu)
@@ -8619,9 +8633,7 @@ static const bs_conv_kernels bs_conv_table_avx512 = BS_CONV_TABLE(BS_DOT_PIXELS,
 #undef BS_BICUBIC_DEFINE
 #undef BS_CLAMP_1
 #undef BS_CLAMP_2
-#undef BS_COLUMN_LOAD
 #undef BS_COLUMN_OUT
-#undef BS_COLUMN_STORE
 #undef BS_CUBIC_CODE
 #undef BS_CUBIC_PLAIN
 #undef BS_DEPTHWISE_DEFINE
@@ -8708,6 +8720,7 @@ static const bs_conv_kernels bs_conv_table_avx512 = BS_CONV_TABLE(BS_DOT_PIXELS,
 #undef BS_GEMM_FMA
 #undef BS_GEMM_BY_3
 #undef BS_GEMM_FOUR
+#undef BS_D
 #undef BS_GEMM_FOUR_1
 #undef BS_GEMM_FOUR_2
 #undef BS_GEMM_FOUR_3
@@ -8787,6 +8800,7 @@ static const bs_conv_kernels bs_conv_table_avx512 = BS_CONV_TABLE(BS_DOT_PIXELS,
 #undef BS_M5
 #undef BS_MAC_1
 #undef BS_MAC_2
+#undef BS_NEXT_COLUMN
 #undef BS_OPAQUE
 #undef BS_OUTER_DEFINE
 #undef BS_OUTER_NAME
@@ -8797,13 +8811,12 @@ static const bs_conv_kernels bs_conv_table_avx512 = BS_CONV_TABLE(BS_DOT_PIXELS,
 #undef BS_OUTER_UPTO_1
 #undef BS_OUTER_UPTO_2
 #undef BS_OUT_AT
+#undef BS_OUT_DEFINE
 #undef BS_PART_IS_SLOW
 #undef BS_POINTS_DEFINE
 #undef BS_POINTS_EIGHT
 #undef BS_POINTS_KERNELS
-#undef BS_POINTS_LOAD
 #undef BS_POINTS_NAME
-#undef BS_POINTS_STORE
 #undef BS_POINT_STORE_1
 #undef BS_POINT_STORE_2
 #undef BS_POINT_ZERO_1
@@ -8837,7 +8850,15 @@ static const bs_conv_kernels bs_conv_table_avx512 = BS_CONV_TABLE(BS_DOT_PIXELS,
 #undef BS_RESIDUAL_1
 #undef BS_RESIDUAL_2
 #undef BS_RESIDUAL_AT
+#undef BS_ROW_0
+#undef BS_ROW_1
+#undef BS_ROW_2
+#undef BS_ROW_3
+#undef BS_ROW_4
+#undef BS_ROW_5
+#undef BS_ROW_IN
 #undef BS_ROW_OUT
+#undef BS_SCALED
 #undef BS_SLOPES_1
 #undef BS_SLOPES_2
 #undef BS_SLOPE_1
@@ -9895,16 +9916,16 @@ static BS_TARGET void BS_TIER_FN(bs_conv_winograd_out)(const float *points, ptrd
  * then B^T along it. */
 
 /* B^T of a line: points a and -a, b and -b share their halves. */
-#define BS_LINE_IN                                                                                         \
-    {                                                                                                      \
-        const BS_V pa = BS_V_FNMA(c2, bb, c4), qa = BS_V_FNMA(c1, bb, c3);                                 \
-        const BS_V pb = BS_V_FNMA(c2, aa, c4), qb = BS_V_FNMA(c1, aa, c3);                                 \
-        BS_V_STORE(left, BS_V_FMA(c0, aabb, BS_V_FNMA(c2, sum, c4)));                                      \
-        BS_V_STORE(left + point_step, BS_V_FMA(qa, a, pa));                                                \
-        BS_V_STORE(left + 2 * point_step, BS_V_FNMA(qa, a, pa));                                           \
-        BS_V_STORE(right, BS_V_FMA(qb, b, pb));                                                            \
-        BS_V_STORE(right + point_step, BS_V_FNMA(qb, b, pb));                                              \
-        BS_V_STORE(right + 2 * point_step, BS_V_FMA(c1, aabb, BS_V_FNMA(c3, sum, c5)));                    \
+#define BS_LINE_IN                                                                      \
+    {                                                                                   \
+        const BS_V pa = BS_V_FNMA(c2, bb, c4), qa = BS_V_FNMA(c1, bb, c3);              \
+        const BS_V pb = BS_V_FNMA(c2, aa, c4), qb = BS_V_FNMA(c1, aa, c3);              \
+        BS_V_STORE(left, BS_V_FMA(c0, aabb, BS_V_FNMA(c2, sum, c4)));                   \
+        BS_V_STORE(left + point_step, BS_V_FMA(qa, a, pa));                             \
+        BS_V_STORE(left + 2 * point_step, BS_V_FNMA(qa, a, pa));                        \
+        BS_V_STORE(right, BS_V_FMA(qb, b, pb));                                         \
+        BS_V_STORE(right + point_step, BS_V_FNMA(qb, b, pb));                           \
+        BS_V_STORE(right + 2 * point_step, BS_V_FMA(c1, aabb, BS_V_FNMA(c3, sum, c5))); \
     }
 #define BS_D(y) BS_V_LOAD(((y) < 3 ? upper : lower) + (y) % 3 * in_row)
 #define BS_ROW_0 BS_V_FMA(BS_D(0), aabb, BS_V_FNMA(BS_D(2), sum, BS_D(4)))
@@ -9921,24 +9942,24 @@ static BS_TARGET void BS_TIER_FN(bs_conv_winograd_out)(const float *points, ptrd
     lower += in_pixel;          \
     BS_OPAQUE(upper);           \
     BS_OPAQUE(lower);
-#define BS_ROW_IN(y)                                                              \
-    {                                                                             \
-        const float *upper = in, *lower = in + 3 * in_row;                        \
+#define BS_ROW_IN(y)                                                                 \
+    {                                                                                \
+        const float *upper = in, *lower = in + 3 * in_row;                           \
         float *left = points + 6 * (y) * point_step, *right = left + 3 * point_step; \
-        BS_NEXT_COLUMN(first, BS_ROW_##y)                                         \
-        BS_NEXT_COLUMN(second, BS_ROW_##y)                                        \
-        BS_V c0 = first, c1 = second;                                             \
-        for (int32_t t = tiles; t > 0; t--) {                                     \
-            BS_NEXT_COLUMN(c2, BS_ROW_##y)                                        \
-            BS_NEXT_COLUMN(c3, BS_ROW_##y)                                        \
-            BS_NEXT_COLUMN(c4, BS_ROW_##y)                                        \
-            BS_NEXT_COLUMN(c5, BS_ROW_##y)                                        \
-            BS_LINE_IN                                                            \
-            c0 = c4;                                                              \
-            c1 = c5;                                                              \
-            left += tile_step;                                                    \
-            right += tile_step;                                                   \
-        }                                                                         \
+        BS_NEXT_COLUMN(first, BS_ROW_##y)                                            \
+        BS_NEXT_COLUMN(second, BS_ROW_##y)                                           \
+        BS_V c0 = first, c1 = second;                                                \
+        for (int32_t t = tiles; t > 0; t--) {                                        \
+            BS_NEXT_COLUMN(c2, BS_ROW_##y)                                           \
+            BS_NEXT_COLUMN(c3, BS_ROW_##y)                                           \
+            BS_NEXT_COLUMN(c4, BS_ROW_##y)                                           \
+            BS_NEXT_COLUMN(c5, BS_ROW_##y)                                           \
+            BS_LINE_IN                                                               \
+            c0 = c4;                                                                 \
+            c1 = c5;                                                                 \
+            left += tile_step;                                                       \
+            right += tile_step;                                                      \
+        }                                                                            \
     }
 
 /* A vector of channels of all tiles. */
@@ -10000,14 +10021,14 @@ static BS_TARGET void BS_TIER_FN(bs_conv_winograd_in)(const float *in, ptrdiff_t
 #define BS_M4 BS_V_LOAD(m + row4)
 #define BS_M5 BS_V_LOAD(m + row5)
 
-#define BS_COLUMN_OUT(x)                                                       \
-    const BS_V s##x = BS_V_ADD(BS_M1, BS_M2), d##x = BS_V_SUB(BS_M1, BS_M2);   \
-    const BS_V u##x = BS_V_ADD(BS_M3, BS_M4), v##x = BS_V_SUB(BS_M3, BS_M4);   \
-    const BS_V h0_##x = BS_V_ADD(BS_V_ADD(BS_M0, s##x), u##x);                 \
-    const BS_V h1_##x = BS_V_FMA(v##x, two, d##x);                             \
-    const BS_V h2_##x = BS_V_FMA(u##x, four, s##x);                            \
-    const BS_V h3_##x = BS_V_FMA(v##x, eight, BS_V_ADD(BS_M5, d##x));          \
-    m += point_step;                                                           \
+#define BS_COLUMN_OUT(x)                                                     \
+    const BS_V s##x = BS_V_ADD(BS_M1, BS_M2), d##x = BS_V_SUB(BS_M1, BS_M2); \
+    const BS_V u##x = BS_V_ADD(BS_M3, BS_M4), v##x = BS_V_SUB(BS_M3, BS_M4); \
+    const BS_V h0_##x = BS_V_ADD(BS_V_ADD(BS_M0, s##x), u##x);               \
+    const BS_V h1_##x = BS_V_FMA(v##x, two, d##x);                           \
+    const BS_V h2_##x = BS_V_FMA(u##x, four, s##x);                          \
+    const BS_V h3_##x = BS_V_FMA(v##x, eight, BS_V_ADD(BS_M5, d##x));        \
+    m += point_step;                                                         \
     BS_OPAQUE(m);
 
 /* What follows factor and bias; each is code of its own. */
@@ -10021,37 +10042,37 @@ typedef struct BS_TIER_FN(bs_winograd_ending) {
 } BS_TIER_FN(bs_winograd_ending);
 
 /* One row: A^T again, factor and bias, what follows, and out. */
-#define BS_ROW_OUT(y)                                                                    \
-    {                                                                                    \
-        const BS_V s = BS_V_ADD(h##y##_1, h##y##_2), d = BS_V_SUB(h##y##_1, h##y##_2);   \
-        const BS_V u = BS_V_ADD(h##y##_3, h##y##_4), v = BS_V_SUB(h##y##_3, h##y##_4);   \
-        BS_V o0 = BS_SCALED((y) + 0, BS_V_ADD(BS_V_ADD(h##y##_0, s), u));                \
-        BS_V o1 = BS_SCALED((y) + 1, BS_V_FMA(v, two, d));                               \
-        BS_V o2 = BS_SCALED((y) + 2, BS_V_FMA(u, four, s));                              \
-        BS_V o3 = BS_SCALED((y) + 3, BS_V_FMA(v, eight, BS_V_ADD(h##y##_5, d)));         \
-        if (ending == BS_TIER_FN(bs_winograd_none) && residual) {                        \
-            o0 = BS_V_ADD(o0, BS_V_LOAD(residual));                                      \
-            o1 = BS_V_ADD(o1, BS_V_LOAD(residual + end->residual_pixel));                \
-            o2 = BS_V_ADD(o2, BS_V_LOAD(residual + 2 * end->residual_pixel));            \
-            o3 = BS_V_ADD(o3, BS_V_LOAD(residual + 3 * end->residual_pixel));            \
-            residual += end->residual_row;                                               \
-        }                                                                                \
-        BS_STORE_OUT(to, o0)                                                             \
-        BS_STORE_OUT(to + to_pixel, o1)                                                  \
-        BS_STORE_OUT(to + 2 * to_pixel, o2)                                              \
-        BS_STORE_OUT(to + to_pixel3, o3)                                                 \
-        to += to_row;                                                                    \
-        BS_OPAQUE(to);                                                                   \
+#define BS_ROW_OUT(y)                                                                  \
+    {                                                                                  \
+        const BS_V s = BS_V_ADD(h##y##_1, h##y##_2), d = BS_V_SUB(h##y##_1, h##y##_2); \
+        const BS_V u = BS_V_ADD(h##y##_3, h##y##_4), v = BS_V_SUB(h##y##_3, h##y##_4); \
+        BS_V o0 = BS_SCALED((y) + 0, BS_V_ADD(BS_V_ADD(h##y##_0, s), u));              \
+        BS_V o1 = BS_SCALED((y) + 1, BS_V_FMA(v, two, d));                             \
+        BS_V o2 = BS_SCALED((y) + 2, BS_V_FMA(u, four, s));                            \
+        BS_V o3 = BS_SCALED((y) + 3, BS_V_FMA(v, eight, BS_V_ADD(h##y##_5, d)));       \
+        if (ending == BS_TIER_FN(bs_winograd_none) && residual) {                      \
+            o0 = BS_V_ADD(o0, BS_V_LOAD(residual));                                    \
+            o1 = BS_V_ADD(o1, BS_V_LOAD(residual + end->residual_pixel));              \
+            o2 = BS_V_ADD(o2, BS_V_LOAD(residual + 2 * end->residual_pixel));          \
+            o3 = BS_V_ADD(o3, BS_V_LOAD(residual + 3 * end->residual_pixel));          \
+            residual += end->residual_row;                                             \
+        }                                                                              \
+        BS_STORE_OUT(to, o0)                                                           \
+        BS_STORE_OUT(to + to_pixel, o1)                                                \
+        BS_STORE_OUT(to + 2 * to_pixel, o2)                                            \
+        BS_STORE_OUT(to + to_pixel3, o3)                                               \
+        to += to_row;                                                                  \
+        BS_OPAQUE(to);                                                                 \
     }
 #define BS_SCALED(power, value) BS_V_FMA(value, BS_V_SET1(bs_conv_winograd_scale[power]), end->bias)
-#define BS_STORE_OUT(at, value)                               \
-    {                                                         \
-        BS_V stored = value;                                  \
-        if (ending != BS_TIER_FN(bs_winograd_none))           \
-            stored = BS_V_MAX(end->low, stored);              \
-        if (ending == BS_TIER_FN(bs_winograd_clip))           \
-            stored = BS_V_MIN(end->high, stored);             \
-        BS_V_STORE(at, stored);                               \
+#define BS_STORE_OUT(at, value)                     \
+    {                                               \
+        BS_V stored = value;                        \
+        if (ending != BS_TIER_FN(bs_winograd_none)) \
+            stored = BS_V_MAX(end->low, stored);    \
+        if (ending == BS_TIER_FN(bs_winograd_clip)) \
+            stored = BS_V_MIN(end->high, stored);   \
+        BS_V_STORE(at, stored);                     \
     }
 
 static inline BS_INLINE BS_TARGET void BS_TIER_FN(bs_conv_winograd_out_tile)(
@@ -10074,18 +10095,18 @@ static inline BS_INLINE BS_TARGET void BS_TIER_FN(bs_conv_winograd_out_tile)(
 }
 
 /* A vector of channels of whole tiles side by side. */
-#define BS_OUT_DEFINE(ending)                                                                               \
-    static BS_TARGET void BS_TIER_FN(bs_conv_winograd_out_##ending)(                                        \
-        const float *points, ptrdiff_t point_step, ptrdiff_t tile_step, int32_t tiles,                      \
-        const BS_TIER_FN(bs_winograd_ending) *end, float *to, ptrdiff_t to_row, ptrdiff_t to_pixel)         \
-    {                                                                                                       \
-        const float *residual = end->residual;                                                              \
-        for (; tiles > 0; tiles--, points += tile_step, to += BS_WINOGRAD_OUT * to_pixel) {                 \
-            BS_TIER_FN(bs_conv_winograd_out_tile)                                                           \
-            (points, point_step, BS_TIER_FN(bs_winograd_##ending), end, residual, to, to_row, to_pixel);    \
-            if (residual)                                                                                   \
-                residual += BS_WINOGRAD_OUT * end->residual_pixel;                                          \
-        }                                                                                                   \
+#define BS_OUT_DEFINE(ending)                                                                            \
+    static BS_TARGET void BS_TIER_FN(bs_conv_winograd_out_##ending)(                                     \
+        const float *points, ptrdiff_t point_step, ptrdiff_t tile_step, int32_t tiles,                   \
+        const BS_TIER_FN(bs_winograd_ending) *end, float *to, ptrdiff_t to_row, ptrdiff_t to_pixel)      \
+    {                                                                                                    \
+        const float *residual = end->residual;                                                           \
+        for (; tiles > 0; tiles--, points += tile_step, to += BS_WINOGRAD_OUT * to_pixel) {              \
+            BS_TIER_FN(bs_conv_winograd_out_tile)                                                        \
+            (points, point_step, BS_TIER_FN(bs_winograd_##ending), end, residual, to, to_row, to_pixel); \
+            if (residual)                                                                                \
+                residual += BS_WINOGRAD_OUT * end->residual_pixel;                                       \
+        }                                                                                                \
     }
 BS_OUT_DEFINE(none)
 BS_OUT_DEFINE(relu)
@@ -10705,9 +10726,7 @@ static const bs_conv_kernels bs_conv_table_neon = BS_CONV_TABLE(0, NULL);
 #undef BS_BICUBIC_DEFINE
 #undef BS_CLAMP_1
 #undef BS_CLAMP_2
-#undef BS_COLUMN_LOAD
 #undef BS_COLUMN_OUT
-#undef BS_COLUMN_STORE
 #undef BS_CUBIC_CODE
 #undef BS_CUBIC_PLAIN
 #undef BS_DEPTHWISE_DEFINE
@@ -10794,6 +10813,7 @@ static const bs_conv_kernels bs_conv_table_neon = BS_CONV_TABLE(0, NULL);
 #undef BS_GEMM_FMA
 #undef BS_GEMM_BY_3
 #undef BS_GEMM_FOUR
+#undef BS_D
 #undef BS_GEMM_FOUR_1
 #undef BS_GEMM_FOUR_2
 #undef BS_GEMM_FOUR_3
@@ -10873,6 +10893,7 @@ static const bs_conv_kernels bs_conv_table_neon = BS_CONV_TABLE(0, NULL);
 #undef BS_M5
 #undef BS_MAC_1
 #undef BS_MAC_2
+#undef BS_NEXT_COLUMN
 #undef BS_OPAQUE
 #undef BS_OUTER_DEFINE
 #undef BS_OUTER_NAME
@@ -10883,13 +10904,12 @@ static const bs_conv_kernels bs_conv_table_neon = BS_CONV_TABLE(0, NULL);
 #undef BS_OUTER_UPTO_1
 #undef BS_OUTER_UPTO_2
 #undef BS_OUT_AT
+#undef BS_OUT_DEFINE
 #undef BS_PART_IS_SLOW
 #undef BS_POINTS_DEFINE
 #undef BS_POINTS_EIGHT
 #undef BS_POINTS_KERNELS
-#undef BS_POINTS_LOAD
 #undef BS_POINTS_NAME
-#undef BS_POINTS_STORE
 #undef BS_POINT_STORE_1
 #undef BS_POINT_STORE_2
 #undef BS_POINT_ZERO_1
@@ -10923,7 +10943,15 @@ static const bs_conv_kernels bs_conv_table_neon = BS_CONV_TABLE(0, NULL);
 #undef BS_RESIDUAL_1
 #undef BS_RESIDUAL_2
 #undef BS_RESIDUAL_AT
+#undef BS_ROW_0
+#undef BS_ROW_1
+#undef BS_ROW_2
+#undef BS_ROW_3
+#undef BS_ROW_4
+#undef BS_ROW_5
+#undef BS_ROW_IN
 #undef BS_ROW_OUT
+#undef BS_SCALED
 #undef BS_SLOPES_1
 #undef BS_SLOPES_2
 #undef BS_SLOPE_1
@@ -12976,9 +13004,7 @@ BS_WRAPS static BS_TARGET uint64_t BS_TIER_FN(bs_change_u16)(const void *codes, 
 #undef BS_BICUBIC_DEFINE
 #undef BS_CLAMP_1
 #undef BS_CLAMP_2
-#undef BS_COLUMN_LOAD
 #undef BS_COLUMN_OUT
-#undef BS_COLUMN_STORE
 #undef BS_CUBIC_CODE
 #undef BS_CUBIC_PLAIN
 #undef BS_DEPTHWISE_DEFINE
@@ -13065,6 +13091,7 @@ BS_WRAPS static BS_TARGET uint64_t BS_TIER_FN(bs_change_u16)(const void *codes, 
 #undef BS_GEMM_FMA
 #undef BS_GEMM_BY_3
 #undef BS_GEMM_FOUR
+#undef BS_D
 #undef BS_GEMM_FOUR_1
 #undef BS_GEMM_FOUR_2
 #undef BS_GEMM_FOUR_3
@@ -13144,6 +13171,7 @@ BS_WRAPS static BS_TARGET uint64_t BS_TIER_FN(bs_change_u16)(const void *codes, 
 #undef BS_M5
 #undef BS_MAC_1
 #undef BS_MAC_2
+#undef BS_NEXT_COLUMN
 #undef BS_OPAQUE
 #undef BS_OUTER_DEFINE
 #undef BS_OUTER_NAME
@@ -13154,13 +13182,12 @@ BS_WRAPS static BS_TARGET uint64_t BS_TIER_FN(bs_change_u16)(const void *codes, 
 #undef BS_OUTER_UPTO_1
 #undef BS_OUTER_UPTO_2
 #undef BS_OUT_AT
+#undef BS_OUT_DEFINE
 #undef BS_PART_IS_SLOW
 #undef BS_POINTS_DEFINE
 #undef BS_POINTS_EIGHT
 #undef BS_POINTS_KERNELS
-#undef BS_POINTS_LOAD
 #undef BS_POINTS_NAME
-#undef BS_POINTS_STORE
 #undef BS_POINT_STORE_1
 #undef BS_POINT_STORE_2
 #undef BS_POINT_ZERO_1
@@ -13194,7 +13221,15 @@ BS_WRAPS static BS_TARGET uint64_t BS_TIER_FN(bs_change_u16)(const void *codes, 
 #undef BS_RESIDUAL_1
 #undef BS_RESIDUAL_2
 #undef BS_RESIDUAL_AT
+#undef BS_ROW_0
+#undef BS_ROW_1
+#undef BS_ROW_2
+#undef BS_ROW_3
+#undef BS_ROW_4
+#undef BS_ROW_5
+#undef BS_ROW_IN
 #undef BS_ROW_OUT
+#undef BS_SCALED
 #undef BS_SLOPES_1
 #undef BS_SLOPES_2
 #undef BS_SLOPE_1
@@ -13907,9 +13942,7 @@ BS_WRAPS static BS_TARGET uint64_t BS_TIER_FN(bs_change_u16)(const void *codes, 
 #undef BS_BICUBIC_DEFINE
 #undef BS_CLAMP_1
 #undef BS_CLAMP_2
-#undef BS_COLUMN_LOAD
 #undef BS_COLUMN_OUT
-#undef BS_COLUMN_STORE
 #undef BS_CUBIC_CODE
 #undef BS_CUBIC_PLAIN
 #undef BS_DEPTHWISE_DEFINE
@@ -13996,6 +14029,7 @@ BS_WRAPS static BS_TARGET uint64_t BS_TIER_FN(bs_change_u16)(const void *codes, 
 #undef BS_GEMM_FMA
 #undef BS_GEMM_BY_3
 #undef BS_GEMM_FOUR
+#undef BS_D
 #undef BS_GEMM_FOUR_1
 #undef BS_GEMM_FOUR_2
 #undef BS_GEMM_FOUR_3
@@ -14075,6 +14109,7 @@ BS_WRAPS static BS_TARGET uint64_t BS_TIER_FN(bs_change_u16)(const void *codes, 
 #undef BS_M5
 #undef BS_MAC_1
 #undef BS_MAC_2
+#undef BS_NEXT_COLUMN
 #undef BS_OPAQUE
 #undef BS_OUTER_DEFINE
 #undef BS_OUTER_NAME
@@ -14085,13 +14120,12 @@ BS_WRAPS static BS_TARGET uint64_t BS_TIER_FN(bs_change_u16)(const void *codes, 
 #undef BS_OUTER_UPTO_1
 #undef BS_OUTER_UPTO_2
 #undef BS_OUT_AT
+#undef BS_OUT_DEFINE
 #undef BS_PART_IS_SLOW
 #undef BS_POINTS_DEFINE
 #undef BS_POINTS_EIGHT
 #undef BS_POINTS_KERNELS
-#undef BS_POINTS_LOAD
 #undef BS_POINTS_NAME
-#undef BS_POINTS_STORE
 #undef BS_POINT_STORE_1
 #undef BS_POINT_STORE_2
 #undef BS_POINT_ZERO_1
@@ -14125,7 +14159,15 @@ BS_WRAPS static BS_TARGET uint64_t BS_TIER_FN(bs_change_u16)(const void *codes, 
 #undef BS_RESIDUAL_1
 #undef BS_RESIDUAL_2
 #undef BS_RESIDUAL_AT
+#undef BS_ROW_0
+#undef BS_ROW_1
+#undef BS_ROW_2
+#undef BS_ROW_3
+#undef BS_ROW_4
+#undef BS_ROW_5
+#undef BS_ROW_IN
 #undef BS_ROW_OUT
+#undef BS_SCALED
 #undef BS_SLOPES_1
 #undef BS_SLOPES_2
 #undef BS_SLOPE_1
@@ -14735,9 +14777,7 @@ BS_WRAPS static BS_TARGET uint64_t BS_TIER_FN(bs_change_u16)(const void *codes, 
 #undef BS_BICUBIC_DEFINE
 #undef BS_CLAMP_1
 #undef BS_CLAMP_2
-#undef BS_COLUMN_LOAD
 #undef BS_COLUMN_OUT
-#undef BS_COLUMN_STORE
 #undef BS_CUBIC_CODE
 #undef BS_CUBIC_PLAIN
 #undef BS_DEPTHWISE_DEFINE
@@ -14824,6 +14864,7 @@ BS_WRAPS static BS_TARGET uint64_t BS_TIER_FN(bs_change_u16)(const void *codes, 
 #undef BS_GEMM_FMA
 #undef BS_GEMM_BY_3
 #undef BS_GEMM_FOUR
+#undef BS_D
 #undef BS_GEMM_FOUR_1
 #undef BS_GEMM_FOUR_2
 #undef BS_GEMM_FOUR_3
@@ -14903,6 +14944,7 @@ BS_WRAPS static BS_TARGET uint64_t BS_TIER_FN(bs_change_u16)(const void *codes, 
 #undef BS_M5
 #undef BS_MAC_1
 #undef BS_MAC_2
+#undef BS_NEXT_COLUMN
 #undef BS_OPAQUE
 #undef BS_OUTER_DEFINE
 #undef BS_OUTER_NAME
@@ -14913,13 +14955,12 @@ BS_WRAPS static BS_TARGET uint64_t BS_TIER_FN(bs_change_u16)(const void *codes, 
 #undef BS_OUTER_UPTO_1
 #undef BS_OUTER_UPTO_2
 #undef BS_OUT_AT
+#undef BS_OUT_DEFINE
 #undef BS_PART_IS_SLOW
 #undef BS_POINTS_DEFINE
 #undef BS_POINTS_EIGHT
 #undef BS_POINTS_KERNELS
-#undef BS_POINTS_LOAD
 #undef BS_POINTS_NAME
-#undef BS_POINTS_STORE
 #undef BS_POINT_STORE_1
 #undef BS_POINT_STORE_2
 #undef BS_POINT_ZERO_1
@@ -14953,7 +14994,15 @@ BS_WRAPS static BS_TARGET uint64_t BS_TIER_FN(bs_change_u16)(const void *codes, 
 #undef BS_RESIDUAL_1
 #undef BS_RESIDUAL_2
 #undef BS_RESIDUAL_AT
+#undef BS_ROW_0
+#undef BS_ROW_1
+#undef BS_ROW_2
+#undef BS_ROW_3
+#undef BS_ROW_4
+#undef BS_ROW_5
+#undef BS_ROW_IN
 #undef BS_ROW_OUT
+#undef BS_SCALED
 #undef BS_SLOPES_1
 #undef BS_SLOPES_2
 #undef BS_SLOPE_1
@@ -15600,9 +15649,7 @@ BS_WRAPS static BS_TARGET uint64_t BS_TIER_FN(bs_change_u16)(const void *codes, 
 #undef BS_BICUBIC_DEFINE
 #undef BS_CLAMP_1
 #undef BS_CLAMP_2
-#undef BS_COLUMN_LOAD
 #undef BS_COLUMN_OUT
-#undef BS_COLUMN_STORE
 #undef BS_CUBIC_CODE
 #undef BS_CUBIC_PLAIN
 #undef BS_DEPTHWISE_DEFINE
@@ -15689,6 +15736,7 @@ BS_WRAPS static BS_TARGET uint64_t BS_TIER_FN(bs_change_u16)(const void *codes, 
 #undef BS_GEMM_FMA
 #undef BS_GEMM_BY_3
 #undef BS_GEMM_FOUR
+#undef BS_D
 #undef BS_GEMM_FOUR_1
 #undef BS_GEMM_FOUR_2
 #undef BS_GEMM_FOUR_3
@@ -15768,6 +15816,7 @@ BS_WRAPS static BS_TARGET uint64_t BS_TIER_FN(bs_change_u16)(const void *codes, 
 #undef BS_M5
 #undef BS_MAC_1
 #undef BS_MAC_2
+#undef BS_NEXT_COLUMN
 #undef BS_OPAQUE
 #undef BS_OUTER_DEFINE
 #undef BS_OUTER_NAME
@@ -15778,13 +15827,12 @@ BS_WRAPS static BS_TARGET uint64_t BS_TIER_FN(bs_change_u16)(const void *codes, 
 #undef BS_OUTER_UPTO_1
 #undef BS_OUTER_UPTO_2
 #undef BS_OUT_AT
+#undef BS_OUT_DEFINE
 #undef BS_PART_IS_SLOW
 #undef BS_POINTS_DEFINE
 #undef BS_POINTS_EIGHT
 #undef BS_POINTS_KERNELS
-#undef BS_POINTS_LOAD
 #undef BS_POINTS_NAME
-#undef BS_POINTS_STORE
 #undef BS_POINT_STORE_1
 #undef BS_POINT_STORE_2
 #undef BS_POINT_ZERO_1
@@ -15818,7 +15866,15 @@ BS_WRAPS static BS_TARGET uint64_t BS_TIER_FN(bs_change_u16)(const void *codes, 
 #undef BS_RESIDUAL_1
 #undef BS_RESIDUAL_2
 #undef BS_RESIDUAL_AT
+#undef BS_ROW_0
+#undef BS_ROW_1
+#undef BS_ROW_2
+#undef BS_ROW_3
+#undef BS_ROW_4
+#undef BS_ROW_5
+#undef BS_ROW_IN
 #undef BS_ROW_OUT
+#undef BS_SCALED
 #undef BS_SLOPES_1
 #undef BS_SLOPES_2
 #undef BS_SLOPE_1
@@ -16906,9 +16962,7 @@ static BS_TARGET void BS_TIER_FN(bs_normalise)(const bs_row_norm *norm, const fl
 #undef BS_BICUBIC_DEFINE
 #undef BS_CLAMP_1
 #undef BS_CLAMP_2
-#undef BS_COLUMN_LOAD
 #undef BS_COLUMN_OUT
-#undef BS_COLUMN_STORE
 #undef BS_CUBIC_CODE
 #undef BS_CUBIC_PLAIN
 #undef BS_DEPTHWISE_DEFINE
@@ -16995,6 +17049,7 @@ static BS_TARGET void BS_TIER_FN(bs_normalise)(const bs_row_norm *norm, const fl
 #undef BS_GEMM_FMA
 #undef BS_GEMM_BY_3
 #undef BS_GEMM_FOUR
+#undef BS_D
 #undef BS_GEMM_FOUR_1
 #undef BS_GEMM_FOUR_2
 #undef BS_GEMM_FOUR_3
@@ -17074,6 +17129,7 @@ static BS_TARGET void BS_TIER_FN(bs_normalise)(const bs_row_norm *norm, const fl
 #undef BS_M5
 #undef BS_MAC_1
 #undef BS_MAC_2
+#undef BS_NEXT_COLUMN
 #undef BS_OPAQUE
 #undef BS_OUTER_DEFINE
 #undef BS_OUTER_NAME
@@ -17084,13 +17140,12 @@ static BS_TARGET void BS_TIER_FN(bs_normalise)(const bs_row_norm *norm, const fl
 #undef BS_OUTER_UPTO_1
 #undef BS_OUTER_UPTO_2
 #undef BS_OUT_AT
+#undef BS_OUT_DEFINE
 #undef BS_PART_IS_SLOW
 #undef BS_POINTS_DEFINE
 #undef BS_POINTS_EIGHT
 #undef BS_POINTS_KERNELS
-#undef BS_POINTS_LOAD
 #undef BS_POINTS_NAME
-#undef BS_POINTS_STORE
 #undef BS_POINT_STORE_1
 #undef BS_POINT_STORE_2
 #undef BS_POINT_ZERO_1
@@ -17124,7 +17179,15 @@ static BS_TARGET void BS_TIER_FN(bs_normalise)(const bs_row_norm *norm, const fl
 #undef BS_RESIDUAL_1
 #undef BS_RESIDUAL_2
 #undef BS_RESIDUAL_AT
+#undef BS_ROW_0
+#undef BS_ROW_1
+#undef BS_ROW_2
+#undef BS_ROW_3
+#undef BS_ROW_4
+#undef BS_ROW_5
+#undef BS_ROW_IN
 #undef BS_ROW_OUT
+#undef BS_SCALED
 #undef BS_SLOPES_1
 #undef BS_SLOPES_2
 #undef BS_SLOPE_1
@@ -18025,9 +18088,7 @@ static BS_TARGET void BS_TIER_FN(bs_normalise)(const bs_row_norm *norm, const fl
 #undef BS_BICUBIC_DEFINE
 #undef BS_CLAMP_1
 #undef BS_CLAMP_2
-#undef BS_COLUMN_LOAD
 #undef BS_COLUMN_OUT
-#undef BS_COLUMN_STORE
 #undef BS_CUBIC_CODE
 #undef BS_CUBIC_PLAIN
 #undef BS_DEPTHWISE_DEFINE
@@ -18114,6 +18175,7 @@ static BS_TARGET void BS_TIER_FN(bs_normalise)(const bs_row_norm *norm, const fl
 #undef BS_GEMM_FMA
 #undef BS_GEMM_BY_3
 #undef BS_GEMM_FOUR
+#undef BS_D
 #undef BS_GEMM_FOUR_1
 #undef BS_GEMM_FOUR_2
 #undef BS_GEMM_FOUR_3
@@ -18193,6 +18255,7 @@ static BS_TARGET void BS_TIER_FN(bs_normalise)(const bs_row_norm *norm, const fl
 #undef BS_M5
 #undef BS_MAC_1
 #undef BS_MAC_2
+#undef BS_NEXT_COLUMN
 #undef BS_OPAQUE
 #undef BS_OUTER_DEFINE
 #undef BS_OUTER_NAME
@@ -18203,13 +18266,12 @@ static BS_TARGET void BS_TIER_FN(bs_normalise)(const bs_row_norm *norm, const fl
 #undef BS_OUTER_UPTO_1
 #undef BS_OUTER_UPTO_2
 #undef BS_OUT_AT
+#undef BS_OUT_DEFINE
 #undef BS_PART_IS_SLOW
 #undef BS_POINTS_DEFINE
 #undef BS_POINTS_EIGHT
 #undef BS_POINTS_KERNELS
-#undef BS_POINTS_LOAD
 #undef BS_POINTS_NAME
-#undef BS_POINTS_STORE
 #undef BS_POINT_STORE_1
 #undef BS_POINT_STORE_2
 #undef BS_POINT_ZERO_1
@@ -18243,7 +18305,15 @@ static BS_TARGET void BS_TIER_FN(bs_normalise)(const bs_row_norm *norm, const fl
 #undef BS_RESIDUAL_1
 #undef BS_RESIDUAL_2
 #undef BS_RESIDUAL_AT
+#undef BS_ROW_0
+#undef BS_ROW_1
+#undef BS_ROW_2
+#undef BS_ROW_3
+#undef BS_ROW_4
+#undef BS_ROW_5
+#undef BS_ROW_IN
 #undef BS_ROW_OUT
+#undef BS_SCALED
 #undef BS_SLOPES_1
 #undef BS_SLOPES_2
 #undef BS_SLOPE_1
@@ -19041,9 +19111,7 @@ static BS_TARGET void BS_TIER_FN(bs_normalise)(const bs_row_norm *norm, const fl
 #undef BS_BICUBIC_DEFINE
 #undef BS_CLAMP_1
 #undef BS_CLAMP_2
-#undef BS_COLUMN_LOAD
 #undef BS_COLUMN_OUT
-#undef BS_COLUMN_STORE
 #undef BS_CUBIC_CODE
 #undef BS_CUBIC_PLAIN
 #undef BS_DEPTHWISE_DEFINE
@@ -19130,6 +19198,7 @@ static BS_TARGET void BS_TIER_FN(bs_normalise)(const bs_row_norm *norm, const fl
 #undef BS_GEMM_FMA
 #undef BS_GEMM_BY_3
 #undef BS_GEMM_FOUR
+#undef BS_D
 #undef BS_GEMM_FOUR_1
 #undef BS_GEMM_FOUR_2
 #undef BS_GEMM_FOUR_3
@@ -19209,6 +19278,7 @@ static BS_TARGET void BS_TIER_FN(bs_normalise)(const bs_row_norm *norm, const fl
 #undef BS_M5
 #undef BS_MAC_1
 #undef BS_MAC_2
+#undef BS_NEXT_COLUMN
 #undef BS_OPAQUE
 #undef BS_OUTER_DEFINE
 #undef BS_OUTER_NAME
@@ -19219,13 +19289,12 @@ static BS_TARGET void BS_TIER_FN(bs_normalise)(const bs_row_norm *norm, const fl
 #undef BS_OUTER_UPTO_1
 #undef BS_OUTER_UPTO_2
 #undef BS_OUT_AT
+#undef BS_OUT_DEFINE
 #undef BS_PART_IS_SLOW
 #undef BS_POINTS_DEFINE
 #undef BS_POINTS_EIGHT
 #undef BS_POINTS_KERNELS
-#undef BS_POINTS_LOAD
 #undef BS_POINTS_NAME
-#undef BS_POINTS_STORE
 #undef BS_POINT_STORE_1
 #undef BS_POINT_STORE_2
 #undef BS_POINT_ZERO_1
@@ -19259,7 +19328,15 @@ static BS_TARGET void BS_TIER_FN(bs_normalise)(const bs_row_norm *norm, const fl
 #undef BS_RESIDUAL_1
 #undef BS_RESIDUAL_2
 #undef BS_RESIDUAL_AT
+#undef BS_ROW_0
+#undef BS_ROW_1
+#undef BS_ROW_2
+#undef BS_ROW_3
+#undef BS_ROW_4
+#undef BS_ROW_5
+#undef BS_ROW_IN
 #undef BS_ROW_OUT
+#undef BS_SCALED
 #undef BS_SLOPES_1
 #undef BS_SLOPES_2
 #undef BS_SLOPE_1
@@ -20094,9 +20171,7 @@ static BS_TARGET void BS_TIER_FN(bs_normalise)(const bs_row_norm *norm, const fl
 #undef BS_BICUBIC_DEFINE
 #undef BS_CLAMP_1
 #undef BS_CLAMP_2
-#undef BS_COLUMN_LOAD
 #undef BS_COLUMN_OUT
-#undef BS_COLUMN_STORE
 #undef BS_CUBIC_CODE
 #undef BS_CUBIC_PLAIN
 #undef BS_DEPTHWISE_DEFINE
@@ -20183,6 +20258,7 @@ static BS_TARGET void BS_TIER_FN(bs_normalise)(const bs_row_norm *norm, const fl
 #undef BS_GEMM_FMA
 #undef BS_GEMM_BY_3
 #undef BS_GEMM_FOUR
+#undef BS_D
 #undef BS_GEMM_FOUR_1
 #undef BS_GEMM_FOUR_2
 #undef BS_GEMM_FOUR_3
@@ -20262,6 +20338,7 @@ static BS_TARGET void BS_TIER_FN(bs_normalise)(const bs_row_norm *norm, const fl
 #undef BS_M5
 #undef BS_MAC_1
 #undef BS_MAC_2
+#undef BS_NEXT_COLUMN
 #undef BS_OPAQUE
 #undef BS_OUTER_DEFINE
 #undef BS_OUTER_NAME
@@ -20272,13 +20349,12 @@ static BS_TARGET void BS_TIER_FN(bs_normalise)(const bs_row_norm *norm, const fl
 #undef BS_OUTER_UPTO_1
 #undef BS_OUTER_UPTO_2
 #undef BS_OUT_AT
+#undef BS_OUT_DEFINE
 #undef BS_PART_IS_SLOW
 #undef BS_POINTS_DEFINE
 #undef BS_POINTS_EIGHT
 #undef BS_POINTS_KERNELS
-#undef BS_POINTS_LOAD
 #undef BS_POINTS_NAME
-#undef BS_POINTS_STORE
 #undef BS_POINT_STORE_1
 #undef BS_POINT_STORE_2
 #undef BS_POINT_ZERO_1
@@ -20312,7 +20388,15 @@ static BS_TARGET void BS_TIER_FN(bs_normalise)(const bs_row_norm *norm, const fl
 #undef BS_RESIDUAL_1
 #undef BS_RESIDUAL_2
 #undef BS_RESIDUAL_AT
+#undef BS_ROW_0
+#undef BS_ROW_1
+#undef BS_ROW_2
+#undef BS_ROW_3
+#undef BS_ROW_4
+#undef BS_ROW_5
+#undef BS_ROW_IN
 #undef BS_ROW_OUT
+#undef BS_SCALED
 #undef BS_SLOPES_1
 #undef BS_SLOPES_2
 #undef BS_SLOPE_1
@@ -20903,9 +20987,7 @@ static BS_TARGET bool BS_TIER_FN(bs_pool)(const bs_pool_window *w)
 #undef BS_BICUBIC_DEFINE
 #undef BS_CLAMP_1
 #undef BS_CLAMP_2
-#undef BS_COLUMN_LOAD
 #undef BS_COLUMN_OUT
-#undef BS_COLUMN_STORE
 #undef BS_CUBIC_CODE
 #undef BS_CUBIC_PLAIN
 #undef BS_DEPTHWISE_DEFINE
@@ -20992,6 +21074,7 @@ static BS_TARGET bool BS_TIER_FN(bs_pool)(const bs_pool_window *w)
 #undef BS_GEMM_FMA
 #undef BS_GEMM_BY_3
 #undef BS_GEMM_FOUR
+#undef BS_D
 #undef BS_GEMM_FOUR_1
 #undef BS_GEMM_FOUR_2
 #undef BS_GEMM_FOUR_3
@@ -21071,6 +21154,7 @@ static BS_TARGET bool BS_TIER_FN(bs_pool)(const bs_pool_window *w)
 #undef BS_M5
 #undef BS_MAC_1
 #undef BS_MAC_2
+#undef BS_NEXT_COLUMN
 #undef BS_OPAQUE
 #undef BS_OUTER_DEFINE
 #undef BS_OUTER_NAME
@@ -21081,13 +21165,12 @@ static BS_TARGET bool BS_TIER_FN(bs_pool)(const bs_pool_window *w)
 #undef BS_OUTER_UPTO_1
 #undef BS_OUTER_UPTO_2
 #undef BS_OUT_AT
+#undef BS_OUT_DEFINE
 #undef BS_PART_IS_SLOW
 #undef BS_POINTS_DEFINE
 #undef BS_POINTS_EIGHT
 #undef BS_POINTS_KERNELS
-#undef BS_POINTS_LOAD
 #undef BS_POINTS_NAME
-#undef BS_POINTS_STORE
 #undef BS_POINT_STORE_1
 #undef BS_POINT_STORE_2
 #undef BS_POINT_ZERO_1
@@ -21121,7 +21204,15 @@ static BS_TARGET bool BS_TIER_FN(bs_pool)(const bs_pool_window *w)
 #undef BS_RESIDUAL_1
 #undef BS_RESIDUAL_2
 #undef BS_RESIDUAL_AT
+#undef BS_ROW_0
+#undef BS_ROW_1
+#undef BS_ROW_2
+#undef BS_ROW_3
+#undef BS_ROW_4
+#undef BS_ROW_5
+#undef BS_ROW_IN
 #undef BS_ROW_OUT
+#undef BS_SCALED
 #undef BS_SLOPES_1
 #undef BS_SLOPES_2
 #undef BS_SLOPE_1
@@ -21533,9 +21624,7 @@ static BS_TARGET bool BS_TIER_FN(bs_pool)(const bs_pool_window *w)
 #undef BS_BICUBIC_DEFINE
 #undef BS_CLAMP_1
 #undef BS_CLAMP_2
-#undef BS_COLUMN_LOAD
 #undef BS_COLUMN_OUT
-#undef BS_COLUMN_STORE
 #undef BS_CUBIC_CODE
 #undef BS_CUBIC_PLAIN
 #undef BS_DEPTHWISE_DEFINE
@@ -21622,6 +21711,7 @@ static BS_TARGET bool BS_TIER_FN(bs_pool)(const bs_pool_window *w)
 #undef BS_GEMM_FMA
 #undef BS_GEMM_BY_3
 #undef BS_GEMM_FOUR
+#undef BS_D
 #undef BS_GEMM_FOUR_1
 #undef BS_GEMM_FOUR_2
 #undef BS_GEMM_FOUR_3
@@ -21701,6 +21791,7 @@ static BS_TARGET bool BS_TIER_FN(bs_pool)(const bs_pool_window *w)
 #undef BS_M5
 #undef BS_MAC_1
 #undef BS_MAC_2
+#undef BS_NEXT_COLUMN
 #undef BS_OPAQUE
 #undef BS_OUTER_DEFINE
 #undef BS_OUTER_NAME
@@ -21711,13 +21802,12 @@ static BS_TARGET bool BS_TIER_FN(bs_pool)(const bs_pool_window *w)
 #undef BS_OUTER_UPTO_1
 #undef BS_OUTER_UPTO_2
 #undef BS_OUT_AT
+#undef BS_OUT_DEFINE
 #undef BS_PART_IS_SLOW
 #undef BS_POINTS_DEFINE
 #undef BS_POINTS_EIGHT
 #undef BS_POINTS_KERNELS
-#undef BS_POINTS_LOAD
 #undef BS_POINTS_NAME
-#undef BS_POINTS_STORE
 #undef BS_POINT_STORE_1
 #undef BS_POINT_STORE_2
 #undef BS_POINT_ZERO_1
@@ -21751,7 +21841,15 @@ static BS_TARGET bool BS_TIER_FN(bs_pool)(const bs_pool_window *w)
 #undef BS_RESIDUAL_1
 #undef BS_RESIDUAL_2
 #undef BS_RESIDUAL_AT
+#undef BS_ROW_0
+#undef BS_ROW_1
+#undef BS_ROW_2
+#undef BS_ROW_3
+#undef BS_ROW_4
+#undef BS_ROW_5
+#undef BS_ROW_IN
 #undef BS_ROW_OUT
+#undef BS_SCALED
 #undef BS_SLOPES_1
 #undef BS_SLOPES_2
 #undef BS_SLOPE_1
@@ -22200,9 +22298,7 @@ static BS_TARGET bool BS_TIER_FN(bs_pool)(const bs_pool_window *w)
 #undef BS_BICUBIC_DEFINE
 #undef BS_CLAMP_1
 #undef BS_CLAMP_2
-#undef BS_COLUMN_LOAD
 #undef BS_COLUMN_OUT
-#undef BS_COLUMN_STORE
 #undef BS_CUBIC_CODE
 #undef BS_CUBIC_PLAIN
 #undef BS_DEPTHWISE_DEFINE
@@ -22289,6 +22385,7 @@ static BS_TARGET bool BS_TIER_FN(bs_pool)(const bs_pool_window *w)
 #undef BS_GEMM_FMA
 #undef BS_GEMM_BY_3
 #undef BS_GEMM_FOUR
+#undef BS_D
 #undef BS_GEMM_FOUR_1
 #undef BS_GEMM_FOUR_2
 #undef BS_GEMM_FOUR_3
@@ -22368,6 +22465,7 @@ static BS_TARGET bool BS_TIER_FN(bs_pool)(const bs_pool_window *w)
 #undef BS_M5
 #undef BS_MAC_1
 #undef BS_MAC_2
+#undef BS_NEXT_COLUMN
 #undef BS_OPAQUE
 #undef BS_OUTER_DEFINE
 #undef BS_OUTER_NAME
@@ -22378,13 +22476,12 @@ static BS_TARGET bool BS_TIER_FN(bs_pool)(const bs_pool_window *w)
 #undef BS_OUTER_UPTO_1
 #undef BS_OUTER_UPTO_2
 #undef BS_OUT_AT
+#undef BS_OUT_DEFINE
 #undef BS_PART_IS_SLOW
 #undef BS_POINTS_DEFINE
 #undef BS_POINTS_EIGHT
 #undef BS_POINTS_KERNELS
-#undef BS_POINTS_LOAD
 #undef BS_POINTS_NAME
-#undef BS_POINTS_STORE
 #undef BS_POINT_STORE_1
 #undef BS_POINT_STORE_2
 #undef BS_POINT_ZERO_1
@@ -22418,7 +22515,15 @@ static BS_TARGET bool BS_TIER_FN(bs_pool)(const bs_pool_window *w)
 #undef BS_RESIDUAL_1
 #undef BS_RESIDUAL_2
 #undef BS_RESIDUAL_AT
+#undef BS_ROW_0
+#undef BS_ROW_1
+#undef BS_ROW_2
+#undef BS_ROW_3
+#undef BS_ROW_4
+#undef BS_ROW_5
+#undef BS_ROW_IN
 #undef BS_ROW_OUT
+#undef BS_SCALED
 #undef BS_SLOPES_1
 #undef BS_SLOPES_2
 #undef BS_SLOPE_1
@@ -27658,7 +27763,7 @@ static int32_t conv2d_grain(const bs_node_plan *plan)
     return plan->algorithm == BS_CONV_WINOGRAD4 ? BS_CONV_WINOGRAD_TILE : 1;
 }
 
-/* Direct kernels of many products add to the result itself, where sums so far lie. */
+/* Direct kernels of many products keep sums so far where the result goes, unless there is a residual. */
 static bool conv2d_adds(const bs_node *node, const bs_node_plan *plan)
 {
     const bs_conv2d_desc *desc = node->params;

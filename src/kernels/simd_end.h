@@ -12,9 +12,7 @@
 #undef BS_BICUBIC_DEFINE
 #undef BS_CLAMP_1
 #undef BS_CLAMP_2
-#undef BS_COLUMN_LOAD
 #undef BS_COLUMN_OUT
-#undef BS_COLUMN_STORE
 #undef BS_CUBIC_CODE
 #undef BS_CUBIC_PLAIN
 #undef BS_DEPTHWISE_DEFINE
@@ -101,6 +99,7 @@
 #undef BS_GEMM_FMA
 #undef BS_GEMM_BY_3
 #undef BS_GEMM_FOUR
+#undef BS_D
 #undef BS_GEMM_FOUR_1
 #undef BS_GEMM_FOUR_2
 #undef BS_GEMM_FOUR_3
@@ -180,6 +179,7 @@
 #undef BS_M5
 #undef BS_MAC_1
 #undef BS_MAC_2
+#undef BS_NEXT_COLUMN
 #undef BS_OPAQUE
 #undef BS_OUTER_DEFINE
 #undef BS_OUTER_NAME
@@ -190,13 +190,12 @@
 #undef BS_OUTER_UPTO_1
 #undef BS_OUTER_UPTO_2
 #undef BS_OUT_AT
+#undef BS_OUT_DEFINE
 #undef BS_PART_IS_SLOW
 #undef BS_POINTS_DEFINE
 #undef BS_POINTS_EIGHT
 #undef BS_POINTS_KERNELS
-#undef BS_POINTS_LOAD
 #undef BS_POINTS_NAME
-#undef BS_POINTS_STORE
 #undef BS_POINT_STORE_1
 #undef BS_POINT_STORE_2
 #undef BS_POINT_ZERO_1
@@ -230,7 +229,15 @@
 #undef BS_RESIDUAL_1
 #undef BS_RESIDUAL_2
 #undef BS_RESIDUAL_AT
+#undef BS_ROW_0
+#undef BS_ROW_1
+#undef BS_ROW_2
+#undef BS_ROW_3
+#undef BS_ROW_4
+#undef BS_ROW_5
+#undef BS_ROW_IN
 #undef BS_ROW_OUT
+#undef BS_SCALED
 #undef BS_SLOPES_1
 #undef BS_SLOPES_2
 #undef BS_SLOPE_1
