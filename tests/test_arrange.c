@@ -43,6 +43,26 @@ static bool widens(bs_tier tier)
     return true;
 }
 
+#ifndef __OPTIMIZE_SIZE__
+/* Tiers with vectors take channels in eights, on NEON in fours; what lies behind the lines stays as it was. */
+static bool shuffles(bs_tier tier, int32_t pixels, int32_t channels)
+{
+    enum { PIXELS = 5, CHANNELS = 24, LINE = 2 * PIXELS * CHANNELS + 7 };
+    static float from[4 * PIXELS * CHANNELS], to[2 * LINE];
+    bool right = true;
+    for (int32_t i = 0; i < 4 * pixels * channels; i++)
+        from[i] = (float)(i + 1);
+    memset(to, 0, sizeof to);
+    const bool done = bs_shuffle_pairs_f32(tier, from, pixels, channels, to, LINE);
+    for (int32_t i = 0; i < 2 * LINE; i++) {
+        const int32_t line = i / LINE, x = i % LINE / channels, c = i % LINE % channels;
+        const float want = (float)((x / 2 * channels + c) * 4 + 2 * line + x % 2 + 1);
+        right = right && to[i] == (done && x < 2 * pixels ? want : 0.0f);
+    }
+    return right && done == (tier != BS_TIER_SCALAR && channels % (tier == BS_TIER_NEON ? 4 : 8) == 0);
+}
+#endif
+
 int main(void)
 {
     check_seed(1);
@@ -54,6 +74,13 @@ int main(void)
             for (int32_t columns = 1; columns < MOST - 3; columns += 1 + check_below(4))
                 wrong += !transposes(tiers[t], rows, columns);
         check(wrong == 0, "%s transposes every size", bs_tier_name(tiers[t]));
+#ifndef __OPTIMIZE_SIZE__
+        wrong = 0;
+        for (int32_t channels = 1; channels <= 24; channels++)
+            for (int32_t pixels = 0; pixels <= 5; pixels++)
+                wrong += !shuffles(tiers[t], pixels, channels);
+        check(wrong == 0, "%s shuffles pairs of every size that it says it does", bs_tier_name(tiers[t]));
+#endif
         check(widens(tiers[t]), "%s widens every half float", bs_tier_name(tiers[t]));
     }
     return check_end();

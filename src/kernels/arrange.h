@@ -8,6 +8,8 @@
 #ifndef BS_KERNELS_ARRANGE_H
 #define BS_KERNELS_ARRANGE_H
 
+#include <stdbool.h>
+
 #include "kernels/tier.h"
 
 /* to[c * to_row + r] = from[r * from_row + c] for r < rows, c < columns; rows in floats, nothing overlaps. */
@@ -17,6 +19,13 @@ void bs_transpose_f32(bs_tier tier, const float *from, ptrdiff_t from_row, int32
 /* to[r * to_row + c] = from[r * from_row + c * from_step], by whichever step is 1; nothing overlaps. */
 void bs_gather_f32(bs_tier tier, const float *from, ptrdiff_t from_row, ptrdiff_t from_step, int32_t rows,
                    int32_t columns, float *to, ptrdiff_t to_row);
+
+#ifndef __OPTIMIZE_SIZE__
+/* Pixels of four phases, two for each of two lines: to[i * to_line + (2 p + j) * channels + c] is
+ * from[(p * channels + c) * 4 + 2 i + j], p < pixels. False: no tier has code for so many channels, nothing was done. */
+bool bs_shuffle_pairs_f32(bs_tier tier, const float *from, int32_t pixels, int32_t channels, float *to,
+                          ptrdiff_t to_line);
+#endif
 
 /* 64 half floats (IEEE binary16) to floats. Overlapping is fine: all are read before one is written. */
 void bs_widen64_f16(bs_tier tier, const uint16_t *from, float *to);

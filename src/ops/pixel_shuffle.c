@@ -125,6 +125,8 @@ static void shuffle_put(const float *planes, int32_t r, int32_t pixels, int32_t 
 static void shuffle_line(bs_tier tier, const float *from, int32_t r, int32_t pixels, int32_t channels, float *to,
                          ptrdiff_t to_line)
 {
+    if (r == 2 && bs_shuffle_pairs_f32(tier, from, pixels, channels, to, to_line))
+        return;
     float planes[SHUFFLE_FLOATS];
     const int32_t phases = r * r, most = SHUFFLE_FLOATS / (channels * phases);
     for (int32_t count; pixels > 0; pixels -= count) {
