@@ -1,6 +1,6 @@
 /* brainstorm.c - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: 0119146f517f035d3d8a80e28367769dfaca8b6a573c5355d569710ae7a0a7bf
+ * sha256 of the parts: c2e34f1645a402e1912a143008c5d28f1b54abc6d0624e70b8b0565f3e74d9dd
  */
 #if !defined(_POSIX_C_SOURCE) && !defined(BS_NO_POSIX)
 #define _POSIX_C_SOURCE 200809L
@@ -2145,6 +2145,8 @@ static const double bs_conv_winograd_g[6][3] = {
 #ifndef BS_KERNELS_ARRANGE_H
 #define BS_KERNELS_ARRANGE_H
 
+#include <stdbool.h>
+
 /* #include "kernels/tier.h" */
 
 /* to[c * to_row + r] = from[r * from_row + c] for r < rows, c < columns; rows in floats, nothing overlaps. */
@@ -2154,6 +2156,13 @@ BS_INTERNAL void bs_transpose_f32(bs_tier tier, const float *from, ptrdiff_t fro
 /* to[r * to_row + c] = from[r * from_row + c * from_step], by whichever step is 1; nothing overlaps. */
 BS_INTERNAL void bs_gather_f32(bs_tier tier, const float *from, ptrdiff_t from_row, ptrdiff_t from_step, int32_t rows,
                    int32_t columns, float *to, ptrdiff_t to_row);
+
+#ifndef __OPTIMIZE_SIZE__
+/* Pixels of four phases, two for each of two lines: to[i * to_line + (2 p + j) * channels + c] is
+ * from[(p * channels + c) * 4 + 2 i + j], p < pixels. False: no tier has code for so many channels, nothing was done. */
+BS_INTERNAL bool bs_shuffle_pairs_f32(bs_tier tier, const float *from, int32_t pixels, int32_t channels, float *to,
+                          ptrdiff_t to_line);
+#endif
 
 /* 64 half floats (IEEE binary16) to floats. Overlapping is fine: all are read before one is written. */
 BS_INTERNAL void bs_widen64_f16(bs_tier tier, const uint16_t *from, float *to);
@@ -2207,10 +2216,11 @@ static void widen64_plain(const uint16_t *from, float *to)
 
 #define ARRANGE_BLOCK 8
 
-/* 8 x 4: four rows and the four below them side by side; then pairs are interleaved, then pairs of pairs. */
+/* 8 x 4: four rows and the four below them side by side; then pairs are interleaved, then pairs of pairs. The second
+ * two rows of the result begin `to_pair` from the first two. */
 #define ARRANGE_HALF 4
 __attribute__((target("avx2"))) static void transpose_half(const float *from, ptrdiff_t from_row, float *to,
-                                                           ptrdiff_t to_row)
+                                                           ptrdiff_t to_row, ptrdiff_t to_pair)
 {
     __m256 row[4], pair[4];
     for (int i = 0; i < 4; i++)
@@ -2221,16 +2231,16 @@ __attribute__((target("avx2"))) static void transpose_half(const float *from, pt
         pair[i + 2] = _mm256_unpackhi_ps(row[2 * i], row[2 * i + 1]);
     }
     for (int i = 0; i < 2; i++) {
-        _mm256_storeu_ps(to + 2 * i * to_row, _mm256_shuffle_ps(pair[2 * i], pair[2 * i + 1], 0x44));
-        _mm256_storeu_ps(to + (2 * i + 1) * to_row, _mm256_shuffle_ps(pair[2 * i], pair[2 * i + 1], 0xee));
+        _mm256_storeu_ps(to + i * to_pair, _mm256_shuffle_ps(pair[2 * i], pair[2 * i + 1], 0x44));
+        _mm256_storeu_ps(to + i * to_pair + to_row, _mm256_shuffle_ps(pair[2 * i], pair[2 * i + 1], 0xee));
     }
 }
 
 __attribute__((target("avx2"))) static void transpose_block(const float *from, ptrdiff_t from_row, float *to,
                                                             ptrdiff_t to_row)
 {
-    transpose_half(from, from_row, to, to_row);
-    transpose_half(from + 4, from_row, to + 4 * to_row, to_row);
+    transpose_half(from, from_row, to, to_row, 2 * to_row);
+    transpose_half(from + 4, from_row, to + 4 * to_row, to_row, 2 * to_row);
 }
 
 #ifndef __OPTIMIZE_SIZE__
@@ -2260,6 +2270,15 @@ __attribute__((target("avx2"))) static void transpose_pairs(const float *first, 
     const __m256 low = _mm256_unpacklo_ps(a, b), high = _mm256_unpackhi_ps(a, b);
     _mm256_storeu_ps(to, _mm256_permute2f128_ps(low, high, 0x20));
     _mm256_storeu_ps(to + 8, _mm256_permute2f128_ps(low, high, 0x31));
+}
+
+#define ARRANGE_PHASES 8 /* channels */
+__attribute__((target("avx2"))) static void shuffle_pairs(const float *from, int32_t pixels, int32_t channels,
+                                                          float *to, ptrdiff_t to_line)
+{
+    for (; pixels > 0; pixels--, to += 2 * channels)
+        for (int32_t c = 0; c < channels; c += ARRANGE_PHASES, from += 4 * ARRANGE_PHASES)
+            transpose_half(from, 4, to + c, channels, to_line);
 }
 #endif
 
@@ -2295,6 +2314,19 @@ static void transpose_pairs(const float *first, const float *second, float *to)
 {
     const float32x4x2_t pairs = {{vld1q_f32(first), vld1q_f32(second)}};
     vst2q_f32(to, pairs);
+}
+
+#define ARRANGE_PHASES 4 /* channels */
+static void shuffle_pairs(const float *from, int32_t pixels, int32_t channels, float *to, ptrdiff_t to_line)
+{
+    for (; pixels > 0; pixels--, to += 2 * channels)
+        for (int32_t c = 0; c < channels; c += ARRANGE_PHASES, from += 4 * ARRANGE_PHASES) {
+            const float32x4x4_t phases = vld4q_f32(from);
+            vst1q_f32(to + c, phases.val[0]);
+            vst1q_f32(to + c + channels, phases.val[1]);
+            vst1q_f32(to + c + to_line, phases.val[2]);
+            vst1q_f32(to + c + to_line + channels, phases.val[3]);
+        }
 }
 #endif
 
@@ -2356,7 +2388,7 @@ void bs_transpose_f32(bs_tier tier, const float *from, ptrdiff_t from_row, int32
 #ifdef ARRANGE_HALF
     if (block > 1 && columns - done >= ARRANGE_HALF) {
         for (int32_t r = 0; r < whole_rows; r += block)
-            transpose_half(from + r * from_row + done, from_row, to + done * to_row + r, to_row);
+            transpose_half(from + r * from_row + done, from_row, to + done * to_row + r, to_row, 2 * to_row);
         done += ARRANGE_HALF;
     }
 #endif
@@ -2364,6 +2396,21 @@ void bs_transpose_f32(bs_tier tier, const float *from, ptrdiff_t from_row, int32
     transpose_narrow(tier, from + whole_rows * from_row, from_row, rows - whole_rows, columns, to + whole_rows,
                      to_row);
 }
+
+#ifndef __OPTIMIZE_SIZE__
+bool bs_shuffle_pairs_f32(bs_tier tier, const float *from, int32_t pixels, int32_t channels, float *to,
+                          ptrdiff_t to_line)
+{
+#ifdef ARRANGE_PHASES
+    if (tier != BS_TIER_SCALAR && channels % ARRANGE_PHASES == 0) {
+        shuffle_pairs(from, pixels, channels, to, to_line);
+        return true;
+    }
+#endif
+    (void)tier, (void)from, (void)pixels, (void)channels, (void)to, (void)to_line;
+    return false;
+}
+#endif
 
 /* Rows of a panel are short: calls of memcpy would take longer than what they copy. */
 static void gather_row(const float *from, int32_t columns, float *to)
@@ -30359,6 +30406,8 @@ static void shuffle_put(const float *planes, int32_t r, int32_t pixels, int32_t 
 static void shuffle_line(bs_tier tier, const float *from, int32_t r, int32_t pixels, int32_t channels, float *to,
                          ptrdiff_t to_line)
 {
+    if (r == 2 && bs_shuffle_pairs_f32(tier, from, pixels, channels, to, to_line))
+        return;
     float planes[SHUFFLE_FLOATS];
     const int32_t phases = r * r, most = SHUFFLE_FLOATS / (channels * phases);
     for (int32_t count; pixels > 0; pixels -= count) {
