@@ -1,6 +1,6 @@
 /* brainstorm.c - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: c2e34f1645a402e1912a143008c5d28f1b54abc6d0624e70b8b0565f3e74d9dd
+ * sha256 of the parts: 4b2306133210ae787054bd18e36b65f5ce0f0894e269de948df52d04d67ca423
  */
 #if !defined(_POSIX_C_SOURCE) && !defined(BS_NO_POSIX)
 #define _POSIX_C_SOURCE 200809L
@@ -2159,7 +2159,7 @@ BS_INTERNAL void bs_gather_f32(bs_tier tier, const float *from, ptrdiff_t from_r
 
 #ifndef __OPTIMIZE_SIZE__
 /* Pixels of four phases, two for each of two lines: to[i * to_line + (2 p + j) * channels + c] is
- * from[(p * channels + c) * 4 + 2 i + j], p < pixels. False: no tier has code for so many channels, nothing was done. */
+ * from[(p * channels + c) * 4 + 2 i + j], p < pixels. False: the tier has no code for so many channels. */
 BS_INTERNAL bool bs_shuffle_pairs_f32(bs_tier tier, const float *from, int32_t pixels, int32_t channels, float *to,
                           ptrdiff_t to_line);
 #endif

@@ -22,7 +22,7 @@ void bs_gather_f32(bs_tier tier, const float *from, ptrdiff_t from_row, ptrdiff_
 
 #ifndef __OPTIMIZE_SIZE__
 /* Pixels of four phases, two for each of two lines: to[i * to_line + (2 p + j) * channels + c] is
- * from[(p * channels + c) * 4 + 2 i + j], p < pixels. False: no tier has code for so many channels, nothing was done. */
+ * from[(p * channels + c) * 4 + 2 i + j], p < pixels. False: the tier has no code for so many channels. */
 bool bs_shuffle_pairs_f32(bs_tier tier, const float *from, int32_t pixels, int32_t channels, float *to,
                           ptrdiff_t to_line);
 #endif
