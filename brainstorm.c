@@ -1,6 +1,6 @@
 /* brainstorm.c - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: 4b2306133210ae787054bd18e36b65f5ce0f0894e269de948df52d04d67ca423
+ * sha256 of the parts: 34f498d9c564e7b0e42c62e27c54f9a6ae2fb5aeaf2034a6fcdd0b428d0b51e9
  */
 #if !defined(_POSIX_C_SOURCE) && !defined(BS_NO_POSIX)
 #define _POSIX_C_SOURCE 200809L
@@ -5404,7 +5404,8 @@ static BS_TARGET void BS_TIER_FN(bs_conv_winograd_out)(const float *points, ptrd
  * Relies on: a simd_*.h and repeat.h before it; conv_winograd.h for the constants and where they come from.
  * Must never: read lanes beyond the channels, or store outside the requested rows and columns.
  *
- * Both directions work through registers: h<row>_<column> is a patch after its columns were transformed.
+ * Both directions work through registers: c<column> is a row of the input, h<row>_<column> a patch of the output, whose
+ * columns were transformed.
  */
 #define BS_WINOGRAD_TILES INT32_MAX /* in a call */
 #if !defined(BS_NO_WINOGRAD)
@@ -7661,7 +7662,8 @@ static BS_TARGET void BS_TIER_FN(bs_conv_winograd_out)(const float *points, ptrd
  * Relies on: a simd_*.h and repeat.h before it; conv_winograd.h for the constants and where they come from.
  * Must never: read lanes beyond the channels, or store outside the requested rows and columns.
  *
- * Both directions work through registers: h<row>_<column> is a patch after its columns were transformed.
+ * Both directions work through registers: c<column> is a row of the input, h<row>_<column> a patch of the output, whose
+ * columns were transformed.
  */
 #define BS_WINOGRAD_TILES INT32_MAX /* in a call */
 #if !defined(BS_NO_WINOGRAD)
@@ -9953,7 +9955,8 @@ static BS_TARGET void BS_TIER_FN(bs_conv_winograd_out)(const float *points, ptrd
  * Relies on: a simd_*.h and repeat.h before it; conv_winograd.h for the constants and where they come from.
  * Must never: read lanes beyond the channels, or store outside the requested rows and columns.
  *
- * Both directions work through registers: h<row>_<column> is a patch after its columns were transformed.
+ * Both directions work through registers: c<column> is a row of the input, h<row>_<column> a patch of the output, whose
+ * columns were transformed.
  */
 #define BS_WINOGRAD_TILES INT32_MAX /* in a call */
 #if !defined(BS_NO_WINOGRAD)
@@ -25393,8 +25396,8 @@ BS_INTERNAL bs_bytes bs_weight_elements(const bs_weight_spec *spec);
 #define BS_PARAMS(type, array) \
     .params_bytes = sizeof(type), .fields = array, .n_fields = (uint8_t)(sizeof(array) / sizeof *(array))
 
-/* The rules of ops that have no others than that they go element by element, on a device in chains too, which a sum
- * does; or line by line. */
+/* The rules of ops that have no others than that they go element by element; on a device in chains too; so does a sum;
+ * or line by line. */
 extern const bs_op_rules bs_element_wise, bs_chained, bs_sum, bs_line_wise;
 
 /* Every refusal reads: op "node": text (bs_graph_fail). Returns false always. */

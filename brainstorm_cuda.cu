@@ -1,6 +1,6 @@
 /* brainstorm_cuda.cu - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: 9bc83786422f922641833bae464e9109de067de304d44a3e84aec314d7bed758
+ * sha256 of the parts: 2ede319239b39c1e076451807733042b1b3d61edac2de0816cf1c622107a7efa
  */
 #include "brainstorm.h"
 
@@ -3355,8 +3355,8 @@ void bs_row_lstm(bs_tier tier, const float *sums, const float *c, float *c_out, 
 #define BS_PARAMS(type, array) \
     .params_bytes = sizeof(type), .fields = array, .n_fields = (uint8_t)(sizeof(array) / sizeof *(array))
 
-/* The rules of ops that have no others than that they go element by element, on a device in chains too, which a sum
- * does; or line by line. */
+/* The rules of ops that have no others than that they go element by element; on a device in chains too; so does a sum;
+ * or line by line. */
 extern const bs_op_rules bs_element_wise, bs_chained, bs_sum, bs_line_wise;
 
 /* Every refusal reads: op "node": text (bs_graph_fail). Returns false always. */
