@@ -139,11 +139,11 @@ typedef void bs_conv_winograd_out(const float *points, ptrdiff_t point_step, con
 
 #ifndef __OPTIMIZE_SIZE__
 /* Products at all points of `groups` times as many tiles as a kernel is for, by a block of weights. Steps from point to
- * point, and from tile to tile, in floats. */
+ * point, from tile to tile, and from channel to channel, in floats. */
 typedef struct bs_conv_points {
     const float *in, *weights;
     float *out;
-    ptrdiff_t in_step, weights_step, out_step, in_tile, out_tile;
+    ptrdiff_t in_step, weights_step, out_step, in_tile, out_tile, weights_channel;
     int32_t channels, groups;
 } bs_conv_points;
 

@@ -15,6 +15,7 @@
 /* Channels are padded to whole vectors; at each point, neighbouring tiles are adjacent. */
 typedef struct bs_winograd_plan {
     int32_t in_padded, out_padded;
+    int32_t block; /* outputs that are made together */
     int32_t strip; /* tiles transformed together */
     int32_t depth; /* channels that are summed from zero */
     bool stores; /* transformed weights are at hand */
@@ -37,9 +38,15 @@ static int32_t bs_winograd_depth(int32_t channels)
     return bs_conv_round_up(bs_conv_equal(channels, BS_WINOGRAD_DEPTH), 4);
 }
 
+/* Eight channels of one vector: a kernel of its own keeps the weights of a point in registers. */
+static bool bs_winograd_eight(const bs_conv_geometry *g, int32_t lanes)
+{
+    return g->in_channels == 8 && lanes == 8;
+}
+
 /* A strip is a few register tiles long, so that every product is made of full tiles, and its points should stay in a
  * second-level cache of 256 KiB. Larger strips were not faster with 1 MiB. Where weights are transformed for each strip
- * it is as long as 1 MiB allows, and has the outputs of one block at a time. */
+ * it is as long as 1 MiB allows. */
 static bs_winograd_plan bs_winograd_plan_of(const bs_conv_geometry *g, int32_t lanes)
 {
     bs_winograd_plan plan = {
@@ -48,22 +55,22 @@ static bs_winograd_plan bs_winograd_plan_of(const bs_conv_geometry *g, int32_t l
     };
     plan.stores = bs_conv_winograd_stores(g);
     plan.depth = bs_winograd_depth(g->in_channels);
-    const int32_t block = bs_conv_min(plan.out_padded, 2 * lanes), outputs = plan.stores ? plan.out_padded : block;
-    const int64_t tile_bytes = (int64_t)BS_WINOGRAD_POINTS * 4 * ((int64_t)plan.in_padded + outputs);
+    plan.block = bs_conv_min(plan.out_padded, plan.stores && bs_winograd_eight(g, lanes) ? lanes : 2 * lanes);
+    const int64_t tile_bytes = (int64_t)BS_WINOGRAD_POINTS * 4 * ((int64_t)plan.in_padded + plan.block);
     const int64_t most = plan.stores ? 160 << 10 : 1 << 20;
     const int32_t unit = lanes == 16 ? 14 : lanes == 8 ? 12 : 8;
     plan.strip = unit;
     while (plan.strip < 4 * unit && (plan.strip + unit) * tile_bytes <= most)
         plan.strip += unit;
     /* A product reads all channels of its tiles before it writes any, where one block has all outputs. */
-    plan.in_place = plan.stores && plan.in_padded == plan.out_padded && block == plan.out_padded &&
+    plan.in_place = plan.stores && plan.in_padded == plan.out_padded && plan.block == plan.out_padded &&
                     g->in_channels <= plan.depth;
     plan.in_step = bs_winograd_step(plan.strip, plan.in_padded);
-    plan.out_step = bs_winograd_step(plan.strip, outputs);
+    plan.out_step = bs_winograd_step(plan.strip, plan.block);
     plan.in_points = BS_WINOGRAD_POINTS * (size_t)plan.in_step;
     plan.out_points = plan.in_place ? 0 : BS_WINOGRAD_POINTS * (size_t)plan.out_step;
     plan.patch = (size_t)BS_WINOGRAD_POINTS * (size_t)plan.in_padded;
-    plan.weights = plan.stores ? 0 : (size_t)BS_WINOGRAD_IN * (size_t)g->in_channels * (size_t)block;
+    plan.weights = plan.stores ? 0 : (size_t)BS_WINOGRAD_IN * (size_t)g->in_channels * (size_t)plan.block;
     return plan;
 }
 
@@ -187,83 +194,91 @@ static void bs_winograd_multiply(const bs_winograd_run *run, const float *weight
     }
 }
 
-#ifdef __OPTIMIZE_SIZE__
-static bool bs_winograd_points(const bs_winograd_run *run, int32_t tiles)
+/* Weights are in panels of two vectors of outputs, the last of one where that is enough: its width. */
+static int32_t bs_winograd_panel(const bs_winograd_run *run, int32_t channel)
 {
-    return (void)run, (void)tiles, false;
+    const int32_t panel = 2 * run->kernels->lanes;
+    return bs_conv_min(panel, run->plan.out_padded - channel / panel * panel);
+}
+
+#ifdef __OPTIMIZE_SIZE__
+static bool bs_winograd_points(const bs_winograd_run *run, const float *weights, int32_t channel, int32_t width,
+                               int32_t tiles)
+{
+    return (void)run, (void)weights, (void)channel, (void)width, (void)tiles, false;
 }
 #else
-/* The same of all points, block after block, where channels are not too many to be summed from zero. */
-static bool bs_winograd_points(const bs_winograd_run *run, int32_t tiles)
+/* A block at all points in a call, where channels are not too many to be summed from zero. */
+static bool bs_winograd_points(const bs_winograd_run *run, const float *weights, int32_t channel, int32_t width,
+                               int32_t tiles)
 {
     const bs_winograd_plan *plan = &run->plan;
     const bs_conv_kernels *k = run->kernels;
     const ptrdiff_t channels = run->geometry->in_channels;
-    bs_conv_points job = { .weights = run->task->weights, .in_step = plan->in_step, .out_step = plan->out_step,
-                           .weights_step = channels * plan->out_padded, .in_tile = plan->in_padded,
-                           .out_tile = plan->out_padded, .channels = (int32_t)channels };
+    const int32_t vectors = width / k->lanes;
+    bs_conv_points job = { .in = run->in_points, .weights = weights, .out = run->out_points, .in_step = plan->in_step,
+                           .weights_step = channels * plan->out_padded, .out_step = plan->out_step,
+                           .in_tile = plan->in_padded, .out_tile = width,
+                           .weights_channel = bs_winograd_panel(run, channel), .channels = (int32_t)channels,
+                           .groups = tiles };
     if (!k->points[1] || channels > plan->depth)
         return false;
-    if (k->points_eight && channels == 8 && plan->in_padded == k->lanes && plan->out_padded == k->lanes) {
-        job.in = run->in_points;
-        job.out = run->out_points;
-        job.groups = tiles;
+    if (k->points_eight && bs_winograd_eight(run->geometry, k->lanes)) {
         k->points_eight(&job);
         return true;
     }
-    for (int32_t channel = 0; channel < plan->out_padded;) {
-        const int32_t vectors = plan->out_padded - channel > k->lanes ? 2 : 1;
-        int32_t parts = bs_conv_ceil_div(tiles, k->outer_pixels[vectors]);
-        for (int32_t t = 0, count; t < tiles; t += job.groups * count, parts -= job.groups) {
-            count = bs_conv_ceil_div(tiles - t, parts);
-            job.groups = parts - (count * parts - (tiles - t)); /* the others are of one less */
-            job.in = run->in_points + (ptrdiff_t)t * plan->in_padded;
-            job.out = run->out_points + (ptrdiff_t)t * plan->out_padded + channel;
-            k->points[vectors][count](&job);
-        }
-        channel += vectors * k->lanes;
-        job.weights += channels * vectors * k->lanes;
+    int32_t parts = bs_conv_ceil_div(tiles, k->outer_pixels[vectors]);
+    for (int32_t t = 0, count; t < tiles; t += job.groups * count, parts -= job.groups) {
+        count = bs_conv_ceil_div(tiles - t, parts);
+        job.groups = parts - (count * parts - (tiles - t)); /* the others are of one less */
+        job.in = run->in_points + (ptrdiff_t)t * plan->in_padded;
+        job.out = run->out_points + (ptrdiff_t)t * width;
+        k->points[vectors][count](&job);
     }
     return true;
 }
 #endif
 
-/* By weights that are transformed already: point after point, all channels. */
-static void bs_winograd_stored(const bs_winograd_run *run, int32_t first, int32_t tiles)
+/* By weights that are transformed already. */
+static void bs_winograd_stored(const bs_winograd_run *run, int32_t channel, int32_t width, int32_t tiles)
 {
     const bs_winograd_plan *plan = &run->plan;
-    const bs_conv_task *task = run->task;
-    const float *weights = task->weights;
-    const bool done = bs_winograd_points(run, tiles);
-    for (int32_t point = 0; !done && point < BS_WINOGRAD_POINTS; point++)
-        for (int32_t channel = 0; channel < plan->out_padded;) {
-            const int32_t vectors = plan->out_padded - channel > run->kernels->lanes ? 2 : 1;
-            bs_winograd_multiply(run, weights, vectors, run->in_points + point * plan->in_step,
-                                 run->out_points + point * plan->out_step + channel, plan->out_padded, tiles);
-            channel += vectors * run->kernels->lanes;
-            weights += (ptrdiff_t)run->geometry->in_channels * vectors * run->kernels->lanes;
-        }
-    const bs_conv_tile all = { .channels = run->geometry->out_channels, .out = task->out, .out_pixel = task->out_pixel,
-                               .residual = task->residual, .residual_pixel = task->residual_pixel, .task = task };
-    bs_winograd_transform_out(run, first, tiles, plan->out_padded, &all);
+    const ptrdiff_t channels = run->geometry->in_channels;
+    const int32_t first = channel / (2 * run->kernels->lanes) * (2 * run->kernels->lanes); /* of the panel */
+    const float *weights = run->task->weights + first * channels + (channel - first);
+    if (bs_winograd_points(run, weights, channel, width, tiles))
+        return;
+    for (int32_t point = 0; point < BS_WINOGRAD_POINTS; point++)
+        bs_winograd_multiply(run, weights + point * channels * plan->out_padded, width / run->kernels->lanes,
+                             run->in_points + point * plan->in_step, run->out_points + point * plan->out_step, width,
+                             tiles);
 }
 
-/* By plain weights: block after block, six points of which are made and used at a time. */
-static void bs_winograd_plain(const bs_winograd_run *run, int32_t first, int32_t tiles)
+/* By plain weights: six points of them are made and used at a time. */
+static void bs_winograd_plain(const bs_winograd_run *run, int32_t channel, int32_t width, int32_t tiles)
 {
     const bs_winograd_plan *plan = &run->plan;
-    const float *weights = run->task->weights;
-    for (int32_t channel = 0; channel < plan->out_padded;) {
-        const int32_t vectors = plan->out_padded - channel > run->kernels->lanes ? 2 : 1;
-        const int32_t width = vectors * run->kernels->lanes;
-        const ptrdiff_t floats = (ptrdiff_t)run->geometry->in_channels * width;
-        for (int32_t point = 0; point < BS_WINOGRAD_POINTS; point++) {
-            const int32_t x = point % BS_WINOGRAD_IN;
-            if (x == 0)
-                run->kernels->winograd_weights(weights, floats, point / BS_WINOGRAD_IN, run->weights);
-            bs_winograd_multiply(run, run->weights + x * floats, vectors, run->in_points + point * plan->in_step,
-                                 run->out_points + point * plan->out_step, width, tiles);
-        }
+    const ptrdiff_t floats = (ptrdiff_t)run->geometry->in_channels * width;
+    const float *weights = run->task->weights + BS_WINOGRAD_TAPS * (ptrdiff_t)run->geometry->in_channels * channel;
+    for (int32_t point = 0; point < BS_WINOGRAD_POINTS; point++) {
+        const int32_t x = point % BS_WINOGRAD_IN;
+        if (x == 0)
+            run->kernels->winograd_weights(weights, floats, point / BS_WINOGRAD_IN, run->weights);
+        bs_winograd_multiply(run, run->weights + x * floats, width / run->kernels->lanes,
+                             run->in_points + point * plan->in_step, run->out_points + point * plan->out_step, width,
+                             tiles);
+    }
+}
+
+/* Products and outputs of a strip whose inputs are transformed, block after block. */
+static void bs_winograd_blocks(const bs_winograd_run *run, int32_t first, int32_t tiles)
+{
+    for (int32_t channel = 0, width; channel < run->plan.out_padded; channel += width) {
+        width = bs_conv_min(run->plan.out_padded - channel, run->plan.block);
+        if (run->plan.stores)
+            bs_winograd_stored(run, channel, width, tiles);
+        else
+            bs_winograd_plain(run, channel, width, tiles);
         bs_conv_task task = *run->task;
         task.bias += task.bias ? channel : 0;
         task.slopes += task.slopes ? channel : 0;
@@ -272,8 +287,6 @@ static void bs_winograd_plain(const bs_winograd_run *run, int32_t first, int32_t
                                      .residual = task.residual ? task.residual + channel : NULL,
                                      .residual_pixel = task.residual_pixel, .task = &task };
         bs_winograd_transform_out(run, first, tiles, width, &block);
-        weights += BS_WINOGRAD_TAPS * floats;
-        channel += width;
     }
 }
 
@@ -284,10 +297,7 @@ static void bs_winograd_strip(const bs_winograd_run *run, int32_t first, int32_t
         count = bs_winograd_beside(run, at, tiles - t);
         bs_winograd_transform_in(run, at, count, run->in_points + (ptrdiff_t)t * run->plan.in_padded);
     }
-    if (run->plan.stores)
-        bs_winograd_stored(run, first, tiles);
-    else
-        bs_winograd_plain(run, first, tiles);
+    bs_winograd_blocks(run, first, tiles);
 }
 
 void bs_conv_winograd_run(const bs_conv_geometry *geometry, const bs_conv_kernels *kernels,
