@@ -1,6 +1,6 @@
 /* brainstorm.c - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: b031277780826da546e9fe9c6d02b8a91649aeea0eb002b2a1000ff730d84a87
+ * sha256 of the parts: fd2036d5787c2d30099ee90e277bf7f93ae8f899d1f5ddd94054fbd25c95a521
  */
 #if !defined(_POSIX_C_SOURCE) && !defined(BS_NO_POSIX)
 #define _POSIX_C_SOURCE 200809L
@@ -1722,24 +1722,25 @@ typedef struct bs_conv_geometry {
     int32_t groups;
 } bs_conv_geometry;
 
-/* The work of one call. Strides are in floats, between rows and between pixels. */
+/* The work of one call. Strides are in floats, between images, between rows and between pixels. */
 typedef struct bs_conv_task {
+    int32_t images; /* of the same extents; 0: one */
+    int32_t in_pixel;
     const float *in;  /* first sample of the window of output (0, 0) */
     ptrdiff_t in_row; /* the storage must cover all windows: (out_h-1)*stride_h + (kernel_h-1)*dilation_h + 1 rows */
-    int32_t in_pixel;
+    ptrdiff_t in_image;
 
-    int32_t out_pixel;
     float *out; /* must not overlap `in` */
-    ptrdiff_t out_row;
+    ptrdiff_t out_row, out_image;
     int32_t out_h, out_w; /* zero is allowed: the call does nothing */
+    int32_t out_pixel, residual_pixel;
 
     const float *weights; /* from bs_conv_prepare */
     const float *bias;    /* out_channels floats, or NULL */
     bool onto;            /* for bs_conv_run_gemm without a residual: adds to what is in `out` instead of the bias */
 
     const float *residual; /* added to the result, or NULL; may be `out` itself (same strides) */
-    ptrdiff_t residual_row;
-    int32_t residual_pixel;
+    ptrdiff_t residual_row, residual_image;
     bool residual_before_activation; /* else it is added after it */
 
     bs_conv_activation activation;
@@ -2064,6 +2065,11 @@ static inline int32_t bs_conv_round_up(int32_t a, int32_t b)
 static inline int32_t bs_conv_equal(int32_t all, int32_t most)
 {
     return bs_conv_ceil_div(all, bs_conv_ceil_div(all, most));
+}
+
+static inline int32_t bs_conv_images(const bs_conv_task *task)
+{
+    return task->images > 0 ? task->images : 1;
 }
 
 static inline int32_t bs_conv_min(int32_t a, int32_t b)
@@ -11161,7 +11167,8 @@ void bs_conv_winograd_pack(const float *weights, int32_t out, int32_t in, int32_
 /* ==== end src/kernels/conv_winograd_pack.c ==================================================== */
 
 /* ==== begin src/kernels/conv_winograd.c ======================================================= */
-/* conv_winograd.c: runs F(4x4, 3x3): transforms strips of tiles, multiplies point by point, transforms back.
+/* conv_winograd.c: runs F(4x4, 3x3): transforms strips of tiles, multiplies point by point, transforms back. A strip
+ * goes on over the ends of rows and images.
  *
  * Owns:      the strip loop and the scratch layout: points of the input, points of the output, one edge patch, and
  *            where transformed weights are not stored, six points of a block of them.
@@ -11250,7 +11257,7 @@ typedef struct bs_winograd_run {
     const bs_conv_task *task;
     bs_winograd_plan plan;
     float *in_points, *out_points, *patch, *weights;
-    int32_t tiles_x;
+    int32_t tiles_x, tiles_y;
 } bs_winograd_run;
 
 /* Copies the part of a 6x6 patch that is inside the windows; the rest is zero. */
@@ -11264,14 +11271,16 @@ static void bs_winograd_copy_patch(const bs_winograd_run *run, const float *in, 
                    in + y * run->task->in_row + (ptrdiff_t)x * run->task->in_pixel, channels * sizeof(float));
 }
 
-/* Where a tile begins in the output. */
+/* Where a tile begins in the outputs. */
 typedef struct bs_winograd_at {
-    int32_t y, x;
+    int32_t image, y, x;
 } bs_winograd_at;
 
-static bs_winograd_at bs_winograd_tile(const bs_winograd_run *run, int32_t index)
+static bs_winograd_at bs_winograd_tile(const bs_winograd_run *run, int64_t index)
 {
-    return (bs_winograd_at){ index / run->tiles_x * BS_WINOGRAD_OUT, index % run->tiles_x * BS_WINOGRAD_OUT };
+    const int64_t line = index / run->tiles_x;
+    return (bs_winograd_at){ (int32_t)(line / run->tiles_y), (int32_t)(line % run->tiles_y) * BS_WINOGRAD_OUT,
+                             (int32_t)(index % run->tiles_x) * BS_WINOGRAD_OUT };
 }
 
 /* How many of `left` tiles lie side by side from there on: whole ones, or one that hangs over an edge. */
@@ -11289,6 +11298,10 @@ static void bs_winograd_on(const bs_winograd_run *run, int32_t tiles, bs_winogra
         at->x = 0;
         at->y += BS_WINOGRAD_OUT;
     }
+    if (at->y >= run->task->out_h) {
+        at->y = 0;
+        at->image++;
+    }
 }
 
 static void bs_winograd_transform_in(const bs_winograd_run *run, bs_winograd_at at, int32_t tiles, float *points)
@@ -11297,7 +11310,7 @@ static void bs_winograd_transform_in(const bs_winograd_run *run, bs_winograd_at 
     const int32_t y = at.y, x = at.x;
     const int32_t rows = bs_conv_min(task->out_h + 2 - y, BS_WINOGRAD_IN);
     const int32_t columns = bs_conv_min(task->out_w + 2 - x, BS_WINOGRAD_IN);
-    const float *in = task->in + y * task->in_row + (ptrdiff_t)x * task->in_pixel;
+    const float *in = task->in + at.image * task->in_image + y * task->in_row + (ptrdiff_t)x * task->in_pixel;
     ptrdiff_t row = task->in_row, pixel = task->in_pixel;
     if (rows < BS_WINOGRAD_IN || columns < BS_WINOGRAD_IN) {
         bs_winograd_copy_patch(run, in, rows, columns);
@@ -11309,7 +11322,7 @@ static void bs_winograd_transform_in(const bs_winograd_run *run, bs_winograd_at 
 }
 
 /* All tiles of a strip. `block`: the channels, and their bias and slopes; points of the next tile are `width` on. */
-static void bs_winograd_transform_out(const bs_winograd_run *run, int32_t first, int32_t tiles, int32_t width,
+static void bs_winograd_transform_out(const bs_winograd_run *run, int64_t first, int32_t tiles, int32_t width,
                                       const bs_conv_tile *block)
 {
     const bs_conv_task *task = run->task;
@@ -11318,9 +11331,10 @@ static void bs_winograd_transform_out(const bs_winograd_run *run, int32_t first,
     bs_conv_tile tile = *block;
     for (int32_t count; tiles > 0; tiles -= count) {
         count = bs_winograd_beside(run, at, tiles);
-        tile.out = block->out + at.y * task->out_row + (ptrdiff_t)at.x * task->out_pixel;
+        tile.out = block->out + at.image * task->out_image + at.y * task->out_row + (ptrdiff_t)at.x * task->out_pixel;
         if (block->residual)
-            tile.residual = block->residual + at.y * task->residual_row + (ptrdiff_t)at.x * task->residual_pixel;
+            tile.residual = block->residual + at.image * task->residual_image + at.y * task->residual_row +
+                            (ptrdiff_t)at.x * task->residual_pixel;
         run->kernels->winograd_out(points, run->plan.out_step, &tile, task->out_row, task->residual_row,
                                    bs_conv_min(task->out_h - at.y, BS_WINOGRAD_OUT),
                                    bs_conv_min(task->out_w - at.x, BS_WINOGRAD_OUT), count);
@@ -11434,7 +11448,7 @@ static void bs_winograd_plain(const bs_winograd_run *run, int32_t channel, int32
 }
 
 /* Products and outputs of a strip whose inputs are transformed, block after block. */
-static void bs_winograd_blocks(const bs_winograd_run *run, int32_t first, int32_t tiles)
+static void bs_winograd_blocks(const bs_winograd_run *run, int64_t first, int32_t tiles)
 {
     for (int32_t channel = 0, width; channel < run->plan.out_padded; channel += width) {
         width = bs_conv_min(run->plan.out_padded - channel, run->plan.block);
@@ -11453,7 +11467,7 @@ static void bs_winograd_blocks(const bs_winograd_run *run, int32_t first, int32_
     }
 }
 
-static void bs_winograd_strip(const bs_winograd_run *run, int32_t first, int32_t tiles)
+static void bs_winograd_strip(const bs_winograd_run *run, int64_t first, int32_t tiles)
 {
     bs_winograd_at at = bs_winograd_tile(run, first);
     for (int32_t t = 0, count; t < tiles; t += count, bs_winograd_on(run, count, &at)) {
@@ -11473,10 +11487,11 @@ void bs_conv_winograd_run(const bs_conv_geometry *geometry, const bs_conv_kernel
     run.patch = run.in_points + run.plan.in_points + run.plan.out_points;
     run.weights = run.patch + run.plan.patch;
     run.tiles_x = bs_conv_ceil_div(task->out_w, BS_WINOGRAD_OUT);
-    const int32_t tiles = run.tiles_x * bs_conv_ceil_div(task->out_h, BS_WINOGRAD_OUT);
-    int32_t strips = bs_conv_ceil_div(tiles, run.plan.strip);
-    for (int32_t first = 0; strips > 0; strips--) {
-        const int32_t count = bs_conv_ceil_div(tiles - first, strips);
+    run.tiles_y = bs_conv_ceil_div(task->out_h, BS_WINOGRAD_OUT);
+    const int64_t tiles = (int64_t)bs_conv_images(task) * run.tiles_y * run.tiles_x;
+    int64_t strips = (tiles + run.plan.strip - 1) / run.plan.strip;
+    for (int64_t first = 0; strips > 0; strips--) {
+        const int32_t count = (int32_t)((tiles - first + strips - 1) / strips);
         bs_winograd_strip(&run, first, count);
         first += count;
     }
@@ -12455,12 +12470,21 @@ void bs_conv_run(const bs_conv_geometry *geometry, bs_conv_algorithm algorithm, 
     if (!kernels || task->out_h <= 0 || task->out_w <= 0)
         return;
     const bs_conv_family family = bs_conv_family_of(geometry, tier);
-    if (algorithm == BS_CONV_WINOGRAD4)
+    if (algorithm == BS_CONV_WINOGRAD4) {
         bs_conv_winograd_run(geometry, kernels, task);
-    else if (family == BS_FAMILY_DEPTHWISE)
-        bs_conv_run_depthwise(geometry, kernels, task);
-    else
-        bs_conv_run_strips(geometry, kernels, family, task);
+        return;
+    }
+    bs_conv_task image = *task;
+    for (int32_t left = bs_conv_images(task); left > 0; left--) {
+        if (family == BS_FAMILY_DEPTHWISE)
+            bs_conv_run_depthwise(geometry, kernels, &image);
+        else
+            bs_conv_run_strips(geometry, kernels, family, &image);
+        image.in += image.in_image;
+        image.out += image.out_image;
+        if (image.residual)
+            image.residual += image.residual_image;
+    }
 }
 /* ==== end src/kernels/conv.c ================================================================== */
 
@@ -23944,6 +23968,8 @@ typedef struct bs_op_rules {
     /* A call's result has the same bits in whatever rectangles it is computed, if these begin and end at multiples of
      * this many pixels from where the row's own does, or end with it. NULL: 1. */
     int32_t (*grain)(const bs_node_plan *plan);
+    /* Rows with an image each of the same extents that a call should have, where there are as many. NULL: 1. */
+    int32_t (*images)(const bs_graph *graph, const bs_node *node, const bs_node_plan *plan);
     /* Its scratch lies in a device's memory, too, for all blocks together: no other step runs beside it. */
     bool on_device;
     /* Whether two nodes with the same weights, algorithm and prepared bytes prepare them alike. NULL: they do. */
@@ -26301,14 +26327,15 @@ BS_INTERNAL float bs_epilogue_apply(const bs_epilogue *epilogue, int32_t channel
 /* Sets bias and activation of the task. False: the activation is not fused and must be applied afterwards. */
 BS_INTERNAL bool bs_epilogue_fuse(const bs_epilogue *epilogue, bs_conv_task *task);
 
-/* The task of a row. Its first window begins at `from` (y, x) and belongs to the output at `to`; the next windows
- * belong to every `step`-th output of the rect. */
-BS_INTERNAL bs_conv_task bs_epilogue_task(const bs_call *call, int32_t row, const int32_t *from, const int32_t *to, int32_t step);
+/* The task of all rows, an image each. The first window begins at `from` (y, x) and belongs to the output at `to`; the
+ * next windows belong to every `step`-th output of the rect. */
+BS_INTERNAL bs_conv_task bs_epilogue_task(const bs_call *call, const int32_t *from, const int32_t *to, int32_t step);
 
-/* Runs a call of a convolution: row by row in plain loops or by the kernels, then what these do not fuse. */
+/* Runs a call of a convolution: row by row in plain loops or all rows by the kernels, then what these do not fuse. */
 typedef void bs_epilogue_row(const bs_call *call, const void *form, const bs_epilogue *epilogue, int32_t row);
+typedef void bs_epilogue_rows(const bs_call *call, const void *form, const bs_epilogue *epilogue);
 BS_INTERNAL bs_status bs_epilogue_run(const bs_call *call, const void *form, const bs_epilogue *epilogue,
-                          bs_epilogue_row *reference, bs_epilogue_row *fast);
+                          bs_epilogue_row *reference, bs_epilogue_rows *fast);
 
 #endif
 /* ==== end src/ops/epilogue.h ================================================================== */
@@ -26408,26 +26435,29 @@ bool bs_epilogue_fuse(const bs_epilogue *epilogue, bs_conv_task *task)
 }
 
 /* What follows a kernel's sums: all that it does not fuse are row functions. */
-typedef struct epilogue_rows {
+typedef struct epilogue_functions {
     bs_tier tier;
     bs_act act;
-} epilogue_rows;
+} epilogue_functions;
 
 static void epilogue_inner(const void *context, int64_t n, char *const *at, const ptrdiff_t *step)
 {
-    const epilogue_rows *rows = context;
+    const epilogue_functions *rows = context;
     float *x = (float *)(void *)at[0];
     bs_row_function(rows->tier, rows->act, x, step[0] / 4, x, step[0] / 4, n);
 }
 
-bs_conv_task bs_epilogue_task(const bs_call *call, int32_t row, const int32_t *from, const int32_t *to, int32_t step)
+bs_conv_task bs_epilogue_task(const bs_call *call, const int32_t *from, const int32_t *to, int32_t step)
 {
     const bs_operand *in = &call->in[0], *out = &call->out[0], *residual = call->residual;
     bs_conv_task task = {
-        .in = bs_f32_at(in, row * in->row_stride + from[0] * in->stride[1] + from[1] * in->stride[2]),
+        .images = call->rows,
+        .in = bs_f32_at(in, from[0] * in->stride[1] + from[1] * in->stride[2]),
+        .in_image = in->row_stride,
         .in_row = in->stride[1],
         .in_pixel = (int32_t)in->stride[2],
-        .out = bs_f32_at(out, row * out->row_stride + to[0] * out->stride[1] + to[1] * out->stride[2]),
+        .out = bs_f32_at(out, to[0] * out->stride[1] + to[1] * out->stride[2]),
+        .out_image = out->row_stride,
         .out_row = out->stride[1] * step,
         .out_pixel = (int32_t)out->stride[2] * step,
         .out_h = bs_max_i32(0, (out->rect.y1 - to[0] + step - 1) / step),
@@ -26436,8 +26466,8 @@ bs_conv_task bs_epilogue_task(const bs_call *call, int32_t row, const int32_t *f
         .scratch = call->scratch,
     };
     if (residual) {
-        task.residual = bs_f32_at(residual, row * residual->row_stride + to[0] * residual->stride[1] +
-                                                to[1] * residual->stride[2]);
+        task.residual = bs_f32_at(residual, to[0] * residual->stride[1] + to[1] * residual->stride[2]);
+        task.residual_image = residual->row_stride;
         task.residual_row = residual->stride[1] * step;
         task.residual_pixel = (int32_t)residual->stride[2] * step;
     }
@@ -26448,7 +26478,7 @@ bs_conv_task bs_epilogue_task(const bs_call *call, int32_t row, const int32_t *f
 static bool channels_last(const bs_operand *o) { return o->dim[0] == 1 || o->stride[0] == 1; }
 
 bs_status bs_epilogue_run(const bs_call *call, const void *form, const bs_epilogue *epilogue,
-                          bs_epilogue_row *reference, bs_epilogue_row *fast)
+                          bs_epilogue_row *reference, bs_epilogue_rows *fast)
 {
     const bs_operand *out = &call->out[0];
     const bool plain = call->plan->algorithm == BS_CONV_REFERENCE;
@@ -26456,14 +26486,16 @@ bs_status bs_epilogue_run(const bs_call *call, const void *form, const bs_epilog
         return BS_OK;
     if (!plain && !(channels_last(&call->in[0]) && channels_last(out)))
         return BS_ERROR_UNSUPPORTED; /* the planner keeps f32 images channels last */
-    for (int32_t row = 0; row < call->rows; row++)
-        (plain ? reference : fast)(call, form, epilogue, row);
+    for (int32_t row = 0; plain && row < call->rows; row++)
+        reference(call, form, epilogue, row);
+    if (!plain && call->rows > 0)
+        fast(call, form, epilogue);
     bs_conv_task probe;
     bs_span span;
     if (plain || bs_epilogue_fuse(epilogue, &probe))
         return BS_OK;
     bs_span_open(&span, out, call->rows);
-    const epilogue_rows follows = {(bs_tier)call->plan->tier, epilogue->act};
+    const epilogue_functions follows = {(bs_tier)call->plan->tier, epilogue->act};
     bs_span_run(&span, epilogue_inner, &follows);
     return BS_OK;
 }
@@ -27613,18 +27645,24 @@ static bs_bytes conv2d_weight_floats(const bs_conv_geometry *g)
 
 static bs_bytes conv2d_bytes(bs_bytes floats) { return bs_bytes_times(floats, sizeof(float)); }
 
-/* Whether an image has few tiles of Winograd, whatever a run brings and however it is cut into patches. */
+/* Tiles of Winograd in an image, at most. */
+static int64_t conv2d_tiles(const bs_graph *graph, const bs_value_info *out)
+{
+    return bs_ceil_div(bs_dim_max(graph, out->dims[1]), BS_CONV_WINOGRAD_TILE) *
+           bs_ceil_div(bs_dim_max(graph, out->dims[2]), BS_CONV_WINOGRAD_TILE);
+}
+
+/* Whether all images have few of them, whatever a run brings and however they are cut into patches. */
 static bool conv2d_has_few_tiles(const bs_graph *graph, const bs_node *node)
 {
-    enum { TILE = 4, FEW = 8 };
-    const bs_dim_id *dims = graph->values[node->first_out].dims;
-    const int64_t rows = bs_ceil_div(bs_dim_max(graph, dims[1]), TILE);
-    return bs_dim_is_const(graph, dims[1]) && bs_dim_is_const(graph, dims[2]) &&
-           rows * bs_ceil_div(bs_dim_max(graph, dims[2]), TILE) <= FEW;
+    enum { FEW = 8 };
+    const bs_value_info *out = &graph->values[node->first_out];
+    return bs_dim_is_const(graph, out->dims[1]) && bs_dim_is_const(graph, out->dims[2]) &&
+           conv2d_tiles(graph, out) * graph->domains[out->domain].max_rows <= FEW;
 }
 
 /* Whether Winograd takes less time. Below 8 channels the transforms cost more than the products they save; weights that
- * are not stored transformed are transformed in each call, for each row, which a small image is not worth. */
+ * are not stored transformed are transformed in each call, which a few tiles are not worth. */
 static bool conv2d_winograd_pays(const bs_conv_geometry *g, bs_tier tier, bool few_tiles)
 {
     const bool stored = bs_conv_prepared_floats(g, BS_CONV_WINOGRAD4, tier) >
@@ -27800,14 +27838,14 @@ static void conv2d_reference(const bs_call *call, const void *of, const bs_epilo
 
 /* ------------------------------------------------------------------------------------------------------- fast */
 
-static void conv2d_fast(const bs_call *call, const void *of, const bs_epilogue *epilogue, int32_t row)
+static void conv2d_fast(const bs_call *call, const void *of, const bs_epilogue *epilogue)
 {
     const bs_conv2d_form *form = of;
     const bs_rect r = call->out[0].rect;
     const int32_t to[2] = {r.y0, r.x0};
     const int32_t from[2] = {r.y0 * form->geometry.stride_h - form->window.axis[0].before,
                              r.x0 * form->geometry.stride_w - form->window.axis[1].before};
-    bs_conv_task task = bs_epilogue_task(call, row, from, to, 1);
+    bs_conv_task task = bs_epilogue_task(call, from, to, 1);
     bs_epilogue_fuse(epilogue, &task);
     bs_conv_run(&form->geometry, (bs_conv_algorithm)call->plan->algorithm, call->plan->tier, &task);
 }
@@ -27819,6 +27857,14 @@ static bs_status conv2d_run(const bs_call *call)
     const bs_epilogue_layout layout = bs_conv2d_layout(desc, &form.geometry, call->plan);
     const bs_epilogue epilogue = bs_epilogue_of(call, &layout, desc->act, desc->act_param);
     return bs_epilogue_run(call, &form, &epilogue, conv2d_reference, conv2d_fast);
+}
+
+/* Winograd reads, or makes, its weights once for all tiles of a call, some strips of them. */
+static int32_t conv2d_images(const bs_graph *graph, const bs_node *node, const bs_node_plan *plan)
+{
+    enum { ENOUGH = 128 };
+    const int64_t tiles = bs_max_i64(conv2d_tiles(graph, &graph->values[node->first_out]), 1);
+    return plan->algorithm == BS_CONV_WINOGRAD4 ? (int32_t)bs_ceil_div(ENOUGH, tiles) : 1;
 }
 
 static int32_t conv2d_grain(const bs_node_plan *plan)
@@ -27839,6 +27885,7 @@ static const bs_op_rules conv2d_rules = {.upgrade = conv2d_upgrade,
                                          .prepare = conv2d_prepare,
                                          .same_layout = conv2d_same_layout,
                                          .grain = conv2d_grain,
+                                         .images = conv2d_images,
                                          .adds = conv2d_adds};
 
 const bs_op bs_op_conv2d = {.name = "conv2d",
@@ -28279,13 +28326,13 @@ static int32_t deconv2d_start(const bs_deconv2d_form *f, int32_t low, int32_t a)
 }
 
 static bs_conv_task deconv2d_task(const bs_call *call, const bs_deconv2d_form *f, const bs_conv_geometry *g, int32_t a,
-                                  int32_t b, int32_t row)
+                                  int32_t b)
 {
     const bs_rect r = call->out[0].rect;
     const int32_t to[2] = {deconv2d_start(f, r.y0, a), deconv2d_start(f, r.x0, b)};
     const int32_t from[2] = {(to[0] + f->pad - a) / f->stride - (g->kernel_h - 1),
                              (to[1] + f->pad - b) / f->stride - (g->kernel_w - 1)};
-    bs_conv_task task = bs_epilogue_task(call, row, from, to, f->stride);
+    bs_conv_task task = bs_epilogue_task(call, from, to, f->stride);
     task.weights += deconv2d_before(f, call->plan->tier, a, b);
     return task;
 }
@@ -28293,20 +28340,21 @@ static bs_conv_task deconv2d_task(const bs_call *call, const bs_deconv2d_form *f
 /* A phase without taps gives the bias alone, with its activation where that is fused. */
 static void deconv2d_fill(const bs_epilogue *epilogue, const bs_conv_task *task, int32_t channels, bool fused)
 {
-    for (int32_t y = 0; y < task->out_h; y++)
-        for (int32_t x = 0; x < task->out_w; x++)
-            for (int32_t o = 0; o < channels; o++)
-                task->out[y * task->out_row + x * (ptrdiff_t)task->out_pixel + o] =
-                    fused ? bs_epilogue_apply(epilogue, o, 0.0f) : epilogue->bias[o];
+    for (int32_t image = 0; image < task->images; image++)
+        for (int32_t y = 0; y < task->out_h; y++)
+            for (int32_t x = 0; x < task->out_w; x++)
+                for (int32_t o = 0; o < channels; o++)
+                    task->out[image * task->out_image + y * task->out_row + x * (ptrdiff_t)task->out_pixel + o] =
+                        fused ? bs_epilogue_apply(epilogue, o, 0.0f) : epilogue->bias[o];
 }
 
-static void deconv2d_fast(const bs_call *call, const void *form, const bs_epilogue *epilogue, int32_t row)
+static void deconv2d_fast(const bs_call *call, const void *form, const bs_epilogue *epilogue)
 {
     const bs_deconv2d_form *f = form;
     for (int32_t phase = 0; phase < f->stride * f->stride; phase++) {
         const int32_t a = phase / f->stride, b = phase % f->stride;
         const bs_conv_geometry g = deconv2d_geometry(f, a, b);
-        bs_conv_task task = deconv2d_task(call, f, &g, a, b, row);
+        bs_conv_task task = deconv2d_task(call, f, &g, a, b);
         const bool fused = bs_epilogue_fuse(epilogue, &task);
         if (g.kernel_h > 0 && g.kernel_w > 0)
             bs_conv_run(&g, BS_CONV_DIRECT, call->plan->tier, &task);
@@ -50014,6 +50062,7 @@ bs_status bs_exec_tail(const bs_call *call)
 
 /* #include "ops/common.h" */
 /* #include "ops/structure.h" */
+/* #include "plan/tails.h" */
 
 #define BAND_ROWS 32  /* of an image, per task; a multiple of the Winograd tile, so cutting changes no bit */
 #define BATCH_ROWS 16 /* cells of a non-image op, per task; of an op that cuts itself, BS_CROSS_ROWS */
@@ -50095,11 +50144,13 @@ static void zero_margins(const bs_context *c, const bs_call *call)
 {
     for (int32_t i = 0; i < call->n_out; i++) {
         const int32_t value = call->node->first_out + i, margin = c->session->plan->values[value].margin;
+        bs_operand out = call->out[i];
         int64_t h, w;
-        if (call->out[i].rank != 3 || margin == 0)
+        if (out.rank != 3 || margin == 0)
             continue;
         bs_plan_core(c->session->plan, &c->session->graph->values[value], &h, &w);
-        bs_zero_margin(&call->out[i], margin, h, w);
+        for (int32_t row = 0; row < call->rows; row++, bs_operand_advance(&out, 1))
+            bs_zero_margin(&out, margin, h, w);
     }
 }
 
@@ -50296,8 +50347,21 @@ static int32_t heavy_batch(const bs_session *s, const bs_instr *i)
     return bs_max_i32((int32_t)bs_ceil_div(rows, bs_max_i32(turns, 1) * threads), BATCH_ROWS);
 }
 
-/* One row, where geometry differs from row to row; and of rows that are found one by one, or moved, unless they are
- * small. */
+/* Images in a call: as many as its op wants where they have the same extents and a kernel's bytes go straight to its
+ * result, and as each thread gets. */
+static int32_t image_batch(const bs_session *s, const bs_instr *i)
+{
+    const bs_node *node = &s->graph->nodes[i->node];
+    const bs_op_rules *rules = bs_node_op(node)->rules;
+    const bs_node_plan *plan = &s->plan->nodes[i->node];
+    const int32_t rows = s->root.domains[i->domain].count;
+    if (!rules || !rules->images || plan->fusion || s->graph->domains[node->domain].patches >= 0 ||
+        i->extent != BS_EXTENT_ALL || bs_tails_widen(s->graph, node))
+        return 1;
+    return bs_min_i32(rules->images(s->graph, node, plan), (int32_t)bs_ceil_div(bs_max_i32(rows, 1), s->plan->threads));
+}
+
+/* Few images; and one row of those that are found one by one, or moved, unless they are small. */
 int32_t bs_exec_batch(const bs_session *s, const bs_instr *i)
 {
     const bs_node *node = &s->graph->nodes[i->node];
@@ -50312,9 +50376,9 @@ int32_t bs_exec_batch(const bs_session *s, const bs_instr *i)
         return 1;
     for (int32_t k = 0; k < n_in; k++)
         if (s->graph->values[in[k]].rank == 3)
-            return 1;
+            return image_batch(s, i);
     if (node->n_out > 0 && s->graph->values[node->first_out].rank == 3)
-        return 1;
+        return image_batch(s, i);
     return bs_bytes_figure(s->plan->nodes[i->node].prepared_bytes) > HEAVY ? heavy_batch(s, i) : BATCH_ROWS;
 }
 

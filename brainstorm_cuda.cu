@@ -1,6 +1,6 @@
 /* brainstorm_cuda.cu - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: 2ede319239b39c1e076451807733042b1b3d61edac2de0816cf1c622107a7efa
+ * sha256 of the parts: 6c52e3abb18cec475e319915a21028de9baac64f77f25fe75d933ce45a976569
  */
 #include "brainstorm.h"
 
@@ -1111,6 +1111,8 @@ typedef struct bs_op_rules {
     /* A call's result has the same bits in whatever rectangles it is computed, if these begin and end at multiples of
      * this many pixels from where the row's own does, or end with it. NULL: 1. */
     int32_t (*grain)(const bs_node_plan *plan);
+    /* Rows with an image each of the same extents that a call should have, where there are as many. NULL: 1. */
+    int32_t (*images)(const bs_graph *graph, const bs_node *node, const bs_node_plan *plan);
     /* Its scratch lies in a device's memory, too, for all blocks together: no other step runs beside it. */
     bool on_device;
     /* Whether two nodes with the same weights, algorithm and prepared bytes prepare them alike. NULL: they do. */
@@ -3212,24 +3214,25 @@ typedef struct bs_conv_geometry {
     int32_t groups;
 } bs_conv_geometry;
 
-/* The work of one call. Strides are in floats, between rows and between pixels. */
+/* The work of one call. Strides are in floats, between images, between rows and between pixels. */
 typedef struct bs_conv_task {
+    int32_t images; /* of the same extents; 0: one */
+    int32_t in_pixel;
     const float *in;  /* first sample of the window of output (0, 0) */
     ptrdiff_t in_row; /* the storage must cover all windows: (out_h-1)*stride_h + (kernel_h-1)*dilation_h + 1 rows */
-    int32_t in_pixel;
+    ptrdiff_t in_image;
 
-    int32_t out_pixel;
     float *out; /* must not overlap `in` */
-    ptrdiff_t out_row;
+    ptrdiff_t out_row, out_image;
     int32_t out_h, out_w; /* zero is allowed: the call does nothing */
+    int32_t out_pixel, residual_pixel;
 
     const float *weights; /* from bs_conv_prepare */
     const float *bias;    /* out_channels floats, or NULL */
     bool onto;            /* for bs_conv_run_gemm without a residual: adds to what is in `out` instead of the bias */
 
     const float *residual; /* added to the result, or NULL; may be `out` itself (same strides) */
-    ptrdiff_t residual_row;
-    int32_t residual_pixel;
+    ptrdiff_t residual_row, residual_image;
     bool residual_before_activation; /* else it is added after it */
 
     bs_conv_activation activation;
@@ -3576,14 +3579,15 @@ float bs_epilogue_apply(const bs_epilogue *epilogue, int32_t channel, float sum)
 /* Sets bias and activation of the task. False: the activation is not fused and must be applied afterwards. */
 bool bs_epilogue_fuse(const bs_epilogue *epilogue, bs_conv_task *task);
 
-/* The task of a row. Its first window begins at `from` (y, x) and belongs to the output at `to`; the next windows
- * belong to every `step`-th output of the rect. */
-bs_conv_task bs_epilogue_task(const bs_call *call, int32_t row, const int32_t *from, const int32_t *to, int32_t step);
+/* The task of all rows, an image each. The first window begins at `from` (y, x) and belongs to the output at `to`; the
+ * next windows belong to every `step`-th output of the rect. */
+bs_conv_task bs_epilogue_task(const bs_call *call, const int32_t *from, const int32_t *to, int32_t step);
 
-/* Runs a call of a convolution: row by row in plain loops or by the kernels, then what these do not fuse. */
+/* Runs a call of a convolution: row by row in plain loops or all rows by the kernels, then what these do not fuse. */
 typedef void bs_epilogue_row(const bs_call *call, const void *form, const bs_epilogue *epilogue, int32_t row);
+typedef void bs_epilogue_rows(const bs_call *call, const void *form, const bs_epilogue *epilogue);
 bs_status bs_epilogue_run(const bs_call *call, const void *form, const bs_epilogue *epilogue,
-                          bs_epilogue_row *reference, bs_epilogue_row *fast);
+                          bs_epilogue_row *reference, bs_epilogue_rows *fast);
 
 #endif
 /* ==== end src/ops/epilogue.h ================================================================== */

@@ -208,6 +208,8 @@ typedef struct bs_op_rules {
     /* A call's result has the same bits in whatever rectangles it is computed, if these begin and end at multiples of
      * this many pixels from where the row's own does, or end with it. NULL: 1. */
     int32_t (*grain)(const bs_node_plan *plan);
+    /* Rows with an image each of the same extents that a call should have, where there are as many. NULL: 1. */
+    int32_t (*images)(const bs_graph *graph, const bs_node *node, const bs_node_plan *plan);
     /* Its scratch lies in a device's memory, too, for all blocks together: no other step runs beside it. */
     bool on_device;
     /* Whether two nodes with the same weights, algorithm and prepared bytes prepare them alike. NULL: they do. */

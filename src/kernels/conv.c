@@ -427,10 +427,19 @@ void bs_conv_run(const bs_conv_geometry *geometry, bs_conv_algorithm algorithm, 
     if (!kernels || task->out_h <= 0 || task->out_w <= 0)
         return;
     const bs_conv_family family = bs_conv_family_of(geometry, tier);
-    if (algorithm == BS_CONV_WINOGRAD4)
+    if (algorithm == BS_CONV_WINOGRAD4) {
         bs_conv_winograd_run(geometry, kernels, task);
-    else if (family == BS_FAMILY_DEPTHWISE)
-        bs_conv_run_depthwise(geometry, kernels, task);
-    else
-        bs_conv_run_strips(geometry, kernels, family, task);
+        return;
+    }
+    bs_conv_task image = *task;
+    for (int32_t left = bs_conv_images(task); left > 0; left--) {
+        if (family == BS_FAMILY_DEPTHWISE)
+            bs_conv_run_depthwise(geometry, kernels, &image);
+        else
+            bs_conv_run_strips(geometry, kernels, family, &image);
+        image.in += image.in_image;
+        image.out += image.out_image;
+        if (image.residual)
+            image.residual += image.residual_image;
+    }
 }

@@ -51,24 +51,25 @@ typedef struct bs_conv_geometry {
     int32_t groups;
 } bs_conv_geometry;
 
-/* The work of one call. Strides are in floats, between rows and between pixels. */
+/* The work of one call. Strides are in floats, between images, between rows and between pixels. */
 typedef struct bs_conv_task {
+    int32_t images; /* of the same extents; 0: one */
+    int32_t in_pixel;
     const float *in;  /* first sample of the window of output (0, 0) */
     ptrdiff_t in_row; /* the storage must cover all windows: (out_h-1)*stride_h + (kernel_h-1)*dilation_h + 1 rows */
-    int32_t in_pixel;
+    ptrdiff_t in_image;
 
-    int32_t out_pixel;
     float *out; /* must not overlap `in` */
-    ptrdiff_t out_row;
+    ptrdiff_t out_row, out_image;
     int32_t out_h, out_w; /* zero is allowed: the call does nothing */
+    int32_t out_pixel, residual_pixel;
 
     const float *weights; /* from bs_conv_prepare */
     const float *bias;    /* out_channels floats, or NULL */
     bool onto;            /* for bs_conv_run_gemm without a residual: adds to what is in `out` instead of the bias */
 
     const float *residual; /* added to the result, or NULL; may be `out` itself (same strides) */
-    ptrdiff_t residual_row;
-    int32_t residual_pixel;
+    ptrdiff_t residual_row, residual_image;
     bool residual_before_activation; /* else it is added after it */
 
     bs_conv_activation activation;

@@ -289,6 +289,11 @@ static inline int32_t bs_conv_equal(int32_t all, int32_t most)
     return bs_conv_ceil_div(all, bs_conv_ceil_div(all, most));
 }
 
+static inline int32_t bs_conv_images(const bs_conv_task *task)
+{
+    return task->images > 0 ? task->images : 1;
+}
+
 static inline int32_t bs_conv_min(int32_t a, int32_t b)
 {
     return a < b ? a : b;

@@ -1,4 +1,5 @@
-/* conv_winograd.c: runs F(4x4, 3x3): transforms strips of tiles, multiplies point by point, transforms back.
+/* conv_winograd.c: runs F(4x4, 3x3): transforms strips of tiles, multiplies point by point, transforms back. A strip
+ * goes on over the ends of rows and images.
  *
  * Owns:      the strip loop and the scratch layout: points of the input, points of the output, one edge patch, and
  *            where transformed weights are not stored, six points of a block of them.
@@ -87,7 +88,7 @@ typedef struct bs_winograd_run {
     const bs_conv_task *task;
     bs_winograd_plan plan;
     float *in_points, *out_points, *patch, *weights;
-    int32_t tiles_x;
+    int32_t tiles_x, tiles_y;
 } bs_winograd_run;
 
 /* Copies the part of a 6x6 patch that is inside the windows; the rest is zero. */
@@ -101,14 +102,16 @@ static void bs_winograd_copy_patch(const bs_winograd_run *run, const float *in, 
                    in + y * run->task->in_row + (ptrdiff_t)x * run->task->in_pixel, channels * sizeof(float));
 }
 
-/* Where a tile begins in the output. */
+/* Where a tile begins in the outputs. */
 typedef struct bs_winograd_at {
-    int32_t y, x;
+    int32_t image, y, x;
 } bs_winograd_at;
 
-static bs_winograd_at bs_winograd_tile(const bs_winograd_run *run, int32_t index)
+static bs_winograd_at bs_winograd_tile(const bs_winograd_run *run, int64_t index)
 {
-    return (bs_winograd_at){ index / run->tiles_x * BS_WINOGRAD_OUT, index % run->tiles_x * BS_WINOGRAD_OUT };
+    const int64_t line = index / run->tiles_x;
+    return (bs_winograd_at){ (int32_t)(line / run->tiles_y), (int32_t)(line % run->tiles_y) * BS_WINOGRAD_OUT,
+                             (int32_t)(index % run->tiles_x) * BS_WINOGRAD_OUT };
 }
 
 /* How many of `left` tiles lie side by side from there on: whole ones, or one that hangs over an edge. */
@@ -126,6 +129,10 @@ static void bs_winograd_on(const bs_winograd_run *run, int32_t tiles, bs_winogra
         at->x = 0;
         at->y += BS_WINOGRAD_OUT;
     }
+    if (at->y >= run->task->out_h) {
+        at->y = 0;
+        at->image++;
+    }
 }
 
 static void bs_winograd_transform_in(const bs_winograd_run *run, bs_winograd_at at, int32_t tiles, float *points)
@@ -134,7 +141,7 @@ static void bs_winograd_transform_in(const bs_winograd_run *run, bs_winograd_at 
     const int32_t y = at.y, x = at.x;
     const int32_t rows = bs_conv_min(task->out_h + 2 - y, BS_WINOGRAD_IN);
     const int32_t columns = bs_conv_min(task->out_w + 2 - x, BS_WINOGRAD_IN);
-    const float *in = task->in + y * task->in_row + (ptrdiff_t)x * task->in_pixel;
+    const float *in = task->in + at.image * task->in_image + y * task->in_row + (ptrdiff_t)x * task->in_pixel;
     ptrdiff_t row = task->in_row, pixel = task->in_pixel;
     if (rows < BS_WINOGRAD_IN || columns < BS_WINOGRAD_IN) {
         bs_winograd_copy_patch(run, in, rows, columns);
@@ -146,7 +153,7 @@ static void bs_winograd_transform_in(const bs_winograd_run *run, bs_winograd_at 
 }
 
 /* All tiles of a strip. `block`: the channels, and their bias and slopes; points of the next tile are `width` on. */
-static void bs_winograd_transform_out(const bs_winograd_run *run, int32_t first, int32_t tiles, int32_t width,
+static void bs_winograd_transform_out(const bs_winograd_run *run, int64_t first, int32_t tiles, int32_t width,
                                       const bs_conv_tile *block)
 {
     const bs_conv_task *task = run->task;
@@ -155,9 +162,10 @@ static void bs_winograd_transform_out(const bs_winograd_run *run, int32_t first,
     bs_conv_tile tile = *block;
     for (int32_t count; tiles > 0; tiles -= count) {
         count = bs_winograd_beside(run, at, tiles);
-        tile.out = block->out + at.y * task->out_row + (ptrdiff_t)at.x * task->out_pixel;
+        tile.out = block->out + at.image * task->out_image + at.y * task->out_row + (ptrdiff_t)at.x * task->out_pixel;
         if (block->residual)
-            tile.residual = block->residual + at.y * task->residual_row + (ptrdiff_t)at.x * task->residual_pixel;
+            tile.residual = block->residual + at.image * task->residual_image + at.y * task->residual_row +
+                            (ptrdiff_t)at.x * task->residual_pixel;
         run->kernels->winograd_out(points, run->plan.out_step, &tile, task->out_row, task->residual_row,
                                    bs_conv_min(task->out_h - at.y, BS_WINOGRAD_OUT),
                                    bs_conv_min(task->out_w - at.x, BS_WINOGRAD_OUT), count);
@@ -271,7 +279,7 @@ static void bs_winograd_plain(const bs_winograd_run *run, int32_t channel, int32
 }
 
 /* Products and outputs of a strip whose inputs are transformed, block after block. */
-static void bs_winograd_blocks(const bs_winograd_run *run, int32_t first, int32_t tiles)
+static void bs_winograd_blocks(const bs_winograd_run *run, int64_t first, int32_t tiles)
 {
     for (int32_t channel = 0, width; channel < run->plan.out_padded; channel += width) {
         width = bs_conv_min(run->plan.out_padded - channel, run->plan.block);
@@ -290,7 +298,7 @@ static void bs_winograd_blocks(const bs_winograd_run *run, int32_t first, int32_
     }
 }
 
-static void bs_winograd_strip(const bs_winograd_run *run, int32_t first, int32_t tiles)
+static void bs_winograd_strip(const bs_winograd_run *run, int64_t first, int32_t tiles)
 {
     bs_winograd_at at = bs_winograd_tile(run, first);
     for (int32_t t = 0, count; t < tiles; t += count, bs_winograd_on(run, count, &at)) {
@@ -310,10 +318,11 @@ void bs_conv_winograd_run(const bs_conv_geometry *geometry, const bs_conv_kernel
     run.patch = run.in_points + run.plan.in_points + run.plan.out_points;
     run.weights = run.patch + run.plan.patch;
     run.tiles_x = bs_conv_ceil_div(task->out_w, BS_WINOGRAD_OUT);
-    const int32_t tiles = run.tiles_x * bs_conv_ceil_div(task->out_h, BS_WINOGRAD_OUT);
-    int32_t strips = bs_conv_ceil_div(tiles, run.plan.strip);
-    for (int32_t first = 0; strips > 0; strips--) {
-        const int32_t count = bs_conv_ceil_div(tiles - first, strips);
+    run.tiles_y = bs_conv_ceil_div(task->out_h, BS_WINOGRAD_OUT);
+    const int64_t tiles = (int64_t)bs_conv_images(task) * run.tiles_y * run.tiles_x;
+    int64_t strips = (tiles + run.plan.strip - 1) / run.plan.strip;
+    for (int64_t first = 0; strips > 0; strips--) {
+        const int32_t count = (int32_t)((tiles - first + strips - 1) / strips);
         bs_winograd_strip(&run, first, count);
         first += count;
     }

@@ -113,18 +113,24 @@ static bs_bytes conv2d_weight_floats(const bs_conv_geometry *g)
 
 static bs_bytes conv2d_bytes(bs_bytes floats) { return bs_bytes_times(floats, sizeof(float)); }
 
-/* Whether an image has few tiles of Winograd, whatever a run brings and however it is cut into patches. */
+/* Tiles of Winograd in an image, at most. */
+static int64_t conv2d_tiles(const bs_graph *graph, const bs_value_info *out)
+{
+    return bs_ceil_div(bs_dim_max(graph, out->dims[1]), BS_CONV_WINOGRAD_TILE) *
+           bs_ceil_div(bs_dim_max(graph, out->dims[2]), BS_CONV_WINOGRAD_TILE);
+}
+
+/* Whether all images have few of them, whatever a run brings and however they are cut into patches. */
 static bool conv2d_has_few_tiles(const bs_graph *graph, const bs_node *node)
 {
-    enum { TILE = 4, FEW = 8 };
-    const bs_dim_id *dims = graph->values[node->first_out].dims;
-    const int64_t rows = bs_ceil_div(bs_dim_max(graph, dims[1]), TILE);
-    return bs_dim_is_const(graph, dims[1]) && bs_dim_is_const(graph, dims[2]) &&
-           rows * bs_ceil_div(bs_dim_max(graph, dims[2]), TILE) <= FEW;
+    enum { FEW = 8 };
+    const bs_value_info *out = &graph->values[node->first_out];
+    return bs_dim_is_const(graph, out->dims[1]) && bs_dim_is_const(graph, out->dims[2]) &&
+           conv2d_tiles(graph, out) * graph->domains[out->domain].max_rows <= FEW;
 }
 
 /* Whether Winograd takes less time. Below 8 channels the transforms cost more than the products they save; weights that
- * are not stored transformed are transformed in each call, for each row, which a small image is not worth. */
+ * are not stored transformed are transformed in each call, which a few tiles are not worth. */
 static bool conv2d_winograd_pays(const bs_conv_geometry *g, bs_tier tier, bool few_tiles)
 {
     const bool stored = bs_conv_prepared_floats(g, BS_CONV_WINOGRAD4, tier) >
@@ -300,14 +306,14 @@ static void conv2d_reference(const bs_call *call, const void *of, const bs_epilo
 
 /* ------------------------------------------------------------------------------------------------------- fast */
 
-static void conv2d_fast(const bs_call *call, const void *of, const bs_epilogue *epilogue, int32_t row)
+static void conv2d_fast(const bs_call *call, const void *of, const bs_epilogue *epilogue)
 {
     const bs_conv2d_form *form = of;
     const bs_rect r = call->out[0].rect;
     const int32_t to[2] = {r.y0, r.x0};
     const int32_t from[2] = {r.y0 * form->geometry.stride_h - form->window.axis[0].before,
                              r.x0 * form->geometry.stride_w - form->window.axis[1].before};
-    bs_conv_task task = bs_epilogue_task(call, row, from, to, 1);
+    bs_conv_task task = bs_epilogue_task(call, from, to, 1);
     bs_epilogue_fuse(epilogue, &task);
     bs_conv_run(&form->geometry, (bs_conv_algorithm)call->plan->algorithm, call->plan->tier, &task);
 }
@@ -319,6 +325,14 @@ static bs_status conv2d_run(const bs_call *call)
     const bs_epilogue_layout layout = bs_conv2d_layout(desc, &form.geometry, call->plan);
     const bs_epilogue epilogue = bs_epilogue_of(call, &layout, desc->act, desc->act_param);
     return bs_epilogue_run(call, &form, &epilogue, conv2d_reference, conv2d_fast);
+}
+
+/* Winograd reads, or makes, its weights once for all tiles of a call, some strips of them. */
+static int32_t conv2d_images(const bs_graph *graph, const bs_node *node, const bs_node_plan *plan)
+{
+    enum { ENOUGH = 128 };
+    const int64_t tiles = bs_max_i64(conv2d_tiles(graph, &graph->values[node->first_out]), 1);
+    return plan->algorithm == BS_CONV_WINOGRAD4 ? (int32_t)bs_ceil_div(ENOUGH, tiles) : 1;
 }
 
 static int32_t conv2d_grain(const bs_node_plan *plan)
@@ -339,6 +353,7 @@ static const bs_op_rules conv2d_rules = {.upgrade = conv2d_upgrade,
                                          .prepare = conv2d_prepare,
                                          .same_layout = conv2d_same_layout,
                                          .grain = conv2d_grain,
+                                         .images = conv2d_images,
                                          .adds = conv2d_adds};
 
 const bs_op bs_op_conv2d = {.name = "conv2d",

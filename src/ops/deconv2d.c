@@ -231,13 +231,13 @@ static int32_t deconv2d_start(const bs_deconv2d_form *f, int32_t low, int32_t a)
 }
 
 static bs_conv_task deconv2d_task(const bs_call *call, const bs_deconv2d_form *f, const bs_conv_geometry *g, int32_t a,
-                                  int32_t b, int32_t row)
+                                  int32_t b)
 {
     const bs_rect r = call->out[0].rect;
     const int32_t to[2] = {deconv2d_start(f, r.y0, a), deconv2d_start(f, r.x0, b)};
     const int32_t from[2] = {(to[0] + f->pad - a) / f->stride - (g->kernel_h - 1),
                              (to[1] + f->pad - b) / f->stride - (g->kernel_w - 1)};
-    bs_conv_task task = bs_epilogue_task(call, row, from, to, f->stride);
+    bs_conv_task task = bs_epilogue_task(call, from, to, f->stride);
     task.weights += deconv2d_before(f, call->plan->tier, a, b);
     return task;
 }
@@ -245,20 +245,21 @@ static bs_conv_task deconv2d_task(const bs_call *call, const bs_deconv2d_form *f
 /* A phase without taps gives the bias alone, with its activation where that is fused. */
 static void deconv2d_fill(const bs_epilogue *epilogue, const bs_conv_task *task, int32_t channels, bool fused)
 {
-    for (int32_t y = 0; y < task->out_h; y++)
-        for (int32_t x = 0; x < task->out_w; x++)
-            for (int32_t o = 0; o < channels; o++)
-                task->out[y * task->out_row + x * (ptrdiff_t)task->out_pixel + o] =
-                    fused ? bs_epilogue_apply(epilogue, o, 0.0f) : epilogue->bias[o];
+    for (int32_t image = 0; image < task->images; image++)
+        for (int32_t y = 0; y < task->out_h; y++)
+            for (int32_t x = 0; x < task->out_w; x++)
+                for (int32_t o = 0; o < channels; o++)
+                    task->out[image * task->out_image + y * task->out_row + x * (ptrdiff_t)task->out_pixel + o] =
+                        fused ? bs_epilogue_apply(epilogue, o, 0.0f) : epilogue->bias[o];
 }
 
-static void deconv2d_fast(const bs_call *call, const void *form, const bs_epilogue *epilogue, int32_t row)
+static void deconv2d_fast(const bs_call *call, const void *form, const bs_epilogue *epilogue)
 {
     const bs_deconv2d_form *f = form;
     for (int32_t phase = 0; phase < f->stride * f->stride; phase++) {
         const int32_t a = phase / f->stride, b = phase % f->stride;
         const bs_conv_geometry g = deconv2d_geometry(f, a, b);
-        bs_conv_task task = deconv2d_task(call, f, &g, a, b, row);
+        bs_conv_task task = deconv2d_task(call, f, &g, a, b);
         const bool fused = bs_epilogue_fuse(epilogue, &task);
         if (g.kernel_h > 0 && g.kernel_w > 0)
             bs_conv_run(&g, BS_CONV_DIRECT, call->plan->tier, &task);

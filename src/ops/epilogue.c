@@ -92,26 +92,29 @@ bool bs_epilogue_fuse(const bs_epilogue *epilogue, bs_conv_task *task)
 }
 
 /* What follows a kernel's sums: all that it does not fuse are row functions. */
-typedef struct epilogue_rows {
+typedef struct epilogue_functions {
     bs_tier tier;
     bs_act act;
-} epilogue_rows;
+} epilogue_functions;
 
 static void epilogue_inner(const void *context, int64_t n, char *const *at, const ptrdiff_t *step)
 {
-    const epilogue_rows *rows = context;
+    const epilogue_functions *rows = context;
     float *x = (float *)(void *)at[0];
     bs_row_function(rows->tier, rows->act, x, step[0] / 4, x, step[0] / 4, n);
 }
 
-bs_conv_task bs_epilogue_task(const bs_call *call, int32_t row, const int32_t *from, const int32_t *to, int32_t step)
+bs_conv_task bs_epilogue_task(const bs_call *call, const int32_t *from, const int32_t *to, int32_t step)
 {
     const bs_operand *in = &call->in[0], *out = &call->out[0], *residual = call->residual;
     bs_conv_task task = {
-        .in = bs_f32_at(in, row * in->row_stride + from[0] * in->stride[1] + from[1] * in->stride[2]),
+        .images = call->rows,
+        .in = bs_f32_at(in, from[0] * in->stride[1] + from[1] * in->stride[2]),
+        .in_image = in->row_stride,
         .in_row = in->stride[1],
         .in_pixel = (int32_t)in->stride[2],
-        .out = bs_f32_at(out, row * out->row_stride + to[0] * out->stride[1] + to[1] * out->stride[2]),
+        .out = bs_f32_at(out, to[0] * out->stride[1] + to[1] * out->stride[2]),
+        .out_image = out->row_stride,
         .out_row = out->stride[1] * step,
         .out_pixel = (int32_t)out->stride[2] * step,
         .out_h = bs_max_i32(0, (out->rect.y1 - to[0] + step - 1) / step),
@@ -120,8 +123,8 @@ bs_conv_task bs_epilogue_task(const bs_call *call, int32_t row, const int32_t *f
         .scratch = call->scratch,
     };
     if (residual) {
-        task.residual = bs_f32_at(residual, row * residual->row_stride + to[0] * residual->stride[1] +
-                                                to[1] * residual->stride[2]);
+        task.residual = bs_f32_at(residual, to[0] * residual->stride[1] + to[1] * residual->stride[2]);
+        task.residual_image = residual->row_stride;
         task.residual_row = residual->stride[1] * step;
         task.residual_pixel = (int32_t)residual->stride[2] * step;
     }
@@ -132,7 +135,7 @@ bs_conv_task bs_epilogue_task(const bs_call *call, int32_t row, const int32_t *f
 static bool channels_last(const bs_operand *o) { return o->dim[0] == 1 || o->stride[0] == 1; }
 
 bs_status bs_epilogue_run(const bs_call *call, const void *form, const bs_epilogue *epilogue,
-                          bs_epilogue_row *reference, bs_epilogue_row *fast)
+                          bs_epilogue_row *reference, bs_epilogue_rows *fast)
 {
     const bs_operand *out = &call->out[0];
     const bool plain = call->plan->algorithm == BS_CONV_REFERENCE;
@@ -140,14 +143,16 @@ bs_status bs_epilogue_run(const bs_call *call, const void *form, const bs_epilog
         return BS_OK;
     if (!plain && !(channels_last(&call->in[0]) && channels_last(out)))
         return BS_ERROR_UNSUPPORTED; /* the planner keeps f32 images channels last */
-    for (int32_t row = 0; row < call->rows; row++)
-        (plain ? reference : fast)(call, form, epilogue, row);
+    for (int32_t row = 0; plain && row < call->rows; row++)
+        reference(call, form, epilogue, row);
+    if (!plain && call->rows > 0)
+        fast(call, form, epilogue);
     bs_conv_task probe;
     bs_span span;
     if (plain || bs_epilogue_fuse(epilogue, &probe))
         return BS_OK;
     bs_span_open(&span, out, call->rows);
-    const epilogue_rows follows = {(bs_tier)call->plan->tier, epilogue->act};
+    const epilogue_functions follows = {(bs_tier)call->plan->tier, epilogue->act};
     bs_span_run(&span, epilogue_inner, &follows);
     return BS_OK;
 }

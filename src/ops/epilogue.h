@@ -41,13 +41,14 @@ float bs_epilogue_apply(const bs_epilogue *epilogue, int32_t channel, float sum)
 /* Sets bias and activation of the task. False: the activation is not fused and must be applied afterwards. */
 bool bs_epilogue_fuse(const bs_epilogue *epilogue, bs_conv_task *task);
 
-/* The task of a row. Its first window begins at `from` (y, x) and belongs to the output at `to`; the next windows
- * belong to every `step`-th output of the rect. */
-bs_conv_task bs_epilogue_task(const bs_call *call, int32_t row, const int32_t *from, const int32_t *to, int32_t step);
+/* The task of all rows, an image each. The first window begins at `from` (y, x) and belongs to the output at `to`; the
+ * next windows belong to every `step`-th output of the rect. */
+bs_conv_task bs_epilogue_task(const bs_call *call, const int32_t *from, const int32_t *to, int32_t step);
 
-/* Runs a call of a convolution: row by row in plain loops or by the kernels, then what these do not fuse. */
+/* Runs a call of a convolution: row by row in plain loops or all rows by the kernels, then what these do not fuse. */
 typedef void bs_epilogue_row(const bs_call *call, const void *form, const bs_epilogue *epilogue, int32_t row);
+typedef void bs_epilogue_rows(const bs_call *call, const void *form, const bs_epilogue *epilogue);
 bs_status bs_epilogue_run(const bs_call *call, const void *form, const bs_epilogue *epilogue,
-                          bs_epilogue_row *reference, bs_epilogue_row *fast);
+                          bs_epilogue_row *reference, bs_epilogue_rows *fast);
 
 #endif
