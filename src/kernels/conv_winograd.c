@@ -59,7 +59,7 @@ static bs_winograd_plan bs_winograd_plan_of(const bs_conv_geometry *g, int32_t l
     plan.block = bs_conv_min(plan.out_padded, plan.stores && bs_winograd_eight(g, lanes) ? lanes : 2 * lanes);
     const int64_t tile_bytes = (int64_t)BS_WINOGRAD_POINTS * 4 * ((int64_t)plan.in_padded + plan.block);
     const int64_t most = plan.stores ? 160 << 10 : 1 << 20;
-    const int32_t unit = lanes == 16 ? 14 : lanes == 8 ? 12 : 8;
+    const int32_t unit = bs_winograd_eight(g, lanes) ? 16 : lanes == 16 ? 14 : lanes == 8 ? 12 : 8;
     plan.strip = unit;
     while (plan.strip < 4 * unit && (plan.strip + unit) * tile_bytes <= most)
         plan.strip += unit;
