@@ -1,6 +1,6 @@
 /* brainstorm.c - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: fd2036d5787c2d30099ee90e277bf7f93ae8f899d1f5ddd94054fbd25c95a521
+ * sha256 of the parts: 506bb7b71ce21ded4ef500c86b40b47c0b888bab6ecf2a85a5511a19a2b1dfd8
  */
 #if !defined(_POSIX_C_SOURCE) && !defined(BS_NO_POSIX)
 #define _POSIX_C_SOURCE 200809L
@@ -4087,6 +4087,7 @@ static const bs_conv_kernels bs_conv_table_scalar = BS_CONV_TABLE(0, NULL);
 #undef BS_DEPTHWISE_WHOLE
 #undef BS_DEPTHWISE_WHOLE_KERNELS
 #undef BS_DEPTHWISE_WHOLE_NAME
+#undef BS_DOT_AFTER
 #undef BS_DOT_DEFINE
 #undef BS_DOT_FINISH
 #undef BS_DOT_FMA
@@ -4102,10 +4103,9 @@ static const bs_conv_kernels bs_conv_table_scalar = BS_CONV_TABLE(0, NULL);
 #undef BS_DOT_STEP
 #undef BS_DOT_STEP_3
 #undef BS_DOT_STORE
-#undef BS_DOT_STORE_3
 #undef BS_DOT_SUM
-#undef BS_DOT_SUM_3
 #undef BS_DOT_THREE
+#undef BS_DOT_TWELVE
 #undef BS_DOT_UPTO
 #undef BS_DOT_WHOLE
 #undef BS_DOT_WHOLE_3
@@ -6253,14 +6253,31 @@ BS_DOT_UPTO(BS_DOT_DEFINE)
         BS_EACH_##P(LOAD)                                                                         \
         w += 4 * BS_LANES;                                                                        \
     }
-#define BS_DOT_SUM_3(p) const __m128 sum##p = BS_V_SUM4(d##p##_0, d##p##_1, d##p##_2, zero);
-#define BS_DOT_STORE_3(p)                                       \
-    {                                                           \
-        const __m128 all = _mm_add_ps(sum##p, bias);            \
-        float *out = tile->out + (p) * tile->out_pixel;         \
-        _mm_storel_pi((__m64 *)(void *)out, all);               \
-        _mm_store_ss(out + 2, _mm_movehl_ps(all, all));         \
+/* Four floats from that at `from` of a on, going on in b. */
+#define BS_DOT_AFTER(a, b, from) \
+    _mm_castsi128_ps(_mm_alignr_epi8(_mm_castps_si128(b), _mm_castps_si128(a), 4 * (from)))
+
+/* Four pixels' sums lie in a row, twelve floats, as they do in the result where nothing is between its pixels. */
+static inline BS_INLINE BS_TARGET void BS_TIER_FN(bs_conv_dot_twelve)(const bs_conv_tile *tile, __m128 left,
+                                                                      __m128 middle, __m128 right)
+{
+    const bs_conv_task *task = tile->task;
+    enum { first = 0 };
+    if (task->bias && !tile->residual && task->activation == BS_CONV_NONE && tile->out_pixel == 3) {
+        const float *b = task->bias + tile->channel;
+        _mm_storeu_ps(tile->out, _mm_add_ps(left, _mm_setr_ps(b[0], b[1], b[2], b[0])));
+        _mm_storeu_ps(tile->out + 4, _mm_add_ps(middle, _mm_setr_ps(b[1], b[2], b[0], b[1])));
+        _mm_storeu_ps(tile->out + 8, _mm_add_ps(right, _mm_setr_ps(b[2], b[0], b[1], b[2])));
+        return;
     }
+    const __m128 sum0 = left, sum1 = BS_DOT_AFTER(left, middle, 3), sum2 = BS_DOT_AFTER(middle, right, 2),
+                 sum3 = BS_DOT_AFTER(right, right, 1);
+    BS_EACH_4(BS_DOT_FINISH)
+}
+
+#define BS_DOT_TWELVE                                                                                              \
+    BS_TIER_FN(bs_conv_dot_twelve)                                                                                 \
+    (tile, BS_V_SUM4(d0_0, d0_1, d0_2, d1_0), BS_V_SUM4(d1_1, d1_2, d2_0, d2_1), BS_V_SUM4(d2_2, d3_0, d3_1, d3_2));
 
 static BS_OUTLINE BS_TARGET void BS_TIER_FN(bs_conv_dot_three)(const bs_conv_tile *tile)
 {
@@ -6269,15 +6286,20 @@ static BS_OUTLINE BS_TARGET void BS_TIER_FN(bs_conv_dot_three)(const bs_conv_til
     const ptrdiff_t step = tile->in_step;
     BS_EACH_4(BS_DOT_INIT_3)
     BS_DOT_LOOP(4, BS_DOT_STEP_3, BS_DOT_WHOLE_3, BS_DOT_PART_3)
-    BS_EACH_4(BS_DOT_SUM_3)
-    const bs_conv_task *task = tile->task;
-    if (task->bias && !tile->residual && task->activation == BS_CONV_NONE) {
-        const float *b = task->bias + tile->channel;
-        const __m128 bias = _mm_setr_ps(b[0], b[1], b[2], 0);
-        BS_EACH_4(BS_DOT_STORE_3)
-        return;
-    }
-    BS_EACH_4(BS_DOT_FINISH)
+    BS_DOT_TWELVE
+}
+
+/* Whole vectors of one run in each kernel row, as where taps are side by side: as good as nothing around the sums. */
+static BS_OUTLINE BS_TARGET void BS_TIER_FN(bs_conv_dot_three_runs)(const bs_conv_tile *tile)
+{
+    const BS_V zero = BS_V_ZERO();
+    const ptrdiff_t step = tile->in_step, run = tile->run;
+    const float *w = tile->weights, *x = tile->in;
+    BS_EACH_4(BS_DOT_INIT_3)
+    for (int32_t row = tile->rows; row > 0; row--, x += tile->in_row - run)
+        for (const float *end = x + run; x < end; x += BS_LANES)
+            BS_DOT_STEP_3(4, BS_DOT_WHOLE_3)
+    BS_DOT_TWELVE
 }
 
 static BS_OUTLINE BS_TARGET void BS_TIER_FN(bs_conv_dot_others)(const bs_conv_tile *tile)
@@ -6288,7 +6310,10 @@ static BS_OUTLINE BS_TARGET void BS_TIER_FN(bs_conv_dot_others)(const bs_conv_ti
 static BS_TARGET void BS_TIER_FN(bs_conv_dot_4)(const bs_conv_tile *tile)
 {
     if (tile->channels == 3) {
-        BS_TIER_FN(bs_conv_dot_three)(tile);
+        if (tile->taps == 1 && tile->run % BS_LANES == 0)
+            BS_TIER_FN(bs_conv_dot_three_runs)(tile);
+        else
+            BS_TIER_FN(bs_conv_dot_three)(tile);
         return;
     }
     BS_TIER_FN(bs_conv_dot_2)(tile);
@@ -6447,6 +6472,7 @@ static const bs_conv_kernels bs_conv_table_avx2 = BS_CONV_TABLE(BS_DOT_PIXELS, B
 #undef BS_DEPTHWISE_WHOLE
 #undef BS_DEPTHWISE_WHOLE_KERNELS
 #undef BS_DEPTHWISE_WHOLE_NAME
+#undef BS_DOT_AFTER
 #undef BS_DOT_DEFINE
 #undef BS_DOT_FINISH
 #undef BS_DOT_FMA
@@ -6462,10 +6488,9 @@ static const bs_conv_kernels bs_conv_table_avx2 = BS_CONV_TABLE(BS_DOT_PIXELS, B
 #undef BS_DOT_STEP
 #undef BS_DOT_STEP_3
 #undef BS_DOT_STORE
-#undef BS_DOT_STORE_3
 #undef BS_DOT_SUM
-#undef BS_DOT_SUM_3
 #undef BS_DOT_THREE
+#undef BS_DOT_TWELVE
 #undef BS_DOT_UPTO
 #undef BS_DOT_WHOLE
 #undef BS_DOT_WHOLE_3
@@ -8512,14 +8537,31 @@ BS_DOT_UPTO(BS_DOT_DEFINE)
         BS_EACH_##P(LOAD)                                                                         \
         w += 4 * BS_LANES;                                                                        \
     }
-#define BS_DOT_SUM_3(p) const __m128 sum##p = BS_V_SUM4(d##p##_0, d##p##_1, d##p##_2, zero);
-#define BS_DOT_STORE_3(p)                                       \
-    {                                                           \
-        const __m128 all = _mm_add_ps(sum##p, bias);            \
-        float *out = tile->out + (p) * tile->out_pixel;         \
-        _mm_storel_pi((__m64 *)(void *)out, all);               \
-        _mm_store_ss(out + 2, _mm_movehl_ps(all, all));         \
+/* Four floats from that at `from` of a on, going on in b. */
+#define BS_DOT_AFTER(a, b, from) \
+    _mm_castsi128_ps(_mm_alignr_epi8(_mm_castps_si128(b), _mm_castps_si128(a), 4 * (from)))
+
+/* Four pixels' sums lie in a row, twelve floats, as they do in the result where nothing is between its pixels. */
+static inline BS_INLINE BS_TARGET void BS_TIER_FN(bs_conv_dot_twelve)(const bs_conv_tile *tile, __m128 left,
+                                                                      __m128 middle, __m128 right)
+{
+    const bs_conv_task *task = tile->task;
+    enum { first = 0 };
+    if (task->bias && !tile->residual && task->activation == BS_CONV_NONE && tile->out_pixel == 3) {
+        const float *b = task->bias + tile->channel;
+        _mm_storeu_ps(tile->out, _mm_add_ps(left, _mm_setr_ps(b[0], b[1], b[2], b[0])));
+        _mm_storeu_ps(tile->out + 4, _mm_add_ps(middle, _mm_setr_ps(b[1], b[2], b[0], b[1])));
+        _mm_storeu_ps(tile->out + 8, _mm_add_ps(right, _mm_setr_ps(b[2], b[0], b[1], b[2])));
+        return;
     }
+    const __m128 sum0 = left, sum1 = BS_DOT_AFTER(left, middle, 3), sum2 = BS_DOT_AFTER(middle, right, 2),
+                 sum3 = BS_DOT_AFTER(right, right, 1);
+    BS_EACH_4(BS_DOT_FINISH)
+}
+
+#define BS_DOT_TWELVE                                                                                              \
+    BS_TIER_FN(bs_conv_dot_twelve)                                                                                 \
+    (tile, BS_V_SUM4(d0_0, d0_1, d0_2, d1_0), BS_V_SUM4(d1_1, d1_2, d2_0, d2_1), BS_V_SUM4(d2_2, d3_0, d3_1, d3_2));
 
 static BS_OUTLINE BS_TARGET void BS_TIER_FN(bs_conv_dot_three)(const bs_conv_tile *tile)
 {
@@ -8528,15 +8570,20 @@ static BS_OUTLINE BS_TARGET void BS_TIER_FN(bs_conv_dot_three)(const bs_conv_til
     const ptrdiff_t step = tile->in_step;
     BS_EACH_4(BS_DOT_INIT_3)
     BS_DOT_LOOP(4, BS_DOT_STEP_3, BS_DOT_WHOLE_3, BS_DOT_PART_3)
-    BS_EACH_4(BS_DOT_SUM_3)
-    const bs_conv_task *task = tile->task;
-    if (task->bias && !tile->residual && task->activation == BS_CONV_NONE) {
-        const float *b = task->bias + tile->channel;
-        const __m128 bias = _mm_setr_ps(b[0], b[1], b[2], 0);
-        BS_EACH_4(BS_DOT_STORE_3)
-        return;
-    }
-    BS_EACH_4(BS_DOT_FINISH)
+    BS_DOT_TWELVE
+}
+
+/* Whole vectors of one run in each kernel row, as where taps are side by side: as good as nothing around the sums. */
+static BS_OUTLINE BS_TARGET void BS_TIER_FN(bs_conv_dot_three_runs)(const bs_conv_tile *tile)
+{
+    const BS_V zero = BS_V_ZERO();
+    const ptrdiff_t step = tile->in_step, run = tile->run;
+    const float *w = tile->weights, *x = tile->in;
+    BS_EACH_4(BS_DOT_INIT_3)
+    for (int32_t row = tile->rows; row > 0; row--, x += tile->in_row - run)
+        for (const float *end = x + run; x < end; x += BS_LANES)
+            BS_DOT_STEP_3(4, BS_DOT_WHOLE_3)
+    BS_DOT_TWELVE
 }
 
 static BS_OUTLINE BS_TARGET void BS_TIER_FN(bs_conv_dot_others)(const bs_conv_tile *tile)
@@ -8547,7 +8594,10 @@ static BS_OUTLINE BS_TARGET void BS_TIER_FN(bs_conv_dot_others)(const bs_conv_ti
 static BS_TARGET void BS_TIER_FN(bs_conv_dot_4)(const bs_conv_tile *tile)
 {
     if (tile->channels == 3) {
-        BS_TIER_FN(bs_conv_dot_three)(tile);
+        if (tile->taps == 1 && tile->run % BS_LANES == 0)
+            BS_TIER_FN(bs_conv_dot_three_runs)(tile);
+        else
+            BS_TIER_FN(bs_conv_dot_three)(tile);
         return;
     }
     BS_TIER_FN(bs_conv_dot_2)(tile);
@@ -8706,6 +8756,7 @@ static const bs_conv_kernels bs_conv_table_avx512 = BS_CONV_TABLE(BS_DOT_PIXELS,
 #undef BS_DEPTHWISE_WHOLE
 #undef BS_DEPTHWISE_WHOLE_KERNELS
 #undef BS_DEPTHWISE_WHOLE_NAME
+#undef BS_DOT_AFTER
 #undef BS_DOT_DEFINE
 #undef BS_DOT_FINISH
 #undef BS_DOT_FMA
@@ -8721,10 +8772,9 @@ static const bs_conv_kernels bs_conv_table_avx512 = BS_CONV_TABLE(BS_DOT_PIXELS,
 #undef BS_DOT_STEP
 #undef BS_DOT_STEP_3
 #undef BS_DOT_STORE
-#undef BS_DOT_STORE_3
 #undef BS_DOT_SUM
-#undef BS_DOT_SUM_3
 #undef BS_DOT_THREE
+#undef BS_DOT_TWELVE
 #undef BS_DOT_UPTO
 #undef BS_DOT_WHOLE
 #undef BS_DOT_WHOLE_3
@@ -10801,6 +10851,7 @@ static const bs_conv_kernels bs_conv_table_neon = BS_CONV_TABLE(0, NULL);
 #undef BS_DEPTHWISE_WHOLE
 #undef BS_DEPTHWISE_WHOLE_KERNELS
 #undef BS_DEPTHWISE_WHOLE_NAME
+#undef BS_DOT_AFTER
 #undef BS_DOT_DEFINE
 #undef BS_DOT_FINISH
 #undef BS_DOT_FMA
@@ -10816,10 +10867,9 @@ static const bs_conv_kernels bs_conv_table_neon = BS_CONV_TABLE(0, NULL);
 #undef BS_DOT_STEP
 #undef BS_DOT_STEP_3
 #undef BS_DOT_STORE
-#undef BS_DOT_STORE_3
 #undef BS_DOT_SUM
-#undef BS_DOT_SUM_3
 #undef BS_DOT_THREE
+#undef BS_DOT_TWELVE
 #undef BS_DOT_UPTO
 #undef BS_DOT_WHOLE
 #undef BS_DOT_WHOLE_3
@@ -11228,7 +11278,7 @@ static bs_winograd_plan bs_winograd_plan_of(const bs_conv_geometry *g, int32_t l
     plan.block = bs_conv_min(plan.out_padded, plan.stores && bs_winograd_eight(g, lanes) ? lanes : 2 * lanes);
     const int64_t tile_bytes = (int64_t)BS_WINOGRAD_POINTS * 4 * ((int64_t)plan.in_padded + plan.block);
     const int64_t most = plan.stores ? 160 << 10 : 1 << 20;
-    const int32_t unit = lanes == 16 ? 14 : lanes == 8 ? 12 : 8;
+    const int32_t unit = bs_winograd_eight(g, lanes) ? 16 : lanes == 16 ? 14 : lanes == 8 ? 12 : 8;
     plan.strip = unit;
     while (plan.strip < 4 * unit && (plan.strip + unit) * tile_bytes <= most)
         plan.strip += unit;
@@ -13107,6 +13157,7 @@ BS_WRAPS static BS_TARGET uint64_t BS_TIER_FN(bs_change_u16)(const void *codes, 
 #undef BS_DEPTHWISE_WHOLE
 #undef BS_DEPTHWISE_WHOLE_KERNELS
 #undef BS_DEPTHWISE_WHOLE_NAME
+#undef BS_DOT_AFTER
 #undef BS_DOT_DEFINE
 #undef BS_DOT_FINISH
 #undef BS_DOT_FMA
@@ -13122,10 +13173,9 @@ BS_WRAPS static BS_TARGET uint64_t BS_TIER_FN(bs_change_u16)(const void *codes, 
 #undef BS_DOT_STEP
 #undef BS_DOT_STEP_3
 #undef BS_DOT_STORE
-#undef BS_DOT_STORE_3
 #undef BS_DOT_SUM
-#undef BS_DOT_SUM_3
 #undef BS_DOT_THREE
+#undef BS_DOT_TWELVE
 #undef BS_DOT_UPTO
 #undef BS_DOT_WHOLE
 #undef BS_DOT_WHOLE_3
@@ -14045,6 +14095,7 @@ BS_WRAPS static BS_TARGET uint64_t BS_TIER_FN(bs_change_u16)(const void *codes, 
 #undef BS_DEPTHWISE_WHOLE
 #undef BS_DEPTHWISE_WHOLE_KERNELS
 #undef BS_DEPTHWISE_WHOLE_NAME
+#undef BS_DOT_AFTER
 #undef BS_DOT_DEFINE
 #undef BS_DOT_FINISH
 #undef BS_DOT_FMA
@@ -14060,10 +14111,9 @@ BS_WRAPS static BS_TARGET uint64_t BS_TIER_FN(bs_change_u16)(const void *codes, 
 #undef BS_DOT_STEP
 #undef BS_DOT_STEP_3
 #undef BS_DOT_STORE
-#undef BS_DOT_STORE_3
 #undef BS_DOT_SUM
-#undef BS_DOT_SUM_3
 #undef BS_DOT_THREE
+#undef BS_DOT_TWELVE
 #undef BS_DOT_UPTO
 #undef BS_DOT_WHOLE
 #undef BS_DOT_WHOLE_3
@@ -14880,6 +14930,7 @@ BS_WRAPS static BS_TARGET uint64_t BS_TIER_FN(bs_change_u16)(const void *codes, 
 #undef BS_DEPTHWISE_WHOLE
 #undef BS_DEPTHWISE_WHOLE_KERNELS
 #undef BS_DEPTHWISE_WHOLE_NAME
+#undef BS_DOT_AFTER
 #undef BS_DOT_DEFINE
 #undef BS_DOT_FINISH
 #undef BS_DOT_FMA
@@ -14895,10 +14946,9 @@ BS_WRAPS static BS_TARGET uint64_t BS_TIER_FN(bs_change_u16)(const void *codes, 
 #undef BS_DOT_STEP
 #undef BS_DOT_STEP_3
 #undef BS_DOT_STORE
-#undef BS_DOT_STORE_3
 #undef BS_DOT_SUM
-#undef BS_DOT_SUM_3
 #undef BS_DOT_THREE
+#undef BS_DOT_TWELVE
 #undef BS_DOT_UPTO
 #undef BS_DOT_WHOLE
 #undef BS_DOT_WHOLE_3
@@ -15752,6 +15802,7 @@ BS_WRAPS static BS_TARGET uint64_t BS_TIER_FN(bs_change_u16)(const void *codes, 
 #undef BS_DEPTHWISE_WHOLE
 #undef BS_DEPTHWISE_WHOLE_KERNELS
 #undef BS_DEPTHWISE_WHOLE_NAME
+#undef BS_DOT_AFTER
 #undef BS_DOT_DEFINE
 #undef BS_DOT_FINISH
 #undef BS_DOT_FMA
@@ -15767,10 +15818,9 @@ BS_WRAPS static BS_TARGET uint64_t BS_TIER_FN(bs_change_u16)(const void *codes, 
 #undef BS_DOT_STEP
 #undef BS_DOT_STEP_3
 #undef BS_DOT_STORE
-#undef BS_DOT_STORE_3
 #undef BS_DOT_SUM
-#undef BS_DOT_SUM_3
 #undef BS_DOT_THREE
+#undef BS_DOT_TWELVE
 #undef BS_DOT_UPTO
 #undef BS_DOT_WHOLE
 #undef BS_DOT_WHOLE_3
@@ -17065,6 +17115,7 @@ static BS_TARGET void BS_TIER_FN(bs_normalise)(const bs_row_norm *norm, const fl
 #undef BS_DEPTHWISE_WHOLE
 #undef BS_DEPTHWISE_WHOLE_KERNELS
 #undef BS_DEPTHWISE_WHOLE_NAME
+#undef BS_DOT_AFTER
 #undef BS_DOT_DEFINE
 #undef BS_DOT_FINISH
 #undef BS_DOT_FMA
@@ -17080,10 +17131,9 @@ static BS_TARGET void BS_TIER_FN(bs_normalise)(const bs_row_norm *norm, const fl
 #undef BS_DOT_STEP
 #undef BS_DOT_STEP_3
 #undef BS_DOT_STORE
-#undef BS_DOT_STORE_3
 #undef BS_DOT_SUM
-#undef BS_DOT_SUM_3
 #undef BS_DOT_THREE
+#undef BS_DOT_TWELVE
 #undef BS_DOT_UPTO
 #undef BS_DOT_WHOLE
 #undef BS_DOT_WHOLE_3
@@ -18191,6 +18241,7 @@ static BS_TARGET void BS_TIER_FN(bs_normalise)(const bs_row_norm *norm, const fl
 #undef BS_DEPTHWISE_WHOLE
 #undef BS_DEPTHWISE_WHOLE_KERNELS
 #undef BS_DEPTHWISE_WHOLE_NAME
+#undef BS_DOT_AFTER
 #undef BS_DOT_DEFINE
 #undef BS_DOT_FINISH
 #undef BS_DOT_FMA
@@ -18206,10 +18257,9 @@ static BS_TARGET void BS_TIER_FN(bs_normalise)(const bs_row_norm *norm, const fl
 #undef BS_DOT_STEP
 #undef BS_DOT_STEP_3
 #undef BS_DOT_STORE
-#undef BS_DOT_STORE_3
 #undef BS_DOT_SUM
-#undef BS_DOT_SUM_3
 #undef BS_DOT_THREE
+#undef BS_DOT_TWELVE
 #undef BS_DOT_UPTO
 #undef BS_DOT_WHOLE
 #undef BS_DOT_WHOLE_3
@@ -19214,6 +19264,7 @@ static BS_TARGET void BS_TIER_FN(bs_normalise)(const bs_row_norm *norm, const fl
 #undef BS_DEPTHWISE_WHOLE
 #undef BS_DEPTHWISE_WHOLE_KERNELS
 #undef BS_DEPTHWISE_WHOLE_NAME
+#undef BS_DOT_AFTER
 #undef BS_DOT_DEFINE
 #undef BS_DOT_FINISH
 #undef BS_DOT_FMA
@@ -19229,10 +19280,9 @@ static BS_TARGET void BS_TIER_FN(bs_normalise)(const bs_row_norm *norm, const fl
 #undef BS_DOT_STEP
 #undef BS_DOT_STEP_3
 #undef BS_DOT_STORE
-#undef BS_DOT_STORE_3
 #undef BS_DOT_SUM
-#undef BS_DOT_SUM_3
 #undef BS_DOT_THREE
+#undef BS_DOT_TWELVE
 #undef BS_DOT_UPTO
 #undef BS_DOT_WHOLE
 #undef BS_DOT_WHOLE_3
@@ -20274,6 +20324,7 @@ static BS_TARGET void BS_TIER_FN(bs_normalise)(const bs_row_norm *norm, const fl
 #undef BS_DEPTHWISE_WHOLE
 #undef BS_DEPTHWISE_WHOLE_KERNELS
 #undef BS_DEPTHWISE_WHOLE_NAME
+#undef BS_DOT_AFTER
 #undef BS_DOT_DEFINE
 #undef BS_DOT_FINISH
 #undef BS_DOT_FMA
@@ -20289,10 +20340,9 @@ static BS_TARGET void BS_TIER_FN(bs_normalise)(const bs_row_norm *norm, const fl
 #undef BS_DOT_STEP
 #undef BS_DOT_STEP_3
 #undef BS_DOT_STORE
-#undef BS_DOT_STORE_3
 #undef BS_DOT_SUM
-#undef BS_DOT_SUM_3
 #undef BS_DOT_THREE
+#undef BS_DOT_TWELVE
 #undef BS_DOT_UPTO
 #undef BS_DOT_WHOLE
 #undef BS_DOT_WHOLE_3
@@ -21090,6 +21140,7 @@ static BS_TARGET bool BS_TIER_FN(bs_pool)(const bs_pool_window *w)
 #undef BS_DEPTHWISE_WHOLE
 #undef BS_DEPTHWISE_WHOLE_KERNELS
 #undef BS_DEPTHWISE_WHOLE_NAME
+#undef BS_DOT_AFTER
 #undef BS_DOT_DEFINE
 #undef BS_DOT_FINISH
 #undef BS_DOT_FMA
@@ -21105,10 +21156,9 @@ static BS_TARGET bool BS_TIER_FN(bs_pool)(const bs_pool_window *w)
 #undef BS_DOT_STEP
 #undef BS_DOT_STEP_3
 #undef BS_DOT_STORE
-#undef BS_DOT_STORE_3
 #undef BS_DOT_SUM
-#undef BS_DOT_SUM_3
 #undef BS_DOT_THREE
+#undef BS_DOT_TWELVE
 #undef BS_DOT_UPTO
 #undef BS_DOT_WHOLE
 #undef BS_DOT_WHOLE_3
@@ -21727,6 +21777,7 @@ static BS_TARGET bool BS_TIER_FN(bs_pool)(const bs_pool_window *w)
 #undef BS_DEPTHWISE_WHOLE
 #undef BS_DEPTHWISE_WHOLE_KERNELS
 #undef BS_DEPTHWISE_WHOLE_NAME
+#undef BS_DOT_AFTER
 #undef BS_DOT_DEFINE
 #undef BS_DOT_FINISH
 #undef BS_DOT_FMA
@@ -21742,10 +21793,9 @@ static BS_TARGET bool BS_TIER_FN(bs_pool)(const bs_pool_window *w)
 #undef BS_DOT_STEP
 #undef BS_DOT_STEP_3
 #undef BS_DOT_STORE
-#undef BS_DOT_STORE_3
 #undef BS_DOT_SUM
-#undef BS_DOT_SUM_3
 #undef BS_DOT_THREE
+#undef BS_DOT_TWELVE
 #undef BS_DOT_UPTO
 #undef BS_DOT_WHOLE
 #undef BS_DOT_WHOLE_3
@@ -22401,6 +22451,7 @@ static BS_TARGET bool BS_TIER_FN(bs_pool)(const bs_pool_window *w)
 #undef BS_DEPTHWISE_WHOLE
 #undef BS_DEPTHWISE_WHOLE_KERNELS
 #undef BS_DEPTHWISE_WHOLE_NAME
+#undef BS_DOT_AFTER
 #undef BS_DOT_DEFINE
 #undef BS_DOT_FINISH
 #undef BS_DOT_FMA
@@ -22416,10 +22467,9 @@ static BS_TARGET bool BS_TIER_FN(bs_pool)(const bs_pool_window *w)
 #undef BS_DOT_STEP
 #undef BS_DOT_STEP_3
 #undef BS_DOT_STORE
-#undef BS_DOT_STORE_3
 #undef BS_DOT_SUM
-#undef BS_DOT_SUM_3
 #undef BS_DOT_THREE
+#undef BS_DOT_TWELVE
 #undef BS_DOT_UPTO
 #undef BS_DOT_WHOLE
 #undef BS_DOT_WHOLE_3

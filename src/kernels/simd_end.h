@@ -28,6 +28,7 @@
 #undef BS_DEPTHWISE_WHOLE
 #undef BS_DEPTHWISE_WHOLE_KERNELS
 #undef BS_DEPTHWISE_WHOLE_NAME
+#undef BS_DOT_AFTER
 #undef BS_DOT_DEFINE
 #undef BS_DOT_FINISH
 #undef BS_DOT_FMA
@@ -43,10 +44,9 @@
 #undef BS_DOT_STEP
 #undef BS_DOT_STEP_3
 #undef BS_DOT_STORE
-#undef BS_DOT_STORE_3
 #undef BS_DOT_SUM
-#undef BS_DOT_SUM_3
 #undef BS_DOT_THREE
+#undef BS_DOT_TWELVE
 #undef BS_DOT_UPTO
 #undef BS_DOT_WHOLE
 #undef BS_DOT_WHOLE_3
