@@ -1,6 +1,6 @@
 /* brainstorm.c - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: 506bb7b71ce21ded4ef500c86b40b47c0b888bab6ecf2a85a5511a19a2b1dfd8
+ * sha256 of the parts: 8123ac43b8d33889ebce8a80b07be21328392b5b84bec4a7b32f02a1609bbaf6
  */
 #if !defined(_POSIX_C_SOURCE) && !defined(BS_NO_POSIX)
 #define _POSIX_C_SOURCE 200809L
@@ -11307,7 +11307,6 @@ typedef struct bs_winograd_run {
     const bs_conv_task *task;
     bs_winograd_plan plan;
     float *in_points, *out_points, *patch, *weights;
-    int32_t tiles_x, tiles_y;
 } bs_winograd_run;
 
 /* Copies the part of a 6x6 patch that is inside the windows; the rest is zero. */
@@ -11326,19 +11325,16 @@ typedef struct bs_winograd_at {
     int32_t image, y, x;
 } bs_winograd_at;
 
-static bs_winograd_at bs_winograd_tile(const bs_winograd_run *run, int64_t index)
-{
-    const int64_t line = index / run->tiles_x;
-    return (bs_winograd_at){ (int32_t)(line / run->tiles_y), (int32_t)(line % run->tiles_y) * BS_WINOGRAD_OUT,
-                             (int32_t)(index % run->tiles_x) * BS_WINOGRAD_OUT };
-}
-
+#ifdef __OPTIMIZE_SIZE__ /* transforms take one */
+#define bs_winograd_beside(run, at, left) ((void)(at), (void)(left), 1)
+#else
 /* How many of `left` tiles lie side by side from there on: whole ones, or one that hangs over an edge. */
 static int32_t bs_winograd_beside(const bs_winograd_run *run, bs_winograd_at at, int32_t left)
 {
     const int32_t whole = run->task->out_h - at.y < BS_WINOGRAD_OUT ? 0 : (run->task->out_w - at.x) / BS_WINOGRAD_OUT;
     return whole > 0 ? bs_conv_min(bs_conv_min(whole, left), run->kernels->winograd_tiles) : 1;
 }
+#endif
 
 /* Beyond them: divisions would take a good part of the time of a tile of few channels. */
 static void bs_winograd_on(const bs_winograd_run *run, int32_t tiles, bs_winograd_at *at)
@@ -11371,13 +11367,12 @@ static void bs_winograd_transform_in(const bs_winograd_run *run, bs_winograd_at 
     run->kernels->winograd_in(in, row, pixel, run->geometry->in_channels, tiles, points, run->plan.in_step);
 }
 
-/* All tiles of a strip. `block`: the channels, and their bias and slopes; points of the next tile are `width` on. */
-static void bs_winograd_transform_out(const bs_winograd_run *run, int64_t first, int32_t tiles, int32_t width,
+/* All tiles of a strip, from that at `at` on. `block`: the channels, and their bias and slopes; points of the next tile are `width` on. */
+static void bs_winograd_transform_out(const bs_winograd_run *run, bs_winograd_at at, int32_t tiles, int32_t width,
                                       const bs_conv_tile *block)
 {
     const bs_conv_task *task = run->task;
     const float *points = run->out_points;
-    bs_winograd_at at = bs_winograd_tile(run, first);
     bs_conv_tile tile = *block;
     for (int32_t count; tiles > 0; tiles -= count) {
         count = bs_winograd_beside(run, at, tiles);
@@ -11421,13 +11416,6 @@ static void bs_winograd_multiply(const bs_winograd_run *run, const float *weight
     }
 }
 
-/* Weights are in panels of two vectors of outputs, the last of one where that is enough: its width. */
-static int32_t bs_winograd_panel(const bs_winograd_run *run, int32_t channel)
-{
-    const int32_t panel = 2 * run->kernels->lanes;
-    return bs_conv_min(panel, run->plan.out_padded - channel / panel * panel);
-}
-
 #ifdef __OPTIMIZE_SIZE__
 static bool bs_winograd_points(const bs_winograd_run *run, const float *weights, int32_t channel, int32_t width,
                                int32_t tiles)
@@ -11435,6 +11423,13 @@ static bool bs_winograd_points(const bs_winograd_run *run, const float *weights,
     return (void)run, (void)weights, (void)channel, (void)width, (void)tiles, false;
 }
 #else
+/* Weights are in panels of two vectors of outputs, the last of one where that is enough: its width. */
+static int32_t bs_winograd_panel(const bs_winograd_run *run, int32_t channel)
+{
+    const int32_t panel = 2 * run->kernels->lanes;
+    return bs_conv_min(panel, run->plan.out_padded - channel / panel * panel);
+}
+
 /* A block at all points in a call, where channels are not too many to be summed from zero. */
 static bool bs_winograd_points(const bs_winograd_run *run, const float *weights, int32_t channel, int32_t width,
                                int32_t tiles)
@@ -11498,7 +11493,7 @@ static void bs_winograd_plain(const bs_winograd_run *run, int32_t channel, int32
 }
 
 /* Products and outputs of a strip whose inputs are transformed, block after block. */
-static void bs_winograd_blocks(const bs_winograd_run *run, int64_t first, int32_t tiles)
+static void bs_winograd_blocks(const bs_winograd_run *run, bs_winograd_at first, int32_t tiles)
 {
     for (int32_t channel = 0, width; channel < run->plan.out_padded; channel += width) {
         width = bs_conv_min(run->plan.out_padded - channel, run->plan.block);
@@ -11517,12 +11512,13 @@ static void bs_winograd_blocks(const bs_winograd_run *run, int64_t first, int32_
     }
 }
 
-static void bs_winograd_strip(const bs_winograd_run *run, int64_t first, int32_t tiles)
+/* The next tiles, from that at `at` on. */
+static void bs_winograd_strip(const bs_winograd_run *run, bs_winograd_at *at, int32_t tiles)
 {
-    bs_winograd_at at = bs_winograd_tile(run, first);
-    for (int32_t t = 0, count; t < tiles; t += count, bs_winograd_on(run, count, &at)) {
-        count = bs_winograd_beside(run, at, tiles - t);
-        bs_winograd_transform_in(run, at, count, run->in_points + (ptrdiff_t)t * run->plan.in_padded);
+    const bs_winograd_at first = *at;
+    for (int32_t t = 0, count; t < tiles; t += count, bs_winograd_on(run, count, at)) {
+        count = bs_winograd_beside(run, *at, tiles - t);
+        bs_winograd_transform_in(run, *at, count, run->in_points + (ptrdiff_t)t * run->plan.in_padded);
     }
     bs_winograd_blocks(run, first, tiles);
 }
@@ -11536,14 +11532,14 @@ void bs_conv_winograd_run(const bs_conv_geometry *geometry, const bs_conv_kernel
     run.out_points = run.plan.in_place ? run.in_points : run.in_points + run.plan.in_points;
     run.patch = run.in_points + run.plan.in_points + run.plan.out_points;
     run.weights = run.patch + run.plan.patch;
-    run.tiles_x = bs_conv_ceil_div(task->out_w, BS_WINOGRAD_OUT);
-    run.tiles_y = bs_conv_ceil_div(task->out_h, BS_WINOGRAD_OUT);
-    const int64_t tiles = (int64_t)bs_conv_images(task) * run.tiles_y * run.tiles_x;
-    int64_t strips = (tiles + run.plan.strip - 1) / run.plan.strip;
-    for (int64_t first = 0; strips > 0; strips--) {
-        const int32_t count = (int32_t)((tiles - first + strips - 1) / strips);
-        bs_winograd_strip(&run, first, count);
-        first += count;
+    const int64_t tiles = (int64_t)bs_conv_images(task) * bs_conv_ceil_div(task->out_h, BS_WINOGRAD_OUT) *
+                          bs_conv_ceil_div(task->out_w, BS_WINOGRAD_OUT);
+    int64_t left = tiles, strips = (tiles + run.plan.strip - 1) / run.plan.strip;
+    bs_winograd_at at = { 0, 0, 0 };
+    for (; strips > 0; strips--) {
+        const int32_t count = (int32_t)((left + strips - 1) / strips);
+        bs_winograd_strip(&run, &at, count);
+        left -= count;
     }
 }
 #endif
@@ -27695,37 +27691,37 @@ static bs_bytes conv2d_weight_floats(const bs_conv_geometry *g)
 
 static bs_bytes conv2d_bytes(bs_bytes floats) { return bs_bytes_times(floats, sizeof(float)); }
 
-/* Tiles of Winograd in an image, at most. */
-static int64_t conv2d_tiles(const bs_graph *graph, const bs_value_info *out)
+/* Pixels of an image, at most. */
+static int64_t conv2d_pixels(const bs_graph *graph, const bs_value_info *out)
 {
-    return bs_ceil_div(bs_dim_max(graph, out->dims[1]), BS_CONV_WINOGRAD_TILE) *
-           bs_ceil_div(bs_dim_max(graph, out->dims[2]), BS_CONV_WINOGRAD_TILE);
+    return bs_dim_max(graph, out->dims[1]) * bs_dim_max(graph, out->dims[2]);
 }
 
 /* Whether all images have few of them, whatever a run brings and however they are cut into patches. */
-static bool conv2d_has_few_tiles(const bs_graph *graph, const bs_node *node)
+static bool conv2d_has_few_pixels(const bs_graph *graph, const bs_node *node)
 {
-    enum { FEW = 8 };
+    enum { FEW = 128 };
     const bs_value_info *out = &graph->values[node->first_out];
-    return bs_dim_is_const(graph, out->dims[1]) && bs_dim_is_const(graph, out->dims[2]) &&
-           conv2d_tiles(graph, out) * graph->domains[out->domain].max_rows <= FEW;
+    const int64_t pixels = conv2d_pixels(graph, out);
+    return bs_dim_is_const(graph, out->dims[1]) && bs_dim_is_const(graph, out->dims[2]) && pixels <= FEW &&
+           pixels * graph->domains[out->domain].max_rows <= FEW;
 }
 
 /* Whether Winograd takes less time. Below 8 channels the transforms cost more than the products they save; weights that
- * are not stored transformed are transformed in each call, which a few tiles are not worth. */
-static bool conv2d_winograd_pays(const bs_conv_geometry *g, bs_tier tier, bool few_tiles)
+ * are not stored transformed are transformed in each call, which a few pixels are not worth. */
+static bool conv2d_winograd_pays(const bs_conv_geometry *g, bs_tier tier, bool few_pixels)
 {
     const bool stored = bs_conv_prepared_floats(g, BS_CONV_WINOGRAD4, tier) >
                         2 * bs_conv_prepared_floats(g, BS_CONV_DIRECT, tier);
-    return g->in_channels >= 8 && g->out_channels >= 8 && (!few_tiles || stored || tier == BS_TIER_CUDA);
+    return g->in_channels >= 8 && g->out_channels >= 8 && (!few_pixels || stored || tier == BS_TIER_CUDA);
 }
 
 static int32_t conv2d_algorithm(const bs_conv_geometry *g, const bs_node_plan *plan, bs_conv_choice choice,
-                                bool few_tiles)
+                                bool few_pixels)
 {
     const bs_tier tier = plan->tier;
     const bool wanted = choice == BS_CONV_FORCE_WINOGRAD ||
-                        (choice == BS_CONV_AUTO && conv2d_winograd_pays(g, tier, few_tiles));
+                        (choice == BS_CONV_AUTO && conv2d_winograd_pays(g, tier, few_pixels));
     if (choice == BS_CONV_FORCE_REFERENCE)
         return BS_CONV_REFERENCE;
     if (wanted && bs_conv_supports(g, BS_CONV_WINOGRAD4, tier))
@@ -27764,7 +27760,7 @@ static void conv2d_plan(const bs_graph *graph, const bs_node *node, bs_conv_choi
     const bs_conv2d_desc *desc = node->params;
     const bs_conv_geometry g = conv2d_form_at(graph, node).geometry;
     (void)max_h, (void)max_w;
-    plan->algorithm = conv2d_algorithm(&g, plan, choice, conv2d_has_few_tiles(graph, node));
+    plan->algorithm = conv2d_algorithm(&g, plan, choice, conv2d_has_few_pixels(graph, node));
     plan->prepared_bytes = bs_conv2d_layout(desc, &g, plan).bytes;
     if (plan->algorithm == BS_CONV_REFERENCE)
         return;
@@ -27912,9 +27908,9 @@ static bs_status conv2d_run(const bs_call *call)
 /* Winograd reads, or makes, its weights once for all tiles of a call, some strips of them. */
 static int32_t conv2d_images(const bs_graph *graph, const bs_node *node, const bs_node_plan *plan)
 {
-    enum { ENOUGH = 128 };
-    const int64_t tiles = bs_max_i64(conv2d_tiles(graph, &graph->values[node->first_out]), 1);
-    return plan->algorithm == BS_CONV_WINOGRAD4 ? (int32_t)bs_ceil_div(ENOUGH, tiles) : 1;
+    enum { ENOUGH = 2048 };
+    const int64_t pixels = conv2d_pixels(graph, &graph->values[node->first_out]);
+    return plan->algorithm == BS_CONV_WINOGRAD4 ? 1 + (int32_t)(ENOUGH / (1 + pixels)) : 1;
 }
 
 static int32_t conv2d_grain(const bs_node_plan *plan)
@@ -50194,13 +50190,13 @@ static void zero_margins(const bs_context *c, const bs_call *call)
 {
     for (int32_t i = 0; i < call->n_out; i++) {
         const int32_t value = call->node->first_out + i, margin = c->session->plan->values[value].margin;
-        bs_operand out = call->out[i];
         int64_t h, w;
-        if (out.rank != 3 || margin == 0)
+        if (call->out[i].rank != 3 || margin == 0)
             continue;
         bs_plan_core(c->session->plan, &c->session->graph->values[value], &h, &w);
-        for (int32_t row = 0; row < call->rows; row++, bs_operand_advance(&out, 1))
-            bs_zero_margin(&out, margin, h, w);
+        for (int32_t row = 0; row < call->rows; row++, bs_operand_advance(&call->out[i], 1))
+            bs_zero_margin(&call->out[i], margin, h, w);
+        bs_operand_advance(&call->out[i], -call->rows);
     }
 }
 
@@ -50397,18 +50393,16 @@ static int32_t heavy_batch(const bs_session *s, const bs_instr *i)
     return bs_max_i32((int32_t)bs_ceil_div(rows, bs_max_i32(turns, 1) * threads), BATCH_ROWS);
 }
 
-/* Images in a call: as many as its op wants where they have the same extents and a kernel's bytes go straight to its
+/* Images in a call: as many as its op wants, where they have the same extents and a kernel's bytes go straight to its
  * result, and as each thread gets. */
 static int32_t image_batch(const bs_session *s, const bs_instr *i)
 {
     const bs_node *node = &s->graph->nodes[i->node];
     const bs_op_rules *rules = bs_node_op(node)->rules;
-    const bs_node_plan *plan = &s->plan->nodes[i->node];
-    const int32_t rows = s->root.domains[i->domain].count;
-    if (!rules || !rules->images || plan->fusion || s->graph->domains[node->domain].patches >= 0 ||
-        i->extent != BS_EXTENT_ALL || bs_tails_widen(s->graph, node))
+    const int32_t rows = s->root.domains[i->domain].count, threads = s->plan->threads;
+    if (!rules || !rules->images || s->graph->domains[node->domain].patches >= 0 || bs_tails_widen(s->graph, node))
         return 1;
-    return bs_min_i32(rules->images(s->graph, node, plan), (int32_t)bs_ceil_div(bs_max_i32(rows, 1), s->plan->threads));
+    return bs_min_i32(rules->images(s->graph, node, &s->plan->nodes[i->node]), (rows + threads - 1) / threads);
 }
 
 /* Few images; and one row of those that are found one by one, or moved, unless they are small. */
@@ -50424,10 +50418,10 @@ int32_t bs_exec_batch(const bs_session *s, const bs_instr *i)
     const bool across = bs_node_op(node)->flags & BS_OP_CROSS_ROW;
     if (bs_exec_scattered(s, i) && (across || !is_small(s, node->first_out)))
         return 1;
+    bool image = node->n_out > 0 && s->graph->values[node->first_out].rank == 3;
     for (int32_t k = 0; k < n_in; k++)
-        if (s->graph->values[in[k]].rank == 3)
-            return image_batch(s, i);
-    if (node->n_out > 0 && s->graph->values[node->first_out].rank == 3)
+        image = image || s->graph->values[in[k]].rank == 3;
+    if (image)
         return image_batch(s, i);
     return bs_bytes_figure(s->plan->nodes[i->node].prepared_bytes) > HEAVY ? heavy_batch(s, i) : BATCH_ROWS;
 }

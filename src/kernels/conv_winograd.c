@@ -88,7 +88,6 @@ typedef struct bs_winograd_run {
     const bs_conv_task *task;
     bs_winograd_plan plan;
     float *in_points, *out_points, *patch, *weights;
-    int32_t tiles_x, tiles_y;
 } bs_winograd_run;
 
 /* Copies the part of a 6x6 patch that is inside the windows; the rest is zero. */
@@ -107,19 +106,16 @@ typedef struct bs_winograd_at {
     int32_t image, y, x;
 } bs_winograd_at;
 
-static bs_winograd_at bs_winograd_tile(const bs_winograd_run *run, int64_t index)
-{
-    const int64_t line = index / run->tiles_x;
-    return (bs_winograd_at){ (int32_t)(line / run->tiles_y), (int32_t)(line % run->tiles_y) * BS_WINOGRAD_OUT,
-                             (int32_t)(index % run->tiles_x) * BS_WINOGRAD_OUT };
-}
-
+#ifdef __OPTIMIZE_SIZE__ /* transforms take one */
+#define bs_winograd_beside(run, at, left) ((void)(at), (void)(left), 1)
+#else
 /* How many of `left` tiles lie side by side from there on: whole ones, or one that hangs over an edge. */
 static int32_t bs_winograd_beside(const bs_winograd_run *run, bs_winograd_at at, int32_t left)
 {
     const int32_t whole = run->task->out_h - at.y < BS_WINOGRAD_OUT ? 0 : (run->task->out_w - at.x) / BS_WINOGRAD_OUT;
     return whole > 0 ? bs_conv_min(bs_conv_min(whole, left), run->kernels->winograd_tiles) : 1;
 }
+#endif
 
 /* Beyond them: divisions would take a good part of the time of a tile of few channels. */
 static void bs_winograd_on(const bs_winograd_run *run, int32_t tiles, bs_winograd_at *at)
@@ -152,13 +148,12 @@ static void bs_winograd_transform_in(const bs_winograd_run *run, bs_winograd_at 
     run->kernels->winograd_in(in, row, pixel, run->geometry->in_channels, tiles, points, run->plan.in_step);
 }
 
-/* All tiles of a strip. `block`: the channels, and their bias and slopes; points of the next tile are `width` on. */
-static void bs_winograd_transform_out(const bs_winograd_run *run, int64_t first, int32_t tiles, int32_t width,
+/* All tiles of a strip, from that at `at` on. `block`: the channels, and their bias and slopes; points of the next tile are `width` on. */
+static void bs_winograd_transform_out(const bs_winograd_run *run, bs_winograd_at at, int32_t tiles, int32_t width,
                                       const bs_conv_tile *block)
 {
     const bs_conv_task *task = run->task;
     const float *points = run->out_points;
-    bs_winograd_at at = bs_winograd_tile(run, first);
     bs_conv_tile tile = *block;
     for (int32_t count; tiles > 0; tiles -= count) {
         count = bs_winograd_beside(run, at, tiles);
@@ -202,13 +197,6 @@ static void bs_winograd_multiply(const bs_winograd_run *run, const float *weight
     }
 }
 
-/* Weights are in panels of two vectors of outputs, the last of one where that is enough: its width. */
-static int32_t bs_winograd_panel(const bs_winograd_run *run, int32_t channel)
-{
-    const int32_t panel = 2 * run->kernels->lanes;
-    return bs_conv_min(panel, run->plan.out_padded - channel / panel * panel);
-}
-
 #ifdef __OPTIMIZE_SIZE__
 static bool bs_winograd_points(const bs_winograd_run *run, const float *weights, int32_t channel, int32_t width,
                                int32_t tiles)
@@ -216,6 +204,13 @@ static bool bs_winograd_points(const bs_winograd_run *run, const float *weights,
     return (void)run, (void)weights, (void)channel, (void)width, (void)tiles, false;
 }
 #else
+/* Weights are in panels of two vectors of outputs, the last of one where that is enough: its width. */
+static int32_t bs_winograd_panel(const bs_winograd_run *run, int32_t channel)
+{
+    const int32_t panel = 2 * run->kernels->lanes;
+    return bs_conv_min(panel, run->plan.out_padded - channel / panel * panel);
+}
+
 /* A block at all points in a call, where channels are not too many to be summed from zero. */
 static bool bs_winograd_points(const bs_winograd_run *run, const float *weights, int32_t channel, int32_t width,
                                int32_t tiles)
@@ -279,7 +274,7 @@ static void bs_winograd_plain(const bs_winograd_run *run, int32_t channel, int32
 }
 
 /* Products and outputs of a strip whose inputs are transformed, block after block. */
-static void bs_winograd_blocks(const bs_winograd_run *run, int64_t first, int32_t tiles)
+static void bs_winograd_blocks(const bs_winograd_run *run, bs_winograd_at first, int32_t tiles)
 {
     for (int32_t channel = 0, width; channel < run->plan.out_padded; channel += width) {
         width = bs_conv_min(run->plan.out_padded - channel, run->plan.block);
@@ -298,12 +293,13 @@ static void bs_winograd_blocks(const bs_winograd_run *run, int64_t first, int32_
     }
 }
 
-static void bs_winograd_strip(const bs_winograd_run *run, int64_t first, int32_t tiles)
+/* The next tiles, from that at `at` on. */
+static void bs_winograd_strip(const bs_winograd_run *run, bs_winograd_at *at, int32_t tiles)
 {
-    bs_winograd_at at = bs_winograd_tile(run, first);
-    for (int32_t t = 0, count; t < tiles; t += count, bs_winograd_on(run, count, &at)) {
-        count = bs_winograd_beside(run, at, tiles - t);
-        bs_winograd_transform_in(run, at, count, run->in_points + (ptrdiff_t)t * run->plan.in_padded);
+    const bs_winograd_at first = *at;
+    for (int32_t t = 0, count; t < tiles; t += count, bs_winograd_on(run, count, at)) {
+        count = bs_winograd_beside(run, *at, tiles - t);
+        bs_winograd_transform_in(run, *at, count, run->in_points + (ptrdiff_t)t * run->plan.in_padded);
     }
     bs_winograd_blocks(run, first, tiles);
 }
@@ -317,14 +313,14 @@ void bs_conv_winograd_run(const bs_conv_geometry *geometry, const bs_conv_kernel
     run.out_points = run.plan.in_place ? run.in_points : run.in_points + run.plan.in_points;
     run.patch = run.in_points + run.plan.in_points + run.plan.out_points;
     run.weights = run.patch + run.plan.patch;
-    run.tiles_x = bs_conv_ceil_div(task->out_w, BS_WINOGRAD_OUT);
-    run.tiles_y = bs_conv_ceil_div(task->out_h, BS_WINOGRAD_OUT);
-    const int64_t tiles = (int64_t)bs_conv_images(task) * run.tiles_y * run.tiles_x;
-    int64_t strips = (tiles + run.plan.strip - 1) / run.plan.strip;
-    for (int64_t first = 0; strips > 0; strips--) {
-        const int32_t count = (int32_t)((tiles - first + strips - 1) / strips);
-        bs_winograd_strip(&run, first, count);
-        first += count;
+    const int64_t tiles = (int64_t)bs_conv_images(task) * bs_conv_ceil_div(task->out_h, BS_WINOGRAD_OUT) *
+                          bs_conv_ceil_div(task->out_w, BS_WINOGRAD_OUT);
+    int64_t left = tiles, strips = (tiles + run.plan.strip - 1) / run.plan.strip;
+    bs_winograd_at at = { 0, 0, 0 };
+    for (; strips > 0; strips--) {
+        const int32_t count = (int32_t)((left + strips - 1) / strips);
+        bs_winograd_strip(&run, &at, count);
+        left -= count;
     }
 }
 #endif

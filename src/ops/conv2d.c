@@ -113,37 +113,37 @@ static bs_bytes conv2d_weight_floats(const bs_conv_geometry *g)
 
 static bs_bytes conv2d_bytes(bs_bytes floats) { return bs_bytes_times(floats, sizeof(float)); }
 
-/* Tiles of Winograd in an image, at most. */
-static int64_t conv2d_tiles(const bs_graph *graph, const bs_value_info *out)
+/* Pixels of an image, at most. */
+static int64_t conv2d_pixels(const bs_graph *graph, const bs_value_info *out)
 {
-    return bs_ceil_div(bs_dim_max(graph, out->dims[1]), BS_CONV_WINOGRAD_TILE) *
-           bs_ceil_div(bs_dim_max(graph, out->dims[2]), BS_CONV_WINOGRAD_TILE);
+    return bs_dim_max(graph, out->dims[1]) * bs_dim_max(graph, out->dims[2]);
 }
 
 /* Whether all images have few of them, whatever a run brings and however they are cut into patches. */
-static bool conv2d_has_few_tiles(const bs_graph *graph, const bs_node *node)
+static bool conv2d_has_few_pixels(const bs_graph *graph, const bs_node *node)
 {
-    enum { FEW = 8 };
+    enum { FEW = 128 };
     const bs_value_info *out = &graph->values[node->first_out];
-    return bs_dim_is_const(graph, out->dims[1]) && bs_dim_is_const(graph, out->dims[2]) &&
-           conv2d_tiles(graph, out) * graph->domains[out->domain].max_rows <= FEW;
+    const int64_t pixels = conv2d_pixels(graph, out);
+    return bs_dim_is_const(graph, out->dims[1]) && bs_dim_is_const(graph, out->dims[2]) && pixels <= FEW &&
+           pixels * graph->domains[out->domain].max_rows <= FEW;
 }
 
 /* Whether Winograd takes less time. Below 8 channels the transforms cost more than the products they save; weights that
- * are not stored transformed are transformed in each call, which a few tiles are not worth. */
-static bool conv2d_winograd_pays(const bs_conv_geometry *g, bs_tier tier, bool few_tiles)
+ * are not stored transformed are transformed in each call, which a few pixels are not worth. */
+static bool conv2d_winograd_pays(const bs_conv_geometry *g, bs_tier tier, bool few_pixels)
 {
     const bool stored = bs_conv_prepared_floats(g, BS_CONV_WINOGRAD4, tier) >
                         2 * bs_conv_prepared_floats(g, BS_CONV_DIRECT, tier);
-    return g->in_channels >= 8 && g->out_channels >= 8 && (!few_tiles || stored || tier == BS_TIER_CUDA);
+    return g->in_channels >= 8 && g->out_channels >= 8 && (!few_pixels || stored || tier == BS_TIER_CUDA);
 }
 
 static int32_t conv2d_algorithm(const bs_conv_geometry *g, const bs_node_plan *plan, bs_conv_choice choice,
-                                bool few_tiles)
+                                bool few_pixels)
 {
     const bs_tier tier = plan->tier;
     const bool wanted = choice == BS_CONV_FORCE_WINOGRAD ||
-                        (choice == BS_CONV_AUTO && conv2d_winograd_pays(g, tier, few_tiles));
+                        (choice == BS_CONV_AUTO && conv2d_winograd_pays(g, tier, few_pixels));
     if (choice == BS_CONV_FORCE_REFERENCE)
         return BS_CONV_REFERENCE;
     if (wanted && bs_conv_supports(g, BS_CONV_WINOGRAD4, tier))
@@ -182,7 +182,7 @@ static void conv2d_plan(const bs_graph *graph, const bs_node *node, bs_conv_choi
     const bs_conv2d_desc *desc = node->params;
     const bs_conv_geometry g = conv2d_form_at(graph, node).geometry;
     (void)max_h, (void)max_w;
-    plan->algorithm = conv2d_algorithm(&g, plan, choice, conv2d_has_few_tiles(graph, node));
+    plan->algorithm = conv2d_algorithm(&g, plan, choice, conv2d_has_few_pixels(graph, node));
     plan->prepared_bytes = bs_conv2d_layout(desc, &g, plan).bytes;
     if (plan->algorithm == BS_CONV_REFERENCE)
         return;
@@ -330,9 +330,9 @@ static bs_status conv2d_run(const bs_call *call)
 /* Winograd reads, or makes, its weights once for all tiles of a call, some strips of them. */
 static int32_t conv2d_images(const bs_graph *graph, const bs_node *node, const bs_node_plan *plan)
 {
-    enum { ENOUGH = 128 };
-    const int64_t tiles = bs_max_i64(conv2d_tiles(graph, &graph->values[node->first_out]), 1);
-    return plan->algorithm == BS_CONV_WINOGRAD4 ? (int32_t)bs_ceil_div(ENOUGH, tiles) : 1;
+    enum { ENOUGH = 2048 };
+    const int64_t pixels = conv2d_pixels(graph, &graph->values[node->first_out]);
+    return plan->algorithm == BS_CONV_WINOGRAD4 ? 1 + (int32_t)(ENOUGH / (1 + pixels)) : 1;
 }
 
 static int32_t conv2d_grain(const bs_node_plan *plan)

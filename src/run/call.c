@@ -87,13 +87,13 @@ static void zero_margins(const bs_context *c, const bs_call *call)
 {
     for (int32_t i = 0; i < call->n_out; i++) {
         const int32_t value = call->node->first_out + i, margin = c->session->plan->values[value].margin;
-        bs_operand out = call->out[i];
         int64_t h, w;
-        if (out.rank != 3 || margin == 0)
+        if (call->out[i].rank != 3 || margin == 0)
             continue;
         bs_plan_core(c->session->plan, &c->session->graph->values[value], &h, &w);
-        for (int32_t row = 0; row < call->rows; row++, bs_operand_advance(&out, 1))
-            bs_zero_margin(&out, margin, h, w);
+        for (int32_t row = 0; row < call->rows; row++, bs_operand_advance(&call->out[i], 1))
+            bs_zero_margin(&call->out[i], margin, h, w);
+        bs_operand_advance(&call->out[i], -call->rows);
     }
 }
 
@@ -290,18 +290,16 @@ static int32_t heavy_batch(const bs_session *s, const bs_instr *i)
     return bs_max_i32((int32_t)bs_ceil_div(rows, bs_max_i32(turns, 1) * threads), BATCH_ROWS);
 }
 
-/* Images in a call: as many as its op wants where they have the same extents and a kernel's bytes go straight to its
+/* Images in a call: as many as its op wants, where they have the same extents and a kernel's bytes go straight to its
  * result, and as each thread gets. */
 static int32_t image_batch(const bs_session *s, const bs_instr *i)
 {
     const bs_node *node = &s->graph->nodes[i->node];
     const bs_op_rules *rules = bs_node_op(node)->rules;
-    const bs_node_plan *plan = &s->plan->nodes[i->node];
-    const int32_t rows = s->root.domains[i->domain].count;
-    if (!rules || !rules->images || plan->fusion || s->graph->domains[node->domain].patches >= 0 ||
-        i->extent != BS_EXTENT_ALL || bs_tails_widen(s->graph, node))
+    const int32_t rows = s->root.domains[i->domain].count, threads = s->plan->threads;
+    if (!rules || !rules->images || s->graph->domains[node->domain].patches >= 0 || bs_tails_widen(s->graph, node))
         return 1;
-    return bs_min_i32(rules->images(s->graph, node, plan), (int32_t)bs_ceil_div(bs_max_i32(rows, 1), s->plan->threads));
+    return bs_min_i32(rules->images(s->graph, node, &s->plan->nodes[i->node]), (rows + threads - 1) / threads);
 }
 
 /* Few images; and one row of those that are found one by one, or moved, unless they are small. */
@@ -317,10 +315,10 @@ int32_t bs_exec_batch(const bs_session *s, const bs_instr *i)
     const bool across = bs_node_op(node)->flags & BS_OP_CROSS_ROW;
     if (bs_exec_scattered(s, i) && (across || !is_small(s, node->first_out)))
         return 1;
+    bool image = node->n_out > 0 && s->graph->values[node->first_out].rank == 3;
     for (int32_t k = 0; k < n_in; k++)
-        if (s->graph->values[in[k]].rank == 3)
-            return image_batch(s, i);
-    if (node->n_out > 0 && s->graph->values[node->first_out].rank == 3)
+        image = image || s->graph->values[in[k]].rank == 3;
+    if (image)
         return image_batch(s, i);
     return bs_bytes_figure(s->plan->nodes[i->node].prepared_bytes) > HEAVY ? heavy_batch(s, i) : BATCH_ROWS;
 }
