@@ -1,6 +1,6 @@
 /* brainstorm.c - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: 8123ac43b8d33889ebce8a80b07be21328392b5b84bec4a7b32f02a1609bbaf6
+ * sha256 of the parts: 03b3493218b62de74eb7fcd5354f848b737ba2d7e707dfbc1b295fbacdb2a5b6
  */
 #if !defined(_POSIX_C_SOURCE) && !defined(BS_NO_POSIX)
 #define _POSIX_C_SOURCE 200809L
@@ -11367,7 +11367,8 @@ static void bs_winograd_transform_in(const bs_winograd_run *run, bs_winograd_at 
     run->kernels->winograd_in(in, row, pixel, run->geometry->in_channels, tiles, points, run->plan.in_step);
 }
 
-/* All tiles of a strip, from that at `at` on. `block`: the channels, and their bias and slopes; points of the next tile are `width` on. */
+/* All tiles of a strip, from that at `at` on. `block`: the channels, and their bias and slopes; points of the next tile
+ * are `width` on. */
 static void bs_winograd_transform_out(const bs_winograd_run *run, bs_winograd_at at, int32_t tiles, int32_t width,
                                       const bs_conv_tile *block)
 {

@@ -148,7 +148,8 @@ static void bs_winograd_transform_in(const bs_winograd_run *run, bs_winograd_at 
     run->kernels->winograd_in(in, row, pixel, run->geometry->in_channels, tiles, points, run->plan.in_step);
 }
 
-/* All tiles of a strip, from that at `at` on. `block`: the channels, and their bias and slopes; points of the next tile are `width` on. */
+/* All tiles of a strip, from that at `at` on. `block`: the channels, and their bias and slopes; points of the next tile
+ * are `width` on. */
 static void bs_winograd_transform_out(const bs_winograd_run *run, bs_winograd_at at, int32_t tiles, int32_t width,
                                       const bs_conv_tile *block)
 {
