@@ -1,6 +1,6 @@
 /* brainstorm.c - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: d92913f9dfe02bb74a85b959b29087e51b892ea077363658023c36ba386c0188
+ * sha256 of the parts: cc7b296d22d12a945918a8afec410f05175b9f8872283cd3c9ad48ebd35e5f9e
  */
 #if !defined(_POSIX_C_SOURCE) && !defined(BS_NO_POSIX)
 #define _POSIX_C_SOURCE 200809L
@@ -4126,6 +4126,7 @@ static const bs_conv_kernels bs_conv_table_scalar = BS_CONV_TABLE(0, NULL);
 #undef BS_EIGHT
 #undef BS_EIGHT_EACH_1
 #undef BS_EIGHT_EACH_4
+#undef BS_EIGHT_EACH_6
 #undef BS_EIGHT_FIRST
 #undef BS_EIGHT_FMA
 #undef BS_EIGHT_KERNELS
@@ -5898,12 +5899,13 @@ static bs_conv_points_kernel *const BS_TIER_FN(bs_conv_points_1)[] = { NULL, BS_
 static bs_conv_points_kernel *const BS_TIER_FN(bs_conv_points_2)[] = { NULL, BS_OUTER_UPTO_2(BS_POINTS_NAME) };
 
 #ifdef BS_POINTS_EIGHT
-/* Eight channels to one vector: weights of a point stay in registers while all its tiles pass. */
+/* Eight channels to one vector: weights of a point stay in registers while all its tiles pass, with the sums of six. */
 #define BS_EIGHT_FIRST(p) BS_V a##p = BS_V_MUL(BS_V_SET1(x[(p) * step]), w0);
 #define BS_EIGHT_FMA(p, c) a##p = BS_V_FMA(BS_V_SET1(x[(p) * step + (c)]), w##c, a##p);
 #define BS_EIGHT_STORE(p) BS_V_STORE(y + (p) * step, a##p);
 #define BS_EIGHT_EACH_1(c) BS_EIGHT_FMA(0, c)
 #define BS_EIGHT_EACH_4(c) BS_EIGHT_FMA(0, c) BS_EIGHT_FMA(1, c) BS_EIGHT_FMA(2, c) BS_EIGHT_FMA(3, c)
+#define BS_EIGHT_EACH_6(c) BS_EIGHT_EACH_4(c) BS_EIGHT_FMA(4, c) BS_EIGHT_FMA(5, c)
 #define BS_EIGHT(P)                    \
     {                                  \
         BS_EACH_##P(BS_EIGHT_FIRST)    \
@@ -5934,6 +5936,8 @@ static BS_TARGET void BS_TIER_FN(bs_conv_winograd_points_eight)(const bs_conv_po
         BS_HOLD4(w0, w1, w2, w3);
         BS_HOLD4(w4, w5, w6, w7);
         int32_t left = job->groups;
+        for (; left >= 6; left -= 6)
+            BS_EIGHT(6)
         for (; left >= 4; left -= 4)
             BS_EIGHT(4)
         for (; left > 0; left--)
@@ -6511,6 +6515,7 @@ static const bs_conv_kernels bs_conv_table_avx2 = BS_CONV_TABLE(BS_DOT_PIXELS, B
 #undef BS_EIGHT
 #undef BS_EIGHT_EACH_1
 #undef BS_EIGHT_EACH_4
+#undef BS_EIGHT_EACH_6
 #undef BS_EIGHT_FIRST
 #undef BS_EIGHT_FMA
 #undef BS_EIGHT_KERNELS
@@ -8182,12 +8187,13 @@ static bs_conv_points_kernel *const BS_TIER_FN(bs_conv_points_1)[] = { NULL, BS_
 static bs_conv_points_kernel *const BS_TIER_FN(bs_conv_points_2)[] = { NULL, BS_OUTER_UPTO_2(BS_POINTS_NAME) };
 
 #ifdef BS_POINTS_EIGHT
-/* Eight channels to one vector: weights of a point stay in registers while all its tiles pass. */
+/* Eight channels to one vector: weights of a point stay in registers while all its tiles pass, with the sums of six. */
 #define BS_EIGHT_FIRST(p) BS_V a##p = BS_V_MUL(BS_V_SET1(x[(p) * step]), w0);
 #define BS_EIGHT_FMA(p, c) a##p = BS_V_FMA(BS_V_SET1(x[(p) * step + (c)]), w##c, a##p);
 #define BS_EIGHT_STORE(p) BS_V_STORE(y + (p) * step, a##p);
 #define BS_EIGHT_EACH_1(c) BS_EIGHT_FMA(0, c)
 #define BS_EIGHT_EACH_4(c) BS_EIGHT_FMA(0, c) BS_EIGHT_FMA(1, c) BS_EIGHT_FMA(2, c) BS_EIGHT_FMA(3, c)
+#define BS_EIGHT_EACH_6(c) BS_EIGHT_EACH_4(c) BS_EIGHT_FMA(4, c) BS_EIGHT_FMA(5, c)
 #define BS_EIGHT(P)                    \
     {                                  \
         BS_EACH_##P(BS_EIGHT_FIRST)    \
@@ -8218,6 +8224,8 @@ static BS_TARGET void BS_TIER_FN(bs_conv_winograd_points_eight)(const bs_conv_po
         BS_HOLD4(w0, w1, w2, w3);
         BS_HOLD4(w4, w5, w6, w7);
         int32_t left = job->groups;
+        for (; left >= 6; left -= 6)
+            BS_EIGHT(6)
         for (; left >= 4; left -= 4)
             BS_EIGHT(4)
         for (; left > 0; left--)
@@ -8795,6 +8803,7 @@ static const bs_conv_kernels bs_conv_table_avx512 = BS_CONV_TABLE(BS_DOT_PIXELS,
 #undef BS_EIGHT
 #undef BS_EIGHT_EACH_1
 #undef BS_EIGHT_EACH_4
+#undef BS_EIGHT_EACH_6
 #undef BS_EIGHT_FIRST
 #undef BS_EIGHT_FMA
 #undef BS_EIGHT_KERNELS
@@ -10501,12 +10510,13 @@ static bs_conv_points_kernel *const BS_TIER_FN(bs_conv_points_1)[] = { NULL, BS_
 static bs_conv_points_kernel *const BS_TIER_FN(bs_conv_points_2)[] = { NULL, BS_OUTER_UPTO_2(BS_POINTS_NAME) };
 
 #ifdef BS_POINTS_EIGHT
-/* Eight channels to one vector: weights of a point stay in registers while all its tiles pass. */
+/* Eight channels to one vector: weights of a point stay in registers while all its tiles pass, with the sums of six. */
 #define BS_EIGHT_FIRST(p) BS_V a##p = BS_V_MUL(BS_V_SET1(x[(p) * step]), w0);
 #define BS_EIGHT_FMA(p, c) a##p = BS_V_FMA(BS_V_SET1(x[(p) * step + (c)]), w##c, a##p);
 #define BS_EIGHT_STORE(p) BS_V_STORE(y + (p) * step, a##p);
 #define BS_EIGHT_EACH_1(c) BS_EIGHT_FMA(0, c)
 #define BS_EIGHT_EACH_4(c) BS_EIGHT_FMA(0, c) BS_EIGHT_FMA(1, c) BS_EIGHT_FMA(2, c) BS_EIGHT_FMA(3, c)
+#define BS_EIGHT_EACH_6(c) BS_EIGHT_EACH_4(c) BS_EIGHT_FMA(4, c) BS_EIGHT_FMA(5, c)
 #define BS_EIGHT(P)                    \
     {                                  \
         BS_EACH_##P(BS_EIGHT_FIRST)    \
@@ -10537,6 +10547,8 @@ static BS_TARGET void BS_TIER_FN(bs_conv_winograd_points_eight)(const bs_conv_po
         BS_HOLD4(w0, w1, w2, w3);
         BS_HOLD4(w4, w5, w6, w7);
         int32_t left = job->groups;
+        for (; left >= 6; left -= 6)
+            BS_EIGHT(6)
         for (; left >= 4; left -= 4)
             BS_EIGHT(4)
         for (; left > 0; left--)
@@ -10890,6 +10902,7 @@ static const bs_conv_kernels bs_conv_table_neon = BS_CONV_TABLE(0, NULL);
 #undef BS_EIGHT
 #undef BS_EIGHT_EACH_1
 #undef BS_EIGHT_EACH_4
+#undef BS_EIGHT_EACH_6
 #undef BS_EIGHT_FIRST
 #undef BS_EIGHT_FMA
 #undef BS_EIGHT_KERNELS
@@ -13193,6 +13206,7 @@ BS_WRAPS static BS_TARGET uint64_t BS_TIER_FN(bs_change_u16)(const void *codes, 
 #undef BS_EIGHT
 #undef BS_EIGHT_EACH_1
 #undef BS_EIGHT_EACH_4
+#undef BS_EIGHT_EACH_6
 #undef BS_EIGHT_FIRST
 #undef BS_EIGHT_FMA
 #undef BS_EIGHT_KERNELS
@@ -14131,6 +14145,7 @@ BS_WRAPS static BS_TARGET uint64_t BS_TIER_FN(bs_change_u16)(const void *codes, 
 #undef BS_EIGHT
 #undef BS_EIGHT_EACH_1
 #undef BS_EIGHT_EACH_4
+#undef BS_EIGHT_EACH_6
 #undef BS_EIGHT_FIRST
 #undef BS_EIGHT_FMA
 #undef BS_EIGHT_KERNELS
@@ -14966,6 +14981,7 @@ BS_WRAPS static BS_TARGET uint64_t BS_TIER_FN(bs_change_u16)(const void *codes, 
 #undef BS_EIGHT
 #undef BS_EIGHT_EACH_1
 #undef BS_EIGHT_EACH_4
+#undef BS_EIGHT_EACH_6
 #undef BS_EIGHT_FIRST
 #undef BS_EIGHT_FMA
 #undef BS_EIGHT_KERNELS
@@ -15838,6 +15854,7 @@ BS_WRAPS static BS_TARGET uint64_t BS_TIER_FN(bs_change_u16)(const void *codes, 
 #undef BS_EIGHT
 #undef BS_EIGHT_EACH_1
 #undef BS_EIGHT_EACH_4
+#undef BS_EIGHT_EACH_6
 #undef BS_EIGHT_FIRST
 #undef BS_EIGHT_FMA
 #undef BS_EIGHT_KERNELS
@@ -17151,6 +17168,7 @@ static BS_TARGET void BS_TIER_FN(bs_normalise)(const bs_row_norm *norm, const fl
 #undef BS_EIGHT
 #undef BS_EIGHT_EACH_1
 #undef BS_EIGHT_EACH_4
+#undef BS_EIGHT_EACH_6
 #undef BS_EIGHT_FIRST
 #undef BS_EIGHT_FMA
 #undef BS_EIGHT_KERNELS
@@ -18277,6 +18295,7 @@ static BS_TARGET void BS_TIER_FN(bs_normalise)(const bs_row_norm *norm, const fl
 #undef BS_EIGHT
 #undef BS_EIGHT_EACH_1
 #undef BS_EIGHT_EACH_4
+#undef BS_EIGHT_EACH_6
 #undef BS_EIGHT_FIRST
 #undef BS_EIGHT_FMA
 #undef BS_EIGHT_KERNELS
@@ -19300,6 +19319,7 @@ static BS_TARGET void BS_TIER_FN(bs_normalise)(const bs_row_norm *norm, const fl
 #undef BS_EIGHT
 #undef BS_EIGHT_EACH_1
 #undef BS_EIGHT_EACH_4
+#undef BS_EIGHT_EACH_6
 #undef BS_EIGHT_FIRST
 #undef BS_EIGHT_FMA
 #undef BS_EIGHT_KERNELS
@@ -20360,6 +20380,7 @@ static BS_TARGET void BS_TIER_FN(bs_normalise)(const bs_row_norm *norm, const fl
 #undef BS_EIGHT
 #undef BS_EIGHT_EACH_1
 #undef BS_EIGHT_EACH_4
+#undef BS_EIGHT_EACH_6
 #undef BS_EIGHT_FIRST
 #undef BS_EIGHT_FMA
 #undef BS_EIGHT_KERNELS
@@ -21176,6 +21197,7 @@ static BS_TARGET bool BS_TIER_FN(bs_pool)(const bs_pool_window *w)
 #undef BS_EIGHT
 #undef BS_EIGHT_EACH_1
 #undef BS_EIGHT_EACH_4
+#undef BS_EIGHT_EACH_6
 #undef BS_EIGHT_FIRST
 #undef BS_EIGHT_FMA
 #undef BS_EIGHT_KERNELS
@@ -21813,6 +21835,7 @@ static BS_TARGET bool BS_TIER_FN(bs_pool)(const bs_pool_window *w)
 #undef BS_EIGHT
 #undef BS_EIGHT_EACH_1
 #undef BS_EIGHT_EACH_4
+#undef BS_EIGHT_EACH_6
 #undef BS_EIGHT_FIRST
 #undef BS_EIGHT_FMA
 #undef BS_EIGHT_KERNELS
@@ -22487,6 +22510,7 @@ static BS_TARGET bool BS_TIER_FN(bs_pool)(const bs_pool_window *w)
 #undef BS_EIGHT
 #undef BS_EIGHT_EACH_1
 #undef BS_EIGHT_EACH_4
+#undef BS_EIGHT_EACH_6
 #undef BS_EIGHT_FIRST
 #undef BS_EIGHT_FMA
 #undef BS_EIGHT_KERNELS
@@ -48984,10 +49008,33 @@ static void zero_image(const bs_operand *o, bs_rect r)
                (size_t)bs_max_i32(r.x1 - r.x0, 0) * (size_t)o->stride[2] * bytes);
 }
 
+#ifndef __OPTIMIZE_SIZE__
+/* Rows that lie one after the other: what is right of one and left of the next is a piece. */
+static void zero_between_rows(const bs_operand *o, int32_t low, int32_t bottom, int32_t right)
+{
+    const bs_rect r = o->rect;
+    const ptrdiff_t bytes = (ptrdiff_t)bs_dtype_bytes(o->dtype);
+    const ptrdiff_t row = o->stride[1] * bytes, pixel = o->stride[2] * bytes;
+    uint8_t *const origin = o->data, *at = origin + low * row + low * pixel;
+    for (int32_t y = r.y0; y < r.y1; y++) {
+        uint8_t *begin = origin + y * row + r.x0 * pixel;
+        memset(at, 0, (size_t)(begin - at));
+        at = begin + (r.x1 - r.x0) * pixel;
+    }
+    memset(at, 0, (size_t)(origin + (bottom - 1) * row + right * pixel - at));
+}
+#endif
+
 void bs_zero_margin(const bs_operand *o, int32_t margin, int64_t max_h, int64_t max_w)
 {
     const int32_t low = -margin, bottom = (int32_t)bs_min_i64(o->rect.y1 + margin, max_h + margin);
     const int32_t right = (int32_t)bs_min_i64(o->rect.x1 + margin, max_w + margin);
+#ifndef __OPTIMIZE_SIZE__
+    if (o->stride[1] == (right - low) * o->stride[2] && o->rect.y0 < o->rect.y1) {
+        zero_between_rows(o, low, bottom, right);
+        return;
+    }
+#endif
     zero_image(o, (bs_rect){low, o->rect.y0, low, right});
     zero_image(o, (bs_rect){o->rect.y1, bottom, low, right});
     if (o->rect.x0 > low)

@@ -67,6 +67,7 @@
 #undef BS_EIGHT
 #undef BS_EIGHT_EACH_1
 #undef BS_EIGHT_EACH_4
+#undef BS_EIGHT_EACH_6
 #undef BS_EIGHT_FIRST
 #undef BS_EIGHT_FMA
 #undef BS_EIGHT_KERNELS

@@ -99,10 +99,33 @@ static void zero_image(const bs_operand *o, bs_rect r)
                (size_t)bs_max_i32(r.x1 - r.x0, 0) * (size_t)o->stride[2] * bytes);
 }
 
+#ifndef __OPTIMIZE_SIZE__
+/* Rows that lie one after the other: what is right of one and left of the next is a piece. */
+static void zero_between_rows(const bs_operand *o, int32_t low, int32_t bottom, int32_t right)
+{
+    const bs_rect r = o->rect;
+    const ptrdiff_t bytes = (ptrdiff_t)bs_dtype_bytes(o->dtype);
+    const ptrdiff_t row = o->stride[1] * bytes, pixel = o->stride[2] * bytes;
+    uint8_t *const origin = o->data, *at = origin + low * row + low * pixel;
+    for (int32_t y = r.y0; y < r.y1; y++) {
+        uint8_t *begin = origin + y * row + r.x0 * pixel;
+        memset(at, 0, (size_t)(begin - at));
+        at = begin + (r.x1 - r.x0) * pixel;
+    }
+    memset(at, 0, (size_t)(origin + (bottom - 1) * row + right * pixel - at));
+}
+#endif
+
 void bs_zero_margin(const bs_operand *o, int32_t margin, int64_t max_h, int64_t max_w)
 {
     const int32_t low = -margin, bottom = (int32_t)bs_min_i64(o->rect.y1 + margin, max_h + margin);
     const int32_t right = (int32_t)bs_min_i64(o->rect.x1 + margin, max_w + margin);
+#ifndef __OPTIMIZE_SIZE__
+    if (o->stride[1] == (right - low) * o->stride[2] && o->rect.y0 < o->rect.y1) {
+        zero_between_rows(o, low, bottom, right);
+        return;
+    }
+#endif
     zero_image(o, (bs_rect){low, o->rect.y0, low, right});
     zero_image(o, (bs_rect){o->rect.y1, bottom, low, right});
     if (o->rect.x0 > low)
