@@ -165,11 +165,11 @@ SWEPT_WHOLE := $(if $(findstring address,$(SANITIZE)),$(ALL_SWEEPS))
 
 # Tests that start no thread: the thread sanitizer would only make them slow. Those of the CUDA backend with which it
 # can find something: streams, launches one after the other, and threads of a block that share memory.
-THREADLESS := $(call named_tests,canvas conv_errors conv_kernels damage demo_clip describe elementwise_kernels \
-  frame_rgb functions gemm graph ground lies limits_of_ops limits_told messages_file messages_graph messages_plan \
-  messages_routers messages_structure messages_weights model_calls numbers op_patches picture placing png references \
-  replay replay_calls replay_guesses stream stream_edges stream_reads sweep_arena sweep_file upper_halves \
-  y4m_failures y4m_frames y4m_headers)
+THREADLESS := $(call named_tests,canvas conv_errors conv_kernels conv_supports damage demo_clip describe \
+  elementwise_kernels frame_rgb functions gemm graph ground lies limits_of_ops limits_told messages_file \
+  messages_graph messages_plan messages_routers messages_structure messages_weights model_calls numbers \
+  op_patches picture placing png references replay replay_calls replay_guesses stream stream_edges stream_reads \
+  sweep_arena sweep_file upper_halves y4m_failures y4m_frames y4m_headers)
 CUDA_THREADED := $(call named_tests,cuda_session cuda_stream cuda_stream_faults cuda_streams cuda_route cuda_gemm \
   cuda_random cuda_session_faults cuda_move)
 
@@ -384,9 +384,9 @@ test:
 	BUILT=$$built BUILD='$(BUILD)' RUN='$(RUN)' PYTHON='$(PYTHON)' TIMEOUT='$(TIMEOUT)' JOBS='$(JOBS)' \
 	  sh tests/run.sh $(EMULATED_TESTS) $(TESTS)
 
-# What the first of these leaves out, but for the emulation.
+# What the first of these leaves out, but for the emulation, and for what SKIPPED names.
 test-longer:
-	@$(MAKE) --no-print-directory test TEST='$(basename $(notdir $(LATER_LONG)))'
+	@$(MAKE) --no-print-directory test TEST='$(filter-out $(SKIPPED:%=test_%),$(basename $(notdir $(LATER_LONG))))'
 
 test-all:
 	@$(MAKE) --no-print-directory test TIER=all
