@@ -178,7 +178,10 @@ void bs_move_rows(const bs_context *c, const bs_instr *i, int32_t row, int32_t r
 /* Its row `row`, where a value is copied: where it goes, and where it lies; and copying it. */
 void bs_move_operands(const bs_context *c, const bs_instr *i, int32_t row, bs_operand *to, bs_operand *from);
 void bs_move_row(const bs_operand *to, const bs_operand *from);
+/* Around what was computed of an image whose core has up to max_h x max_w pixels; and around a row of a value, moved
+ * there. */
 void bs_zero_margin(const bs_operand *operand, int32_t margin, int64_t max_h, int64_t max_w);
+void bs_zero_around(const bs_context *c, int32_t target, const bs_operand *operand);
 /* The row of the ROWS or PATCHES domain above that this row came from, counted over all tiles. */
 int32_t bs_top_row(const bs_context *c, int32_t domain, int32_t row);
 
