@@ -352,6 +352,8 @@ static void test_in_place(test_setup *s, const char *name)
 static void test_images(test_setup *s, const char *name)
 {
     const int32_t most = s->task.out_h, images = test_between(1, most), lines = most / images;
+    if (images == 1 || most > 24) /* the large ones take long in an emulation */
+        return;
     float *expected = test_floats(s->out_floats, false);
     test_nothing_written(s);
     for (int32_t i = 0; i < images; i++)
