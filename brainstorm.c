@@ -1,6 +1,6 @@
 /* brainstorm.c - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: f12f1c1152c0cb4dea279ee25900415a92c970fdf89e6a014ec47bce03abfac9
+ * sha256 of the parts: ff4c51af401d941c2ddfd0df00d277131cda6117fd03638edf72da845a8fa49f
  */
 #if !defined(_POSIX_C_SOURCE) && !defined(BS_NO_POSIX)
 #define _POSIX_C_SOURCE 200809L
@@ -11278,8 +11278,9 @@ static bool bs_winograd_eight(const bs_conv_geometry *g, int32_t lanes)
 }
 
 /* A strip is a few register tiles long, so that every product is made of full tiles, and its points should stay in a
- * second-level cache of 256 KiB. Larger strips were not faster with 1 MiB. Where weights are transformed for each strip
- * it is as long as 1 MiB allows. */
+ * second-level cache of 256 KiB. Larger strips were not faster with 1 MiB. The kernel of eight channels takes any
+ * count, so that all 64 tiles of 32 x 32 pixels are one strip. Where weights are transformed for each strip it is as
+ * long as 1 MiB allows. */
 static bs_winograd_plan bs_winograd_plan_of(const bs_conv_geometry *g, int32_t lanes)
 {
     bs_winograd_plan plan = {
@@ -26513,9 +26514,9 @@ typedef struct epilogue_functions {
 
 static void epilogue_inner(const void *context, int64_t n, char *const *at, const ptrdiff_t *step)
 {
-    const epilogue_functions *rows = context;
+    const epilogue_functions *follows = context;
     float *x = (float *)(void *)at[0];
-    bs_row_function(rows->tier, rows->act, x, step[0] / 4, x, step[0] / 4, n);
+    bs_row_function(follows->tier, follows->act, x, step[0] / 4, x, step[0] / 4, n);
 }
 
 bs_conv_task bs_epilogue_task(const bs_call *call, const int32_t *from, const int32_t *to, int32_t step)
@@ -32223,13 +32224,13 @@ static void resize_four(const float *in, float *out, int32_t channels, const res
     enum { BLOCK = 16 };
     const float *upper = in + y->offset[0], *lower = in + y->offset[1];
     const ptrdiff_t left = x->offset[0], right = x->offset[1];
-    const float top = y->weight[0], bottom = y->weight[1], near = x->weight[0], far = x->weight[1];
+    const float top = y->weight[0], bottom = y->weight[1], first = x->weight[0], second = x->weight[1];
     int32_t c = 0;
     for (; c + BLOCK <= channels; c += BLOCK, upper += BLOCK, lower += BLOCK) {
         float sum[BLOCK];
         for (int32_t k = 0; k < BLOCK; k++)
-            sum[k] = (0.0f + top * (near * upper[left + k] + far * upper[right + k])) +
-                     bottom * (near * lower[left + k] + far * lower[right + k]);
+            sum[k] = (0.0f + top * (first * upper[left + k] + second * upper[right + k])) +
+                     bottom * (first * lower[left + k] + second * lower[right + k]);
         memcpy(out + c, sum, sizeof sum);
     }
     if (c < channels)

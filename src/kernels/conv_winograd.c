@@ -46,8 +46,9 @@ static bool bs_winograd_eight(const bs_conv_geometry *g, int32_t lanes)
 }
 
 /* A strip is a few register tiles long, so that every product is made of full tiles, and its points should stay in a
- * second-level cache of 256 KiB. Larger strips were not faster with 1 MiB. Where weights are transformed for each strip
- * it is as long as 1 MiB allows. */
+ * second-level cache of 256 KiB. Larger strips were not faster with 1 MiB. The kernel of eight channels takes any
+ * count, so that all 64 tiles of 32 x 32 pixels are one strip. Where weights are transformed for each strip it is as
+ * long as 1 MiB allows. */
 static bs_winograd_plan bs_winograd_plan_of(const bs_conv_geometry *g, int32_t lanes)
 {
     bs_winograd_plan plan = {

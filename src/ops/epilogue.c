@@ -99,9 +99,9 @@ typedef struct epilogue_functions {
 
 static void epilogue_inner(const void *context, int64_t n, char *const *at, const ptrdiff_t *step)
 {
-    const epilogue_functions *rows = context;
+    const epilogue_functions *follows = context;
     float *x = (float *)(void *)at[0];
-    bs_row_function(rows->tier, rows->act, x, step[0] / 4, x, step[0] / 4, n);
+    bs_row_function(follows->tier, follows->act, x, step[0] / 4, x, step[0] / 4, n);
 }
 
 bs_conv_task bs_epilogue_task(const bs_call *call, const int32_t *from, const int32_t *to, int32_t step)

@@ -243,13 +243,13 @@ static void resize_four(const float *in, float *out, int32_t channels, const res
     enum { BLOCK = 16 };
     const float *upper = in + y->offset[0], *lower = in + y->offset[1];
     const ptrdiff_t left = x->offset[0], right = x->offset[1];
-    const float top = y->weight[0], bottom = y->weight[1], near = x->weight[0], far = x->weight[1];
+    const float top = y->weight[0], bottom = y->weight[1], first = x->weight[0], second = x->weight[1];
     int32_t c = 0;
     for (; c + BLOCK <= channels; c += BLOCK, upper += BLOCK, lower += BLOCK) {
         float sum[BLOCK];
         for (int32_t k = 0; k < BLOCK; k++)
-            sum[k] = (0.0f + top * (near * upper[left + k] + far * upper[right + k])) +
-                     bottom * (near * lower[left + k] + far * lower[right + k]);
+            sum[k] = (0.0f + top * (first * upper[left + k] + second * upper[right + k])) +
+                     bottom * (first * lower[left + k] + second * lower[right + k]);
         memcpy(out + c, sum, sizeof sum);
     }
     if (c < channels)
