@@ -1,6 +1,6 @@
 /* brainstorm.c - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: ff4c51af401d941c2ddfd0df00d277131cda6117fd03638edf72da845a8fa49f
+ * sha256 of the parts: 99e5ecd91d54e5c6e4adfe6142cf8c18360e7dcfde079733e4ccefa4848f51a9
  */
 #if !defined(_POSIX_C_SOURCE) && !defined(BS_NO_POSIX)
 #define _POSIX_C_SOURCE 200809L
@@ -11517,8 +11517,8 @@ static void bs_winograd_blocks(const bs_winograd_run *run, bs_winograd_at first,
         else
             bs_winograd_plain(run, channel, width, tiles);
         bs_conv_task task = *run->task;
-        task.bias += task.bias ? channel : 0;
-        task.slopes += task.slopes ? channel : 0;
+        task.bias = task.bias ? task.bias + channel : NULL;
+        task.slopes = task.slopes ? task.slopes + channel : NULL;
         const bs_conv_tile block = { .channels = bs_conv_min(run->geometry->out_channels - channel, width),
                                      .out = task.out + channel, .out_pixel = task.out_pixel,
                                      .residual = task.residual ? task.residual + channel : NULL,

@@ -285,8 +285,8 @@ static void bs_winograd_blocks(const bs_winograd_run *run, bs_winograd_at first,
         else
             bs_winograd_plain(run, channel, width, tiles);
         bs_conv_task task = *run->task;
-        task.bias += task.bias ? channel : 0;
-        task.slopes += task.slopes ? channel : 0;
+        task.bias = task.bias ? task.bias + channel : NULL;
+        task.slopes = task.slopes ? task.slopes + channel : NULL;
         const bs_conv_tile block = { .channels = bs_conv_min(run->geometry->out_channels - channel, width),
                                      .out = task.out + channel, .out_pixel = task.out_pixel,
                                      .residual = task.residual ? task.residual + channel : NULL,
