@@ -1,6 +1,6 @@
 /* brainstorm.c - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: 99e5ecd91d54e5c6e4adfe6142cf8c18360e7dcfde079733e4ccefa4848f51a9
+ * sha256 of the parts: 5c67fbd585cd9c0585fd6b736d6232b65797cefee60b0fd5ceae7142ecc2d11f
  */
 #if !defined(_POSIX_C_SOURCE) && !defined(BS_NO_POSIX)
 #define _POSIX_C_SOURCE 200809L
@@ -47972,6 +47972,7 @@ struct bs_session {
     uint64_t epoch; /* grows with what may move rows: a decision, a run for which something was bound */
     int32_t n_kept, *kept_of; /* [top-level instructions] 0, or 1 and its number in kept; NULL: none is kept */
     bs_kept *kept; /* [n_kept] */
+    bool *zeroed; /* [instructions] the zeros around what it makes are there (run/margins.c); NULL: not known */
     bs_run_stats stats;
     uint64_t started_ns;
     /* a device does the work */
@@ -48067,6 +48068,10 @@ BS_INTERNAL void bs_move_row(const bs_operand *to, const bs_operand *from);
  * there. */
 BS_INTERNAL void bs_zero_margin(const bs_operand *operand, int32_t margin, int64_t max_h, int64_t max_w);
 BS_INTERNAL void bs_zero_around(const bs_context *c, int32_t target, const bs_operand *operand);
+/* The instructions of tiles around whose results zeros are left of what lay there before, kept[bs_margins_count]; of no
+ * instructions where that is not worth knowing. */
+BS_INTERNAL int64_t bs_margins_count(const bs_plan *plan);
+BS_INTERNAL void bs_margins_find(const bs_plan *plan, bool *kept);
 /* The row of the ROWS or PATCHES domain above that this row came from, counted over all tiles. */
 BS_INTERNAL int32_t bs_top_row(const bs_context *c, int32_t domain, int32_t row);
 
@@ -48911,9 +48916,12 @@ void bs_operand_make(const bs_context *c, int32_t value, int32_t row, bs_operand
 /* ==== end src/run/operands.c ================================================================== */
 
 /* ==== begin src/run/margins.c ================================================================= */
-/* run/margins.c - zeros around an image: readers' windows reach beyond what was computed or moved.
+/* run/margins.c - zeros around an image: readers' windows reach beyond what was computed or moved. In a tile images come
+ * and go in the same memory: where one lies as another did before it, the zeros are still there.
  * Relies on run/operands.h. Must never write to what a row has of its own. */
 /* #include "run/operands.h" */
+
+/* #include "ops/structure.h" */
 
 static void zero_image(const bs_operand *o, bs_rect r)
 {
@@ -48989,6 +48997,96 @@ void bs_zero_around(const bs_context *c, int32_t target, const bs_operand *o)
     bs_plan_core(s->plan, &s->graph->values[target], &h, &w);
     bs_zero_margin(o, margin, h, w);
 }
+
+/* ------------------------------------------------------------------------------------- zeros that are still there */
+
+#ifdef __OPTIMIZE_SIZE__
+int64_t bs_margins_count(const bs_plan *plan) { return (void)plan, 0; }
+void bs_margins_find(const bs_plan *plan, bool *kept) { (void)plan, (void)kept; }
+#else
+/* Images of a tile with zeros around them, of which nothing was overwritten since. */
+enum { ZEROED = 8 };
+
+typedef struct zeroed_images {
+    const bs_plan *plan;
+    int32_t value[ZEROED], count;
+} zeroed_images;
+
+/* Whether rows of both lie at the same places of a tile's scratch, with the same zeros around the same extents. */
+static bool lie_alike(const bs_plan *p, int32_t a, int32_t b)
+{
+    const bs_value_plan *x = &p->values[a], *y = &p->values[b];
+    const bs_value_info *v = &p->graph->values[a], *w = &p->graph->values[b];
+    return x->margin == y->margin && x->planar == y->planar && bs_bytes_same(x->offset, y->offset) &&
+           bs_bytes_same(x->row_bytes, y->row_bytes) && v->domain == w->domain && v->dtype == w->dtype &&
+           v->scale_num == w->scale_num && v->scale_den == w->scale_den &&
+           memcmp(v->dims, w->dims, 3 * sizeof *v->dims) == 0;
+}
+
+/* The value is written. Returns whether an image lay there whose zeros are its own. */
+static bool overwrite(zeroed_images *z, int32_t value)
+{
+    const bs_plan *p = z->plan;
+    const bs_value_plan *v = &p->values[value];
+    const bool image = p->graph->values[value].rank == 3;
+    bool alike = false;
+    int32_t left = 0;
+    if (v->storage == BS_STORAGE_VIEW) /* in the place of another one */
+        z->count = 0;
+    for (int32_t i = 0; i < z->count && v->storage == BS_STORAGE_SCRATCH; i++) {
+        const bs_value_plan *other = &p->values[z->value[i]];
+        alike = alike || (image && lie_alike(p, value, z->value[i]));
+        z->value[left] = z->value[i];
+        left += !(bs_bytes_less(v->offset, bs_plan_end(other)) && bs_bytes_less(other->offset, bs_plan_end(v)));
+    }
+    z->count = v->storage == BS_STORAGE_SCRATCH ? left : z->count;
+    return alike;
+}
+
+/* Whether the zeros around a call's result are written with it, row by row of a tile (bs_exec_call). */
+static bool zeroes(const bs_plan *p, const bs_instr *i)
+{
+    const bs_node *node = &p->graph->nodes[i->node];
+    const bs_value_plan *v = &p->values[node->first_out];
+    return i->kind == BS_INSTR_CALL && i->extent != BS_EXTENT_RING && node->n_out == 1 &&
+           !(bs_node_op(node)->flags & BS_OP_DECIDED) && p->graph->values[node->first_out].rank == 3 &&
+           v->storage == BS_STORAGE_SCRATCH && v->margin > 0;
+}
+
+/* One instruction of a tile. Whether it need not zero what is around its result. */
+static bool step(zeroed_images *z, const bs_instr *i)
+{
+    const bs_node *node = &z->plan->graph->nodes[i->node];
+    const bool call = i->kind == BS_INSTR_CALL;
+    const int32_t first = call ? node->first_out : i->target, count = call ? node->n_out : 1;
+    bool alike = false;
+    if (i->kind == BS_INSTR_ROUTE) /* a loop may begin or end here */
+        z->count = 0;
+    if (i->kind > BS_INSTR_MOVE || i->extent == BS_EXTENT_RING) /* the rest of what was begun before */
+        return false;
+    for (int32_t v = first; v < first + count; v++)
+        alike = v != 0 && overwrite(z, v);
+    if (!zeroes(z->plan, i))
+        return false;
+    z->value[z->count < ZEROED ? z->count++ : 0] = first;
+    return alike;
+}
+
+int64_t bs_margins_count(const bs_plan *plan)
+{
+    return plan->n_parts > 0 && !bs_plan_on_device(plan) ? plan->n_instrs : 0;
+}
+
+void bs_margins_find(const bs_plan *plan, bool *kept)
+{
+    for (int32_t k = 0; k < plan->n_parts && kept; k++) {
+        const bs_part *part = &plan->parts[k];
+        zeroed_images z = {plan, {0}, 0};
+        for (int32_t i = part->first; i < part->first + part->count; i++)
+            kept[i] = step(&z, &plan->instrs[i]);
+    }
+}
+#endif
 /* ==== end src/run/margins.c =================================================================== */
 
 /* ==== begin src/run/move.c ==================================================================== */
@@ -50438,7 +50536,8 @@ void bs_exec_call(const bs_context *c, const bs_instr *i, int32_t row, int32_t r
         return;
     }
     bs_exec_prepare(c, node, row, rows, call);
-    if (band <= 0 && i->extent != BS_EXTENT_RING)
+    const bool zeroed = s->zeroed && s->zeroed[i - s->plan->instrs];
+    if (band <= 0 && i->extent != BS_EXTENT_RING && !zeroed)
         zero_margins(c, call);
     if (i->extent != BS_EXTENT_ALL) {
         run_extent(c, i, call);
@@ -51583,6 +51682,7 @@ typedef struct session_parts {
     bs_kept *kept;
     bs_operand *kept_operands;
     int32_t *kept_of, n_kept;
+    bool *zeroed;
 } session_parts;
 
 static void carve_work(bs_carver *c, const bs_plan *p, bs_exec_work *w)
@@ -51627,7 +51727,7 @@ static void carve_segments(bs_carver *c, const bs_plan *p, session_parts *s)
 static void carve_session(bs_carver *c, const bs_plan *p, session_parts *s, bs_context *root)
 {
     const bs_graph *g = p->graph;
-    enum { DIMS, NODES, ROUTERS, DOMAINS, THREADS, WATCHED, KEPT, KEPT_OPERANDS, KEPT_OF };
+    enum { DIMS, NODES, ROUTERS, DOMAINS, THREADS, WATCHED, KEPT, KEPT_OPERANDS, KEPT_OF, ZEROED };
     static const bs_carved arrays[] = {
         BS_CARVED(session_parts, dims, DIMS),           BS_CARVED(session_parts, bound, NODES),
         BS_CARVED(session_parts, state, NODES),         BS_CARVED(session_parts, state_bytes, NODES),
@@ -51636,11 +51736,12 @@ static void carve_session(bs_carver *c, const bs_plan *p, session_parts *s, bs_c
         BS_CARVED(session_parts, offsets, DOMAINS),     BS_CARVED(session_parts, contexts, THREADS),
         BS_CARVED(session_parts, watched, WATCHED),     BS_CARVED(session_parts, kept, KEPT),
         BS_CARVED(session_parts, kept_of, KEPT_OF),     BS_CARVED(session_parts, kept_operands, KEPT_OPERANDS),
+        BS_CARVED(session_parts, zeroed, ZEROED),
     };
     int32_t kept_operands;
     s->n_kept = bs_kept_count(p, &kept_operands);
     const int64_t counts[] = {g->n_dims,  g->n_nodes, g->n_routers, g->n_domains, p->threads, list_watched(g, NULL),
-                              s->n_kept, kept_operands, s->n_kept ? p->n_top : 0};
+                              s->n_kept, kept_operands, s->n_kept ? p->n_top : 0, bs_margins_count(p)};
     const bs_bytes paths = bs_bytes_array(g->n_paths, 1); /* counts as bytes, so that products are checked */
     BS_CARVE_ARRAYS(c, s, arrays, counts);
     s->counts = bs_carve_bytes(c, bs_bytes_times(paths, sizeof(int32_t)));
@@ -51688,6 +51789,7 @@ static void adopt_parts(bs_session *s, const session_parts *parts)
     s->n_kept = parts->n_kept;
     s->kept = parts->kept;
     s->kept_of = parts->kept_of;
+    s->zeroed = bs_margins_count(s->plan) > 0 ? parts->zeroed : NULL;
     s->watched = parts->watched;
     s->n_watched = list_watched(s->graph, s->watched);
     for (int32_t n = 1; n < s->graph->n_nodes; n++)
@@ -51738,6 +51840,7 @@ bs_session *bs_session_carve(bs_memory *memory, const bs_plan *plan, const bs_si
     carve_session(&c, plan, &parts, &s->root);
     adopt_parts(s, &parts);
     bs_kept_place(s, parts.kept_operands);
+    bs_margins_find(plan, s->zeroed);
     s->weights = here && own_weights ? bs_carve_bytes(&c, plan->weight_bytes) : NULL;
     s->transient = sizes->transient ? bs_take_table(&memory->transient, sizes->transient, 1, "activations", error)
                                     : NULL;

@@ -48,6 +48,10 @@ typedef struct bs_conv_block {
     int32_t most_pixels;
     int32_t out_h, out_w;
     ptrdiff_t in_row, out_row, residual_row; /* between the pixels of neighbouring rows */
+#ifndef __OPTIMIZE_SIZE__
+    int32_t images;
+    ptrdiff_t in_image, out_image, residual_image;
+#endif
     bs_conv_depth depth;
     const bs_conv_geometry *g;
     const bs_conv_kernels *k;
@@ -142,25 +146,40 @@ static void bs_conv_run_rows(const bs_conv_block *block)
 }
 
 #ifndef __OPTIMIZE_SIZE__
-/* Where `count` pixels lie, the first one in column x, row after row. */
-static void bs_conv_place(const bs_conv_block *block, int32_t x, int32_t count, bs_conv_places *places)
+/* A pixel of an image. */
+typedef struct bs_conv_at {
+    int32_t y, x;
+} bs_conv_at;
+
+/* Where `count` pixels lie, the first one at `at`, row after row, and image after image. Returns where the last is. */
+static bs_conv_at bs_conv_place(const bs_conv_block *block, bs_conv_at at, int32_t count, bs_conv_places *places)
 {
     const bs_conv_tile *tile = &block->tile;
+    const ptrdiff_t w = block->out_w, h = block->out_h;
     ptrdiff_t in = 0, out = 0, residual = 0;
     for (int32_t p = 0; p < count; p++) {
         places->in[p] = in;
         places->out[p] = out;
         places->residual[p] = residual;
+        if (p == count - 1)
+            break;
         in += tile->in_step;
         out += tile->out_pixel;
         residual += tile->residual_pixel;
-        if (++x == block->out_w) {
-            in += block->in_row - x * tile->in_step;
-            out += block->out_row - x * tile->out_pixel;
-            residual += block->residual_row - x * tile->residual_pixel;
-            x = 0;
-        }
+        if (++at.x < w)
+            continue;
+        at.x = 0;
+        in += block->in_row - w * tile->in_step;
+        out += block->out_row - w * tile->out_pixel;
+        residual += block->residual_row - w * tile->residual_pixel;
+        if (++at.y < h)
+            continue;
+        at.y = 0;
+        in += block->in_image - h * block->in_row;
+        out += block->out_image - h * block->out_row;
+        residual += block->residual_image - h * block->residual_row;
     }
+    return at;
 }
 
 /* All pixels in so many tiles. Few tiles wait for weights that come from memory, so each fetches its share of what
@@ -175,13 +194,14 @@ static void bs_conv_run_across(const bs_conv_block *block, int32_t tiles)
     tile.places = &places;
     tile.next[0].at = tile.weights + lines * tile.run * width;
     tile.next[0].share = bs_conv_round_up(4 * width / tiles, 16);
-    for (int32_t left = block->out_h * w, x = 0, fetched = 0; left > 0; tiles--) {
+    bs_conv_at at = { 0, 0 };
+    for (int32_t left = block->images * block->out_h * w, fetched = 0; left > 0; tiles--) {
         const int32_t count = bs_conv_ceil_div(left, tiles);
-        const bool fetches = fetched < 4 * width;
+        const bool fetches = fetched < 4 * width, beyond = at.x + count > w;
         if (!fetches)
             tile.next[0].share = 0;
-        bs_conv_place(block, x, count + 1, &places);
-        (fetches || x + count > w ? block->across : block->kernels)[count](&tile);
+        at = bs_conv_place(block, at, count + 1, &places);
+        (fetches || beyond ? block->across : block->kernels)[count](&tile);
         tile.in += places.in[count];
         tile.out += places.out[count];
         if (tile.residual)
@@ -189,8 +209,6 @@ static void bs_conv_run_across(const bs_conv_block *block, int32_t tiles)
         tile.next[0].at += quads * tile.next[0].share;
         fetched += (int32_t)tile.next[0].share;
         left -= count;
-        for (x += count; x >= w;)
-            x -= w;
     }
 }
 
@@ -199,12 +217,20 @@ static void bs_conv_run_across(const bs_conv_block *block, int32_t tiles)
 static void bs_conv_run_tiles(const bs_conv_block *block)
 {
     const int32_t w = block->out_w, most = bs_conv_min(block->most_pixels, BS_ACROSS_PIXELS);
-    const int32_t by_rows = block->out_h * bs_conv_ceil_div(w, block->most_pixels);
-    const int32_t tiles = bs_conv_ceil_div(block->out_h * w, most);
-    if (block->across && block->depth.all && 8 * tiles <= 7 * by_rows)
-        bs_conv_run_across(block, tiles);
-    else
-        bs_conv_run_rows(block);
+    const int64_t by_rows = (int64_t)block->images * block->out_h * bs_conv_ceil_div(w, block->most_pixels);
+    const int64_t tiles = ((int64_t)block->images * block->out_h * w + most - 1) / most;
+    bs_conv_block image = *block;
+    if (block->across && block->depth.all && 8 * tiles <= 7 * by_rows) {
+        bs_conv_run_across(block, (int32_t)tiles);
+        return;
+    }
+    for (int32_t left = block->images; left > 0; left--) {
+        bs_conv_run_rows(&image);
+        image.tile.in += block->in_image;
+        image.tile.out += block->out_image;
+        if (image.tile.residual)
+            image.tile.residual += block->residual_image;
+    }
 }
 
 /* Sum after sum, as bs_conv_run_deep, but each of all pixels: its weights are read once, and stay in the first cache.
@@ -220,6 +246,7 @@ static void bs_conv_run_sums(const bs_conv_block *block)
     bs_conv_tile *tile = &part.tile;
     part.depth.all = true;
     part.residual_row = block->out_row;
+    part.residual_image = block->out_image;
     tile->residual_pixel = tile->out_pixel;
     tile->task = &block->first;
     for (int32_t y = 0; y < g->kernel_h; y += d.rows)
@@ -287,6 +314,12 @@ static void bs_conv_run_direct(const bs_conv_geometry *g, const bs_conv_kernels 
                             .out_row = task->out_row, .residual_row = task->residual_row,
                             .first = { .bias = task->bias }, .more = { .residual_before_activation = true },
                             .last = *task };
+#ifndef __OPTIMIZE_SIZE__
+    block.images = bs_conv_images(task);
+    block.in_image = task->in_image;
+    block.out_image = task->out_image;
+    block.residual_image = task->residual_image;
+#endif
     block.depth.all = block.depth.all || family != BS_FAMILY_OUTER;
     block.last.bias = NULL;
     block.last.residual_before_activation = true;
@@ -420,6 +453,21 @@ static void bs_conv_run_strips(const bs_conv_geometry *g, const bs_conv_kernels 
 }
 #endif
 
+#ifdef __OPTIMIZE_SIZE__
+#define bs_conv_together(geometry, family, task) ((void)(family), 1)
+#else
+/* Images that a block of weights passes over one after the other: those of few pixels, as many as a strip has bytes. */
+static int32_t bs_conv_together(const bs_conv_geometry *g, bs_conv_family family, const bs_conv_task *task)
+{
+    enum { FEW = 128 };
+    const int64_t pixels = (int64_t)task->out_h * task->out_w;
+    if (family != BS_FAMILY_OUTER || g->groups > 1 || bs_conv_images(task) == 1 || pixels > FEW)
+        return 1;
+    const int64_t floats = pixels * ((int64_t)g->stride_h * g->stride_w * g->in_channels + g->out_channels);
+    return (int32_t)(BS_CONV_STRIP / (int64_t)sizeof(float) / floats) + 1;
+}
+#endif
+
 void bs_conv_run(const bs_conv_geometry *geometry, bs_conv_algorithm algorithm, bs_tier tier,
                  const bs_conv_task *task)
 {
@@ -431,15 +479,19 @@ void bs_conv_run(const bs_conv_geometry *geometry, bs_conv_algorithm algorithm, 
         bs_conv_winograd_run(geometry, kernels, task);
         return;
     }
-    bs_conv_task image = *task;
-    for (int32_t left = bs_conv_images(task); left > 0; left--) {
+    bs_conv_task some = *task;
+    const int32_t together = bs_conv_together(geometry, family, task);
+    for (int32_t left = bs_conv_images(task); left > 0; left -= some.images) {
+        some.images = bs_conv_min(left, together);
         if (family == BS_FAMILY_DEPTHWISE)
-            bs_conv_run_depthwise(geometry, kernels, &image);
+            bs_conv_run_depthwise(geometry, kernels, &some);
+        else if (some.images > 1)
+            bs_conv_run_direct(geometry, kernels, family, &some);
         else
-            bs_conv_run_strips(geometry, kernels, family, &image);
-        image.in += image.in_image;
-        image.out += image.out_image;
-        if (image.residual)
-            image.residual += image.residual_image;
+            bs_conv_run_strips(geometry, kernels, family, &some);
+        some.in += some.images * some.in_image;
+        some.out += some.images * some.out_image;
+        if (some.residual)
+            some.residual += some.images * some.residual_image;
     }
 }

@@ -327,12 +327,15 @@ static bs_status conv2d_run(const bs_call *call)
     return bs_epilogue_run(call, &form, &epilogue, conv2d_reference, conv2d_fast);
 }
 
-/* Winograd reads, or makes, its weights once for all tiles of a call, some strips of them. */
+/* Winograd reads, or makes, its weights once for all tiles of a call, some strips of them; direct kernels theirs once
+ * for all pixels of small images. */
 static int32_t conv2d_images(const bs_graph *graph, const bs_node *node, const bs_node_plan *plan)
 {
     enum { ENOUGH = 2048 };
     const int64_t pixels = conv2d_pixels(graph, &graph->values[node->first_out]);
-    return plan->algorithm == BS_CONV_WINOGRAD4 ? 1 + (int32_t)(ENOUGH / (1 + pixels)) : 1;
+    return plan->algorithm == BS_CONV_WINOGRAD4 || plan->algorithm == BS_CONV_DIRECT
+               ? 1 + (int32_t)(ENOUGH / (1 + pixels))
+               : 1;
 }
 
 static int32_t conv2d_grain(const bs_node_plan *plan)

@@ -257,7 +257,8 @@ void bs_exec_call(const bs_context *c, const bs_instr *i, int32_t row, int32_t r
         return;
     }
     bs_exec_prepare(c, node, row, rows, call);
-    if (band <= 0 && i->extent != BS_EXTENT_RING)
+    const bool zeroed = s->zeroed && s->zeroed[i - s->plan->instrs];
+    if (band <= 0 && i->extent != BS_EXTENT_RING && !zeroed)
         zero_margins(c, call);
     if (i->extent != BS_EXTENT_ALL) {
         run_extent(c, i, call);

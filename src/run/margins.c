@@ -1,6 +1,9 @@
-/* run/margins.c - zeros around an image: readers' windows reach beyond what was computed or moved.
+/* run/margins.c - zeros around an image: readers' windows reach beyond what was computed or moved. In a tile images come
+ * and go in the same memory: where one lies as another did before it, the zeros are still there.
  * Relies on run/operands.h. Must never write to what a row has of its own. */
 #include "run/operands.h"
+
+#include "ops/structure.h"
 
 static void zero_image(const bs_operand *o, bs_rect r)
 {
@@ -76,3 +79,93 @@ void bs_zero_around(const bs_context *c, int32_t target, const bs_operand *o)
     bs_plan_core(s->plan, &s->graph->values[target], &h, &w);
     bs_zero_margin(o, margin, h, w);
 }
+
+/* ------------------------------------------------------------------------------------- zeros that are still there */
+
+#ifdef __OPTIMIZE_SIZE__
+int64_t bs_margins_count(const bs_plan *plan) { return (void)plan, 0; }
+void bs_margins_find(const bs_plan *plan, bool *kept) { (void)plan, (void)kept; }
+#else
+/* Images of a tile with zeros around them, of which nothing was overwritten since. */
+enum { ZEROED = 8 };
+
+typedef struct zeroed_images {
+    const bs_plan *plan;
+    int32_t value[ZEROED], count;
+} zeroed_images;
+
+/* Whether rows of both lie at the same places of a tile's scratch, with the same zeros around the same extents. */
+static bool lie_alike(const bs_plan *p, int32_t a, int32_t b)
+{
+    const bs_value_plan *x = &p->values[a], *y = &p->values[b];
+    const bs_value_info *v = &p->graph->values[a], *w = &p->graph->values[b];
+    return x->margin == y->margin && x->planar == y->planar && bs_bytes_same(x->offset, y->offset) &&
+           bs_bytes_same(x->row_bytes, y->row_bytes) && v->domain == w->domain && v->dtype == w->dtype &&
+           v->scale_num == w->scale_num && v->scale_den == w->scale_den &&
+           memcmp(v->dims, w->dims, 3 * sizeof *v->dims) == 0;
+}
+
+/* The value is written. Returns whether an image lay there whose zeros are its own. */
+static bool overwrite(zeroed_images *z, int32_t value)
+{
+    const bs_plan *p = z->plan;
+    const bs_value_plan *v = &p->values[value];
+    const bool image = p->graph->values[value].rank == 3;
+    bool alike = false;
+    int32_t left = 0;
+    if (v->storage == BS_STORAGE_VIEW) /* in the place of another one */
+        z->count = 0;
+    for (int32_t i = 0; i < z->count && v->storage == BS_STORAGE_SCRATCH; i++) {
+        const bs_value_plan *other = &p->values[z->value[i]];
+        alike = alike || (image && lie_alike(p, value, z->value[i]));
+        z->value[left] = z->value[i];
+        left += !(bs_bytes_less(v->offset, bs_plan_end(other)) && bs_bytes_less(other->offset, bs_plan_end(v)));
+    }
+    z->count = v->storage == BS_STORAGE_SCRATCH ? left : z->count;
+    return alike;
+}
+
+/* Whether the zeros around a call's result are written with it, row by row of a tile (bs_exec_call). */
+static bool zeroes(const bs_plan *p, const bs_instr *i)
+{
+    const bs_node *node = &p->graph->nodes[i->node];
+    const bs_value_plan *v = &p->values[node->first_out];
+    return i->kind == BS_INSTR_CALL && i->extent != BS_EXTENT_RING && node->n_out == 1 &&
+           !(bs_node_op(node)->flags & BS_OP_DECIDED) && p->graph->values[node->first_out].rank == 3 &&
+           v->storage == BS_STORAGE_SCRATCH && v->margin > 0;
+}
+
+/* One instruction of a tile. Whether it need not zero what is around its result. */
+static bool step(zeroed_images *z, const bs_instr *i)
+{
+    const bs_node *node = &z->plan->graph->nodes[i->node];
+    const bool call = i->kind == BS_INSTR_CALL;
+    const int32_t first = call ? node->first_out : i->target, count = call ? node->n_out : 1;
+    bool alike = false;
+    if (i->kind == BS_INSTR_ROUTE) /* a loop may begin or end here */
+        z->count = 0;
+    if (i->kind > BS_INSTR_MOVE || i->extent == BS_EXTENT_RING) /* the rest of what was begun before */
+        return false;
+    for (int32_t v = first; v < first + count; v++)
+        alike = v != 0 && overwrite(z, v);
+    if (!zeroes(z->plan, i))
+        return false;
+    z->value[z->count < ZEROED ? z->count++ : 0] = first;
+    return alike;
+}
+
+int64_t bs_margins_count(const bs_plan *plan)
+{
+    return plan->n_parts > 0 && !bs_plan_on_device(plan) ? plan->n_instrs : 0;
+}
+
+void bs_margins_find(const bs_plan *plan, bool *kept)
+{
+    for (int32_t k = 0; k < plan->n_parts && kept; k++) {
+        const bs_part *part = &plan->parts[k];
+        zeroed_images z = {plan, {0}, 0};
+        for (int32_t i = part->first; i < part->first + part->count; i++)
+            kept[i] = step(&z, &plan->instrs[i]);
+    }
+}
+#endif
