@@ -1,6 +1,6 @@
 /* brainstorm.c - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: 5c67fbd585cd9c0585fd6b736d6232b65797cefee60b0fd5ceae7142ecc2d11f
+ * sha256 of the parts: bc8c78a772a38522d487d7a28901869b75e32d7d149547015dd13c3c4d1797c7
  */
 #if !defined(_POSIX_C_SOURCE) && !defined(BS_NO_POSIX)
 #define _POSIX_C_SOURCE 200809L
@@ -1734,6 +1734,9 @@ typedef struct bs_conv_task {
     ptrdiff_t out_row, out_image;
     int32_t out_h, out_w; /* zero is allowed: the call does nothing */
     int32_t out_pixel, residual_pixel;
+    /* r > 1: channel c r r + i r + j of a pixel lies i / r rows and j / r pixels on, as channel c; weights, bias and
+     * slopes are in the order i, j, c, and all channels c are whole blocks (bs_conv_block_outputs). No residual */
+    int32_t phases;
 
     const float *weights; /* from bs_conv_prepare */
     const float *bias;    /* out_channels floats, or NULL */
@@ -1765,6 +1768,9 @@ BS_INTERNAL void bs_conv_prepare(const bs_conv_geometry *geometry, bs_conv_algor
 /* The same a few outputs at a time, of all groups: from 0 on, in order. `rows`: the weights of output `first`. */
 BS_INTERNAL void bs_conv_prepare_rows(const bs_conv_geometry *geometry, bs_conv_algorithm algorithm, bs_tier tier, int32_t first,
                           int32_t count, const float *rows, float *prepared);
+
+/* Outputs of a block, which lie side by side, at multiples of as many; 0: bs_conv_task.phases is not for this. */
+BS_INTERNAL int32_t bs_conv_block_outputs(const bs_conv_geometry *geometry, bs_conv_algorithm algorithm, bs_tier tier);
 
 /* Floats of scratch for one thread, for outputs of any size; 0 for DIRECT. */
 BS_INTERNAL size_t bs_conv_scratch_floats(const bs_conv_geometry *geometry, bs_conv_algorithm algorithm, bs_tier tier);
@@ -1999,6 +2005,10 @@ BS_INTERNAL const bs_conv_kernels *bs_conv_kernels_of(bs_tier tier);
 BS_INTERNAL bs_conv_tile bs_conv_tile_of(const bs_conv_geometry *geometry, const bs_conv_task *task, int32_t lanes,
                              bs_conv_family family);
 
+/* conv_direct.c: OUTER and DOT; OUTER of one group also several images */
+BS_INTERNAL void bs_conv_run_direct(const bs_conv_geometry *geometry, const bs_conv_kernels *kernels, bs_conv_family family,
+                        const bs_conv_task *task);
+
 /* conv_depthwise.c */
 BS_INTERNAL void bs_conv_run_depthwise(const bs_conv_geometry *geometry, const bs_conv_kernels *kernels, const bs_conv_task *task);
 
@@ -2029,6 +2039,10 @@ static inline size_t bs_conv_winograd_scratch(const bs_conv_geometry *geometry, 
 {
     return (void)geometry, (void)lanes, (size_t)0;
 }
+static inline int32_t bs_conv_winograd_block(const bs_conv_geometry *geometry, int32_t lanes)
+{
+    return (void)geometry, (void)lanes, 0;
+}
 static inline void bs_conv_winograd_pack(const float *weights, int32_t out, int32_t in, int32_t width, ptrdiff_t step,
                                          float *to)
 {
@@ -2047,6 +2061,7 @@ BS_INTERNAL bool bs_conv_winograd_stores(const bs_conv_geometry *geometry);
 BS_INTERNAL void bs_conv_winograd_pack(const float *weights, int32_t out, int32_t in, int32_t width, ptrdiff_t step, float *to);
 /* conv_winograd.c */
 BS_INTERNAL size_t bs_conv_winograd_scratch(const bs_conv_geometry *geometry, int32_t lanes);
+BS_INTERNAL int32_t bs_conv_winograd_block(const bs_conv_geometry *geometry, int32_t lanes);
 BS_INTERNAL void bs_conv_winograd_run(const bs_conv_geometry *geometry, const bs_conv_kernels *kernels,
                           const bs_conv_task *task);
 #endif
@@ -11314,6 +11329,13 @@ size_t bs_conv_winograd_scratch(const bs_conv_geometry *geometry, int32_t lanes)
     return plan.in_points + plan.out_points + plan.patch + plan.weights;
 }
 
+#ifndef __OPTIMIZE_SIZE__
+int32_t bs_conv_winograd_block(const bs_conv_geometry *geometry, int32_t lanes)
+{
+    return bs_winograd_plan_of(geometry, lanes).block;
+}
+#endif
+
 /* One run, with its scratch laid out. */
 typedef struct bs_winograd_run {
     const bs_conv_geometry *geometry;
@@ -11507,6 +11529,22 @@ static void bs_winograd_plain(const bs_winograd_run *run, int32_t channel, int32
     }
 }
 
+#ifdef __OPTIMIZE_SIZE__
+#define bs_winograd_outputs(run, channel) ((run)->task->out + (channel))
+#else
+/* Where the outputs of a block begin. */
+static float *bs_winograd_outputs(const bs_winograd_run *run, int32_t channel)
+{
+    const bs_conv_task *task = run->task;
+    const int32_t r = task->phases;
+    if (r <= 1)
+        return task->out + channel;
+    const int32_t channels = run->geometry->out_channels / (r * r), phase = channel / channels;
+    return task->out + phase / r * (task->out_row / r) + phase % r * (ptrdiff_t)(task->out_pixel / r) +
+           channel % channels;
+}
+#endif
+
 /* Products and outputs of a strip whose inputs are transformed, block after block. */
 static void bs_winograd_blocks(const bs_winograd_run *run, bs_winograd_at first, int32_t tiles)
 {
@@ -11520,7 +11558,7 @@ static void bs_winograd_blocks(const bs_winograd_run *run, bs_winograd_at first,
         task.bias = task.bias ? task.bias + channel : NULL;
         task.slopes = task.slopes ? task.slopes + channel : NULL;
         const bs_conv_tile block = { .channels = bs_conv_min(run->geometry->out_channels - channel, width),
-                                     .out = task.out + channel, .out_pixel = task.out_pixel,
+                                     .out = bs_winograd_outputs(run, channel), .out_pixel = task.out_pixel,
                                      .residual = task.residual ? task.residual + channel : NULL,
                                      .residual_pixel = task.residual_pixel, .task = &task };
         bs_winograd_transform_out(run, first, tiles, width, &block);
@@ -12012,132 +12050,15 @@ void bs_product_run(bs_tier tier, const bs_product *product)
 }
 /* ==== end src/kernels/product.c =============================================================== */
 
-/* ==== begin src/kernels/conv_depthwise.c ====================================================== */
-/* conv_depthwise.c: runs a convolution whose groups are of one channel: cuts it into tiles.
+/* ==== begin src/kernels/conv_direct.c ========================================================= */
+/* conv_direct.c: runs the direct algorithm: blocks of outputs along rows, over the ends of rows and images where these
+ * are short, sum after sum where there are many products.
  *
- * Owns:      the loops of this family.
- * Relies on: conv_internal.h, conv.c for the tile that all share.
+ * Owns:      the loops over blocks, tiles and sums.
+ * Relies on: conv_internal.h, the OUTER, ACROSS and DOT kernels of a tier.
  * Must never: do arithmetic on samples.
  */
 /* #include "kernels/conv_internal.h" */
-
-#ifndef __OPTIMIZE_SIZE__
-/* All whole vectors of some pixels of a row at once, where no more than a clamp follows a sum. */
-static void bs_conv_depthwise_whole(const bs_conv_geometry *g, const bs_conv_kernels *k, bs_conv_tile *tile,
-                                    int32_t pixels)
-{
-    const bs_conv_activation activation = tile->task->activation;
-    const bool clamps = activation == BS_CONV_NONE || activation == BS_CONV_RELU || activation == BS_CONV_CLIP;
-    if (!k->depthwise_whole || !clamps || tile->residual)
-        return;
-    tile->channels = g->out_channels / k->lanes * k->lanes;
-    k->depthwise_whole[pixels](tile);
-    tile->channel += tile->channels;
-    tile->in += tile->channels;
-    tile->out += tile->channels;
-    tile->weights += (ptrdiff_t)g->kernel_h * g->kernel_w * tile->channels;
-}
-
-/* What the tile of `pixels` at (y, x) will write, and read first, the lowest rows of its windows. Tiles go through rows
- * side by side, which a processor does not see coming. */
-static void bs_conv_depthwise_next(const bs_conv_geometry *g, const bs_conv_kernels *k, int32_t y, int32_t x,
-                                   int32_t pixels, bs_conv_tile *tile)
-{
-    const bs_conv_task *task = tile->task;
-    const int32_t vectors = bs_conv_ceil_div(g->out_channels, k->lanes);
-    const int32_t seen = g->kernel_w > g->stride_w ? (g->kernel_w - g->stride_w) * g->dilation_w : 0;
-    const int32_t rows = bs_conv_min(g->kernel_h, bs_conv_min(g->stride_h, BS_CONV_NEXT - 1));
-    for (int32_t i = 0; i < BS_CONV_NEXT; i++)
-        tile->next[i].at = NULL;
-    if (y >= task->out_h)
-        return;
-    tile->next[0].at = task->out + y * task->out_row + x * tile->out_pixel;
-    tile->next[0].share = pixels * tile->out_pixel / vectors;
-    for (int32_t i = 1; i <= rows; i++) {
-        tile->next[i].at = task->in + y * g->stride_h * task->in_row + (g->kernel_h - i) * tile->in_row +
-                           x * tile->in_step + (ptrdiff_t)seen * task->in_pixel;
-        tile->next[i].share = pixels * tile->in_step / vectors;
-    }
-}
-#endif
-
-/* Some pixels of a row, all channels. */
-static void bs_conv_depthwise_pixels(const bs_conv_geometry *g, const bs_conv_kernels *k, bs_conv_tile tile,
-                                     int32_t pixels)
-{
-#ifndef __OPTIMIZE_SIZE__
-    bs_conv_depthwise_whole(g, k, &tile, pixels);
-#endif
-    for (; tile.channel < g->out_channels; tile.channel += k->lanes) {
-        tile.channels = bs_conv_min(g->out_channels - tile.channel, k->lanes);
-        k->depthwise[pixels](&tile);
-        tile.in += k->lanes;
-        tile.out += k->lanes;
-        if (tile.residual)
-            tile.residual += k->lanes;
-        tile.weights += (ptrdiff_t)g->kernel_h * g->kernel_w * k->lanes;
-    }
-}
-
-/* Channels are the innermost loop: pixels are read from the first cache, and its lines are used whole. */
-void bs_conv_run_depthwise(const bs_conv_geometry *g, const bs_conv_kernels *k, const bs_conv_task *task)
-{
-    bs_conv_tile tile = bs_conv_tile_of(g, task, k->lanes, BS_FAMILY_DEPTHWISE);
-    for (int32_t y = 0; y < task->out_h; y++) {
-        int32_t tiles = bs_conv_ceil_div(task->out_w, k->depthwise_pixels);
-        for (int32_t x = 0; x < task->out_w; tiles--) {
-            const int32_t pixels = bs_conv_next_pixels(k->depthwise, task->out_w - x, tiles, k->depthwise_pixels);
-            tile.in = task->in + (ptrdiff_t)y * g->stride_h * task->in_row + x * tile.in_step;
-            tile.out = task->out + y * task->out_row + x * tile.out_pixel;
-            if (task->residual)
-                tile.residual = task->residual + y * task->residual_row + x * tile.residual_pixel;
-            x += pixels;
-#ifndef __OPTIMIZE_SIZE__
-            bs_conv_depthwise_next(g, k, x < task->out_w ? y : y + 1, x < task->out_w ? x : 0, pixels, &tile);
-#endif
-            bs_conv_depthwise_pixels(g, k, tile, pixels);
-        }
-    }
-}
-/* ==== end src/kernels/conv_depthwise.c ======================================================== */
-
-/* ==== begin src/kernels/conv.c ================================================================ */
-/* conv.c: runs a convolution task: cuts it into tiles and hands them to the tier's kernels.
- *
- * Owns:      the dispatch and the loops of the direct algorithm.
- * Relies on: conv_internal.h, conv_pack.c for the layouts.
- * Must never: do arithmetic on samples.
- */
-/* #include "kernels/conv_internal.h" */
-
-/* Bytes that a strip reads and writes, up to twice as many: of most; of those whose weights stay in the second cache
- * beside it; and of groups, each of which takes a line or two of every pixel. */
-enum { BS_CONV_STRIP = 192 << 10, BS_CONV_STRIP_BESIDE = 96 << 10, BS_CONV_STRIP_GROUPS = 24 << 10 };
-
-const bs_conv_kernels *bs_conv_kernels_of(bs_tier tier)
-{
-    switch (tier) {
-    case BS_TIER_SCALAR: return bs_conv_kernels_scalar();
-    case BS_TIER_AVX2: return bs_conv_kernels_avx2();
-    case BS_TIER_AVX512: return bs_conv_kernels_avx512();
-    case BS_TIER_NEON: return bs_conv_kernels_neon();
-    case BS_TIER_CUDA: break;
-    case BS_TIER_AUTO: break;
-    }
-    return NULL;
-}
-
-bool bs_conv_supports(const bs_conv_geometry *geometry, bs_conv_algorithm algorithm, bs_tier tier)
-{
-    return bs_conv_prepared_floats(geometry, algorithm, tier) > 0;
-}
-
-size_t bs_conv_scratch_floats(const bs_conv_geometry *geometry, bs_conv_algorithm algorithm, bs_tier tier)
-{
-    if (algorithm != BS_CONV_WINOGRAD4 || !bs_conv_can_prepare(geometry, algorithm, tier))
-        return 0;
-    return bs_conv_winograd_scratch(geometry, bs_conv_lanes(tier));
-}
 
 /* Products of an output that are summed from zero: rows of the kernel, or taps of a row, or channels of a tap. */
 typedef struct bs_conv_depth {
@@ -12152,6 +12073,10 @@ typedef struct bs_conv_block {
     int32_t most_pixels;
     int32_t out_h, out_w;
     ptrdiff_t in_row, out_row, residual_row; /* between the pixels of neighbouring rows */
+#ifndef __OPTIMIZE_SIZE__
+    int32_t images;
+    ptrdiff_t in_image, out_image, residual_image;
+#endif
     bs_conv_depth depth;
     const bs_conv_geometry *g;
     const bs_conv_kernels *k;
@@ -12246,25 +12171,40 @@ static void bs_conv_run_rows(const bs_conv_block *block)
 }
 
 #ifndef __OPTIMIZE_SIZE__
-/* Where `count` pixels lie, the first one in column x, row after row. */
-static void bs_conv_place(const bs_conv_block *block, int32_t x, int32_t count, bs_conv_places *places)
+/* A pixel of an image. */
+typedef struct bs_conv_at {
+    int32_t y, x;
+} bs_conv_at;
+
+/* Where `count` pixels lie, the first one at `at`, row after row, and image after image. Returns where the last is. */
+static bs_conv_at bs_conv_place(const bs_conv_block *block, bs_conv_at at, int32_t count, bs_conv_places *places)
 {
     const bs_conv_tile *tile = &block->tile;
+    const ptrdiff_t w = block->out_w, h = block->out_h;
     ptrdiff_t in = 0, out = 0, residual = 0;
     for (int32_t p = 0; p < count; p++) {
         places->in[p] = in;
         places->out[p] = out;
         places->residual[p] = residual;
+        if (p == count - 1)
+            break;
         in += tile->in_step;
         out += tile->out_pixel;
         residual += tile->residual_pixel;
-        if (++x == block->out_w) {
-            in += block->in_row - x * tile->in_step;
-            out += block->out_row - x * tile->out_pixel;
-            residual += block->residual_row - x * tile->residual_pixel;
-            x = 0;
-        }
+        if (++at.x < w)
+            continue;
+        at.x = 0;
+        in += block->in_row - w * tile->in_step;
+        out += block->out_row - w * tile->out_pixel;
+        residual += block->residual_row - w * tile->residual_pixel;
+        if (++at.y < h)
+            continue;
+        at.y = 0;
+        in += block->in_image - h * block->in_row;
+        out += block->out_image - h * block->out_row;
+        residual += block->residual_image - h * block->residual_row;
     }
+    return at;
 }
 
 /* All pixels in so many tiles. Few tiles wait for weights that come from memory, so each fetches its share of what
@@ -12279,13 +12219,14 @@ static void bs_conv_run_across(const bs_conv_block *block, int32_t tiles)
     tile.places = &places;
     tile.next[0].at = tile.weights + lines * tile.run * width;
     tile.next[0].share = bs_conv_round_up(4 * width / tiles, 16);
-    for (int32_t left = block->out_h * w, x = 0, fetched = 0; left > 0; tiles--) {
+    bs_conv_at at = { 0, 0 };
+    for (int32_t left = block->images * block->out_h * w, fetched = 0; left > 0; tiles--) {
         const int32_t count = bs_conv_ceil_div(left, tiles);
-        const bool fetches = fetched < 4 * width;
+        const bool fetches = fetched < 4 * width, beyond = at.x + count > w;
         if (!fetches)
             tile.next[0].share = 0;
-        bs_conv_place(block, x, count + 1, &places);
-        (fetches || x + count > w ? block->across : block->kernels)[count](&tile);
+        at = bs_conv_place(block, at, count + 1, &places);
+        (fetches || beyond ? block->across : block->kernels)[count](&tile);
         tile.in += places.in[count];
         tile.out += places.out[count];
         if (tile.residual)
@@ -12293,8 +12234,6 @@ static void bs_conv_run_across(const bs_conv_block *block, int32_t tiles)
         tile.next[0].at += quads * tile.next[0].share;
         fetched += (int32_t)tile.next[0].share;
         left -= count;
-        for (x += count; x >= w;)
-            x -= w;
     }
 }
 
@@ -12303,12 +12242,20 @@ static void bs_conv_run_across(const bs_conv_block *block, int32_t tiles)
 static void bs_conv_run_tiles(const bs_conv_block *block)
 {
     const int32_t w = block->out_w, most = bs_conv_min(block->most_pixels, BS_ACROSS_PIXELS);
-    const int32_t by_rows = block->out_h * bs_conv_ceil_div(w, block->most_pixels);
-    const int32_t tiles = bs_conv_ceil_div(block->out_h * w, most);
-    if (block->across && block->depth.all && 8 * tiles <= 7 * by_rows)
-        bs_conv_run_across(block, tiles);
-    else
-        bs_conv_run_rows(block);
+    const int64_t by_rows = (int64_t)block->images * block->out_h * bs_conv_ceil_div(w, block->most_pixels);
+    const int64_t tiles = ((int64_t)block->images * block->out_h * w + most - 1) / most;
+    bs_conv_block image = *block;
+    if (block->across && block->depth.all && 8 * tiles <= 7 * by_rows) {
+        bs_conv_run_across(block, (int32_t)tiles);
+        return;
+    }
+    for (int32_t left = block->images; left > 0; left--) {
+        bs_conv_run_rows(&image);
+        image.tile.in += block->in_image;
+        image.tile.out += block->out_image;
+        if (image.tile.residual)
+            image.tile.residual += block->residual_image;
+    }
 }
 
 /* Sum after sum, as bs_conv_run_deep, but each of all pixels: its weights are read once, and stay in the first cache.
@@ -12324,6 +12271,7 @@ static void bs_conv_run_sums(const bs_conv_block *block)
     bs_conv_tile *tile = &part.tile;
     part.depth.all = true;
     part.residual_row = block->out_row;
+    part.residual_image = block->out_image;
     tile->residual_pixel = tile->out_pixel;
     tile->task = &block->first;
     for (int32_t y = 0; y < g->kernel_h; y += d.rows)
@@ -12356,32 +12304,8 @@ static void bs_conv_run_block(const bs_conv_block *block)
 }
 #endif
 
-/* Taps that are adjacent in memory are one long run: the order of accumulation is the same, with fewer loops. */
-bs_conv_tile bs_conv_tile_of(const bs_conv_geometry *g, const bs_conv_task *task, int32_t lanes, bs_conv_family family)
-{
-    const int32_t in = g->in_channels / g->groups;
-    bs_conv_tile tile = {
-        .in_row = g->dilation_h * task->in_row,
-        .in_tap = (ptrdiff_t)g->dilation_w * task->in_pixel,
-        .in_step = (ptrdiff_t)g->stride_w * task->in_pixel,
-        .rows = g->kernel_h,
-        .taps = g->kernel_w,
-        .run = in,
-        .weights = task->weights,
-        .out_pixel = task->out_pixel,
-        .residual_pixel = task->residual_pixel,
-        .task = task,
-    };
-    const bool whole = family == BS_FAMILY_OUTER || (family == BS_FAMILY_DOT && in % lanes == 0);
-    if (whole && tile.in_tap == in && g->kernel_w <= INT32_MAX / in) {
-        tile.run *= tile.taps;
-        tile.taps = 1;
-    }
-    return tile;
-}
-
-static void bs_conv_run_direct(const bs_conv_geometry *g, const bs_conv_kernels *k, bs_conv_family family,
-                               const bs_conv_task *task)
+void bs_conv_run_direct(const bs_conv_geometry *g, const bs_conv_kernels *k, bs_conv_family family,
+                        const bs_conv_task *task)
 {
     const int32_t in = g->in_channels / g->groups, out = g->out_channels / g->groups;
     const ptrdiff_t taps = (ptrdiff_t)g->kernel_h * g->kernel_w;
@@ -12391,6 +12315,12 @@ static void bs_conv_run_direct(const bs_conv_geometry *g, const bs_conv_kernels 
                             .out_row = task->out_row, .residual_row = task->residual_row,
                             .first = { .bias = task->bias }, .more = { .residual_before_activation = true },
                             .last = *task };
+#ifndef __OPTIMIZE_SIZE__
+    block.images = bs_conv_images(task);
+    block.in_image = task->in_image;
+    block.out_image = task->out_image;
+    block.residual_image = task->residual_image;
+#endif
     block.depth.all = block.depth.all || family != BS_FAMILY_OUTER;
     block.last.bias = NULL;
     block.last.residual_before_activation = true;
@@ -12416,6 +12346,165 @@ static void bs_conv_run_direct(const bs_conv_geometry *g, const bs_conv_kernels 
             block.tile.weights += taps * depth * width;
             first += width;
         }
+}
+/* ==== end src/kernels/conv_direct.c =========================================================== */
+
+/* ==== begin src/kernels/conv_depthwise.c ====================================================== */
+/* conv_depthwise.c: runs a convolution whose groups are of one channel: cuts it into tiles.
+ *
+ * Owns:      the loops of this family.
+ * Relies on: conv_internal.h, conv.c for the tile that all share.
+ * Must never: do arithmetic on samples.
+ */
+/* #include "kernels/conv_internal.h" */
+
+#ifndef __OPTIMIZE_SIZE__
+/* All whole vectors of some pixels of a row at once, where no more than a clamp follows a sum. */
+static void bs_conv_depthwise_whole(const bs_conv_geometry *g, const bs_conv_kernels *k, bs_conv_tile *tile,
+                                    int32_t pixels)
+{
+    const bs_conv_activation activation = tile->task->activation;
+    const bool clamps = activation == BS_CONV_NONE || activation == BS_CONV_RELU || activation == BS_CONV_CLIP;
+    if (!k->depthwise_whole || !clamps || tile->residual)
+        return;
+    tile->channels = g->out_channels / k->lanes * k->lanes;
+    k->depthwise_whole[pixels](tile);
+    tile->channel += tile->channels;
+    tile->in += tile->channels;
+    tile->out += tile->channels;
+    tile->weights += (ptrdiff_t)g->kernel_h * g->kernel_w * tile->channels;
+}
+
+/* What the tile of `pixels` at (y, x) will write, and read first, the lowest rows of its windows. Tiles go through rows
+ * side by side, which a processor does not see coming. */
+static void bs_conv_depthwise_next(const bs_conv_geometry *g, const bs_conv_kernels *k, int32_t y, int32_t x,
+                                   int32_t pixels, bs_conv_tile *tile)
+{
+    const bs_conv_task *task = tile->task;
+    const int32_t vectors = bs_conv_ceil_div(g->out_channels, k->lanes);
+    const int32_t seen = g->kernel_w > g->stride_w ? (g->kernel_w - g->stride_w) * g->dilation_w : 0;
+    const int32_t rows = bs_conv_min(g->kernel_h, bs_conv_min(g->stride_h, BS_CONV_NEXT - 1));
+    for (int32_t i = 0; i < BS_CONV_NEXT; i++)
+        tile->next[i].at = NULL;
+    if (y >= task->out_h)
+        return;
+    tile->next[0].at = task->out + y * task->out_row + x * tile->out_pixel;
+    tile->next[0].share = pixels * tile->out_pixel / vectors;
+    for (int32_t i = 1; i <= rows; i++) {
+        tile->next[i].at = task->in + y * g->stride_h * task->in_row + (g->kernel_h - i) * tile->in_row +
+                           x * tile->in_step + (ptrdiff_t)seen * task->in_pixel;
+        tile->next[i].share = pixels * tile->in_step / vectors;
+    }
+}
+#endif
+
+/* Some pixels of a row, all channels. */
+static void bs_conv_depthwise_pixels(const bs_conv_geometry *g, const bs_conv_kernels *k, bs_conv_tile tile,
+                                     int32_t pixels)
+{
+#ifndef __OPTIMIZE_SIZE__
+    bs_conv_depthwise_whole(g, k, &tile, pixels);
+#endif
+    for (; tile.channel < g->out_channels; tile.channel += k->lanes) {
+        tile.channels = bs_conv_min(g->out_channels - tile.channel, k->lanes);
+        k->depthwise[pixels](&tile);
+        tile.in += k->lanes;
+        tile.out += k->lanes;
+        if (tile.residual)
+            tile.residual += k->lanes;
+        tile.weights += (ptrdiff_t)g->kernel_h * g->kernel_w * k->lanes;
+    }
+}
+
+/* Channels are the innermost loop: pixels are read from the first cache, and its lines are used whole. */
+void bs_conv_run_depthwise(const bs_conv_geometry *g, const bs_conv_kernels *k, const bs_conv_task *task)
+{
+    bs_conv_tile tile = bs_conv_tile_of(g, task, k->lanes, BS_FAMILY_DEPTHWISE);
+    for (int32_t y = 0; y < task->out_h; y++) {
+        int32_t tiles = bs_conv_ceil_div(task->out_w, k->depthwise_pixels);
+        for (int32_t x = 0; x < task->out_w; tiles--) {
+            const int32_t pixels = bs_conv_next_pixels(k->depthwise, task->out_w - x, tiles, k->depthwise_pixels);
+            tile.in = task->in + (ptrdiff_t)y * g->stride_h * task->in_row + x * tile.in_step;
+            tile.out = task->out + y * task->out_row + x * tile.out_pixel;
+            if (task->residual)
+                tile.residual = task->residual + y * task->residual_row + x * tile.residual_pixel;
+            x += pixels;
+#ifndef __OPTIMIZE_SIZE__
+            bs_conv_depthwise_next(g, k, x < task->out_w ? y : y + 1, x < task->out_w ? x : 0, pixels, &tile);
+#endif
+            bs_conv_depthwise_pixels(g, k, tile, pixels);
+        }
+    }
+}
+/* ==== end src/kernels/conv_depthwise.c ======================================================== */
+
+/* ==== begin src/kernels/conv.c ================================================================ */
+/* conv.c: runs a convolution task: cuts it into tiles and hands them to the tier's kernels.
+ *
+ * Owns:      the dispatch, strips and groups; conv_direct.c, conv_winograd.c, conv_depthwise.c and gemm.c run them.
+ * Relies on: conv_internal.h, conv_pack.c for the layouts.
+ * Must never: do arithmetic on samples.
+ */
+/* #include "kernels/conv_internal.h" */
+
+/* Bytes that a strip reads and writes, up to twice as many: of most; of those whose weights stay in the second cache
+ * beside it; and of groups, each of which takes a line or two of every pixel. */
+enum { BS_CONV_STRIP = 192 << 10, BS_CONV_STRIP_BESIDE = 96 << 10, BS_CONV_STRIP_GROUPS = 24 << 10 };
+
+const bs_conv_kernels *bs_conv_kernels_of(bs_tier tier)
+{
+    switch (tier) {
+    case BS_TIER_SCALAR: return bs_conv_kernels_scalar();
+    case BS_TIER_AVX2: return bs_conv_kernels_avx2();
+    case BS_TIER_AVX512: return bs_conv_kernels_avx512();
+    case BS_TIER_NEON: return bs_conv_kernels_neon();
+    case BS_TIER_CUDA: break;
+    case BS_TIER_AUTO: break;
+    }
+    return NULL;
+}
+
+bool bs_conv_supports(const bs_conv_geometry *geometry, bs_conv_algorithm algorithm, bs_tier tier)
+{
+    return bs_conv_prepared_floats(geometry, algorithm, tier) > 0;
+}
+
+size_t bs_conv_scratch_floats(const bs_conv_geometry *geometry, bs_conv_algorithm algorithm, bs_tier tier)
+{
+    if (algorithm != BS_CONV_WINOGRAD4 || !bs_conv_can_prepare(geometry, algorithm, tier))
+        return 0;
+    return bs_conv_winograd_scratch(geometry, bs_conv_lanes(tier));
+}
+
+#ifndef __OPTIMIZE_SIZE__
+int32_t bs_conv_block_outputs(const bs_conv_geometry *geometry, bs_conv_algorithm algorithm, bs_tier tier)
+{
+    return algorithm == BS_CONV_WINOGRAD4 ? bs_conv_winograd_block(geometry, bs_conv_lanes(tier)) : 0;
+}
+#endif
+
+/* Taps that are adjacent in memory are one long run: the order of accumulation is the same, with fewer loops. */
+bs_conv_tile bs_conv_tile_of(const bs_conv_geometry *g, const bs_conv_task *task, int32_t lanes, bs_conv_family family)
+{
+    const int32_t in = g->in_channels / g->groups;
+    bs_conv_tile tile = {
+        .in_row = g->dilation_h * task->in_row,
+        .in_tap = (ptrdiff_t)g->dilation_w * task->in_pixel,
+        .in_step = (ptrdiff_t)g->stride_w * task->in_pixel,
+        .rows = g->kernel_h,
+        .taps = g->kernel_w,
+        .run = in,
+        .weights = task->weights,
+        .out_pixel = task->out_pixel,
+        .residual_pixel = task->residual_pixel,
+        .task = task,
+    };
+    const bool whole = family == BS_FAMILY_OUTER || (family == BS_FAMILY_DOT && in % lanes == 0);
+    if (whole && tile.in_tap == in && g->kernel_w <= INT32_MAX / in) {
+        tile.run *= tile.taps;
+        tile.taps = 1;
+    }
+    return tile;
 }
 
 /* Each group is a matrix of its own. */
@@ -12524,6 +12613,21 @@ static void bs_conv_run_strips(const bs_conv_geometry *g, const bs_conv_kernels 
 }
 #endif
 
+#ifdef __OPTIMIZE_SIZE__
+#define bs_conv_together(geometry, family, task) ((void)(family), 1)
+#else
+/* Images that a block of weights passes over one after the other: those of few pixels, as many as a strip has bytes. */
+static int32_t bs_conv_together(const bs_conv_geometry *g, bs_conv_family family, const bs_conv_task *task)
+{
+    enum { FEW = 128 };
+    const int64_t pixels = (int64_t)task->out_h * task->out_w;
+    if (family != BS_FAMILY_OUTER || g->groups > 1 || bs_conv_images(task) == 1 || pixels > FEW)
+        return 1;
+    const int64_t floats = pixels * ((int64_t)g->stride_h * g->stride_w * g->in_channels + g->out_channels);
+    return (int32_t)(BS_CONV_STRIP / (int64_t)sizeof(float) / floats) + 1;
+}
+#endif
+
 void bs_conv_run(const bs_conv_geometry *geometry, bs_conv_algorithm algorithm, bs_tier tier,
                  const bs_conv_task *task)
 {
@@ -12535,16 +12639,20 @@ void bs_conv_run(const bs_conv_geometry *geometry, bs_conv_algorithm algorithm, 
         bs_conv_winograd_run(geometry, kernels, task);
         return;
     }
-    bs_conv_task image = *task;
-    for (int32_t left = bs_conv_images(task); left > 0; left--) {
+    bs_conv_task some = *task;
+    const int32_t together = bs_conv_together(geometry, family, task);
+    for (int32_t left = bs_conv_images(task); left > 0; left -= some.images) {
+        some.images = bs_conv_min(left, together);
         if (family == BS_FAMILY_DEPTHWISE)
-            bs_conv_run_depthwise(geometry, kernels, &image);
+            bs_conv_run_depthwise(geometry, kernels, &some);
+        else if (some.images > 1)
+            bs_conv_run_direct(geometry, kernels, family, &some);
         else
-            bs_conv_run_strips(geometry, kernels, family, &image);
-        image.in += image.in_image;
-        image.out += image.out_image;
-        if (image.residual)
-            image.residual += image.residual_image;
+            bs_conv_run_strips(geometry, kernels, family, &some);
+        some.in += some.images * some.in_image;
+        some.out += some.images * some.out_image;
+        if (some.residual)
+            some.residual += some.images * some.residual_image;
     }
 }
 /* ==== end src/kernels/conv.c ================================================================== */
@@ -23901,6 +24009,9 @@ typedef struct bs_call {
     const void *prepared; /* the node's prepared weights */
     void *scratch;
     const bs_operand *residual; /* what an op adds to its result (bs_op_rules.adds), of the same extents; or NULL */
+    /* r > 1, only with bs_op_rules.shuffles: the result is every r-th pixel of an image that is r times as large, and
+     * its channel c r r + i r + j lies i rows and j pixels of that image on, as channel c */
+    int32_t phases;
     char *fault; /* [BS_FAULT_BYTES] for what is wrong with the data of this run, or NULL */
     /* of an op that makes a symbol (bs_infer_data_dim): where it says what the extent is, 0 so far. Its results have
      * the maximum as their extent; it writes no element beyond that, and says more when there are more */
@@ -24031,19 +24142,26 @@ typedef struct bs_op_rules {
      * line of the last dimension depends on that line of operand 0 alone, and may be made over it. And whether chains
      * of a device have its function, or may only begin with it (cuda/op_chain.cuh, op_lines_chain.cuh). */
     bool element_wise, line_wise, chained, heads_chain;
-    /* Whether such a step is the sum of its two operands, and whether a kernel adds an image to its own result
-     * (bs_call.residual) where such a step is the first one behind it. NULL: it does not. */
+    /* Whether such a step is the sum of its two operands. */
     bool sum;
-    bool (*adds)(const bs_node *node, const bs_node_plan *plan);
     /* Its result is operand 0 with some elements changed, and may be made in the place of that. */
     bool updates;
+    /* Its scratch lies in a device's memory, too, for all blocks together: no other step runs beside it. */
+    bool on_device;
+    /* Whether a kernel adds an image to its own result (bs_call.residual) where a sum is the first step behind it.
+     * NULL: it does not. */
+    bool (*adds)(const bs_node *node, const bs_node_plan *plan);
+    /* What else may follow one as a step: it makes a [C, r H, r W] of f32 from [C r r, H, W] by moving elements. Its r.
+     * And of what may have such a step, right behind it: whether its kernel stores its result there itself
+     * (bs_call.phases), for which its weights are in that order. Its rules and its kernel do not go by the extents of
+     * its result in the graph. NULL: it is none; it has none. */
+    int32_t (*enlarges)(const bs_node *node);
+    bool (*shuffles)(const bs_graph *graph, const bs_node *node, const bs_node_plan *plan);
     /* A call's result has the same bits in whatever rectangles it is computed, if these begin and end at multiples of
      * this many pixels from where the row's own does, or end with it. NULL: 1. */
     int32_t (*grain)(const bs_node_plan *plan);
     /* Rows with an image each of the same extents that a call should have, where there are as many. NULL: 1. */
     int32_t (*images)(const bs_graph *graph, const bs_node *node, const bs_node_plan *plan);
-    /* Its scratch lies in a device's memory, too, for all blocks together: no other step runs beside it. */
-    bool on_device;
     /* Whether two nodes with the same weights, algorithm and prepared bytes prepare them alike. NULL: they do. */
     bool (*same_layout)(const bs_graph *graph, const bs_node *a, const bs_node *b);
 } bs_op_rules;
@@ -25264,6 +25382,7 @@ void bs_graph_copy_add_tail(bs_graph_copy *copy, const bs_graph_step *steps, int
             const bs_dtype from = result->dtype;
             const bs_value_info *made = &copy->from->values[copy->from->nodes[steps[i].n].first_out];
             result->dtype = made->dtype;
+            memcpy(result->dims, made->dims, sizeof made->dims);
             result->scale_num = made->scale_num;
             result->scale_den = made->scale_den;
             const bs_tail tail = {step_of(copy, &steps[i]), steps[i].at, others[i], own, from, result->dtype};
@@ -25388,6 +25507,17 @@ static inline bool bs_node_joins_cells(const bs_node *node)
 static inline bool bs_node_ends_run(const bs_node *node)
 {
     return bs_node_work(node) == BS_WORK_MOVE && node->n_out == 0;
+}
+/* How many times as large as what it changes the result of a step of a tail is. */
+static inline int32_t bs_node_enlarges(const bs_node *node)
+{
+    const bs_op_rules *rules = bs_node_op(node)->rules;
+    return rules && rules->enlarges ? rules->enlarges(node) : 1;
+}
+/* The same of the step right behind a kernel. */
+static inline int32_t bs_node_phases(const bs_graph *graph, const bs_node *node)
+{
+    return node->n_tail > 0 ? bs_node_enlarges(&graph->tails[node->tail].node) : 1;
 }
 /* The value whose elements lie in the buffer that is bound to an input, an output or a state. */
 static inline int32_t bs_bound_value(const bs_graph *graph, const bs_node *node)
@@ -27717,10 +27847,12 @@ static bs_bytes conv2d_weight_floats(const bs_conv_geometry *g)
 
 static bs_bytes conv2d_bytes(bs_bytes floats) { return bs_bytes_times(floats, sizeof(float)); }
 
-/* Pixels of an image, at most. */
-static int64_t conv2d_pixels(const bs_graph *graph, const bs_value_info *out)
+/* Pixels of an image that the kernel makes, at most. */
+static int64_t conv2d_pixels(const bs_graph *graph, const bs_node *node)
 {
-    return bs_dim_max(graph, out->dims[1]) * bs_dim_max(graph, out->dims[2]);
+    const bs_value_info *out = &graph->values[node->first_out];
+    const int32_t r = bs_node_phases(graph, node);
+    return bs_dim_max(graph, out->dims[1]) / r * (bs_dim_max(graph, out->dims[2]) / r);
 }
 
 /* Whether all images have few of them, whatever a run brings and however they are cut into patches. */
@@ -27728,7 +27860,7 @@ static bool conv2d_has_few_pixels(const bs_graph *graph, const bs_node *node)
 {
     enum { FEW = 128 };
     const bs_value_info *out = &graph->values[node->first_out];
-    const int64_t pixels = conv2d_pixels(graph, out);
+    const int64_t pixels = conv2d_pixels(graph, node);
     return bs_dim_is_const(graph, out->dims[1]) && bs_dim_is_const(graph, out->dims[2]) && pixels <= FEW &&
            pixels * graph->domains[out->domain].max_rows <= FEW;
 }
@@ -27807,11 +27939,18 @@ static float conv2d_norm_scale(const float *const *norm, int32_t o)
     return norm[0] ? norm[0][o] / sqrtf(norm[3][o] + 1e-5f) : 1.0f;
 }
 
-static void conv2d_fold_bias(const float *bias, const float *const *norm, int32_t channels, float *target)
+/* Where the kernel has output o: where it stores pixels r times as large it goes from phase to phase. */
+static int32_t conv2d_place(int32_t o, int32_t channels, int32_t r)
+{
+    return o % (r * r) * (channels / (r * r)) + o / (r * r);
+}
+
+static void conv2d_fold_bias(const float *bias, const float *const *norm, int32_t channels, int32_t r, float *target)
 {
     for (int32_t o = 0; o < channels; o++) {
         const float plain = bias ? bias[o] : 0.0f;
-        target[o] = norm[0] ? (plain - norm[2][o]) * conv2d_norm_scale(norm, o) + norm[1][o] : plain;
+        target[conv2d_place(o, channels, r)] =
+            norm[0] ? (plain - norm[2][o]) * conv2d_norm_scale(norm, o) + norm[1][o] : plain;
     }
 }
 
@@ -27827,7 +27966,8 @@ static void conv2d_fold_weights(const float *weight, const float *const *norm, i
 }
 
 static void conv2d_pack(const bs_conv_geometry *g, const bs_node_plan *plan, const float *weight,
-                        const float *const *norm, int32_t first, int32_t count, bs_bytes behind, void *prepared)
+                        const float *const *norm, int32_t first, int32_t count, int32_t r, bs_bytes behind,
+                        void *prepared)
 {
     const uint64_t each = bs_bytes_figure(bs_bytes_share(conv2d_weight_floats(g), (uint64_t)g->out_channels));
     float *folded = (float *)(void *)bs_bytes_at(prepared, behind);
@@ -27836,10 +27976,11 @@ static void conv2d_pack(const bs_conv_geometry *g, const bs_node_plan *plan, con
         return;
     }
     for (int32_t rows; count > 0; first += rows, count -= rows, weight += (uint64_t)rows * each) {
-        rows = norm[0] ? bs_min_i32(count, conv2d_fold_rows(g)) : count;
+        rows = r > 1 ? 1 : norm[0] ? bs_min_i32(count, conv2d_fold_rows(g)) : count;
         if (norm[0])
             conv2d_fold_weights(weight, norm, first, rows, each, folded);
-        bs_conv_prepare_rows(g, (bs_conv_algorithm)plan->algorithm, plan->tier, first, rows,
+        bs_conv_prepare_rows(g, (bs_conv_algorithm)plan->algorithm, plan->tier,
+                             r > 1 ? conv2d_place(first, g->out_channels, r) : first, rows,
                              norm[0] ? folded : weight, prepared);
     }
 }
@@ -27848,7 +27989,28 @@ static bool conv2d_same_layout(const bs_graph *graph, const bs_node *a, const bs
 {
     const bs_conv_geometry g = conv2d_form_at(graph, a).geometry, h = conv2d_form_at(graph, b).geometry;
     return g.groups == h.groups && g.stride_h == h.stride_h && g.stride_w == h.stride_w &&
-           g.dilation_h == h.dilation_h && g.dilation_w == h.dilation_w;
+           g.dilation_h == h.dilation_h && g.dilation_w == h.dilation_w &&
+           bs_node_phases(graph, a) == bs_node_phases(graph, b);
+}
+
+#ifdef __OPTIMIZE_SIZE__
+#define conv2d_phases(graph, node, plan) ((void)(graph), (void)(node), (void)(plan), 1)
+#else
+/* r of the step behind it that the kernel can do (bs_conv_task.phases), or 1. */
+static int32_t conv2d_phases(const bs_graph *graph, const bs_node *node, const bs_node_plan *plan)
+{
+    const bs_conv2d_desc *desc = node->params;
+    const bs_conv_geometry g = conv2d_form_at(graph, node).geometry;
+    const int32_t r = bs_node_phases(graph, node),
+                  block = bs_conv_block_outputs(&g, (bs_conv_algorithm)plan->algorithm, plan->tier);
+    const bool plain = desc->act == BS_ACT_NONE || desc->act == BS_RELU;
+    return r > 1 && block > 0 && plain && desc->out / (r * r) % block == 0 ? r : 1;
+}
+#endif
+
+static bool conv2d_shuffles(const bs_graph *graph, const bs_node *node, const bs_node_plan *plan)
+{
+    return conv2d_phases(graph, node, plan) > 1;
 }
 
 static void conv2d_prepare(const bs_graph *graph, const bs_node *node, const bs_node_plan *plan,
@@ -27863,10 +28025,11 @@ static void conv2d_prepare(const bs_graph *graph, const bs_node *node, const bs_
     if (desc->batch_norm)
         for (int32_t i = 0; i < 4; i++)
             norm[i] = weights[next++];
-    conv2d_fold_bias(bias, norm, desc->out, (float *)(void *)bs_bytes_at(prepared, layout.bias));
+    const int32_t r = conv2d_phases(graph, node, plan);
+    conv2d_fold_bias(bias, norm, desc->out, r, (float *)(void *)bs_bytes_at(prepared, layout.bias));
     if (desc->act == BS_PRELU)
         memcpy(bs_bytes_at(prepared, layout.slopes), weights[next], 4 * (size_t)desc->out);
-    conv2d_pack(&g, plan, weights[0], norm, first, count, layout.bytes, prepared);
+    conv2d_pack(&g, plan, weights[0], norm, first, count, r, layout.bytes, prepared);
 }
 
 /* -------------------------------------------------------------------------------------------------- reference */
@@ -27919,6 +28082,7 @@ static void conv2d_fast(const bs_call *call, const void *of, const bs_epilogue *
                              r.x0 * form->geometry.stride_w - form->window.axis[1].before};
     bs_conv_task task = bs_epilogue_task(call, from, to, 1);
     bs_epilogue_fuse(epilogue, &task);
+    task.phases = call->phases;
     bs_conv_run(&form->geometry, (bs_conv_algorithm)call->plan->algorithm, call->plan->tier, &task);
 }
 
@@ -27931,12 +28095,15 @@ static bs_status conv2d_run(const bs_call *call)
     return bs_epilogue_run(call, &form, &epilogue, conv2d_reference, conv2d_fast);
 }
 
-/* Winograd reads, or makes, its weights once for all tiles of a call, some strips of them. */
+/* Winograd reads, or makes, its weights once for all tiles of a call, some strips of them; direct kernels theirs once
+ * for all pixels of small images. */
 static int32_t conv2d_images(const bs_graph *graph, const bs_node *node, const bs_node_plan *plan)
 {
     enum { ENOUGH = 2048 };
-    const int64_t pixels = conv2d_pixels(graph, &graph->values[node->first_out]);
-    return plan->algorithm == BS_CONV_WINOGRAD4 ? 1 + (int32_t)(ENOUGH / (1 + pixels)) : 1;
+    const int64_t pixels = conv2d_pixels(graph, node);
+    return plan->algorithm == BS_CONV_WINOGRAD4 || plan->algorithm == BS_CONV_DIRECT
+               ? 1 + (int32_t)(ENOUGH / (1 + pixels))
+               : 1;
 }
 
 static int32_t conv2d_grain(const bs_node_plan *plan)
@@ -27958,6 +28125,7 @@ static const bs_op_rules conv2d_rules = {.upgrade = conv2d_upgrade,
                                          .same_layout = conv2d_same_layout,
                                          .grain = conv2d_grain,
                                          .images = conv2d_images,
+                                         .shuffles = conv2d_shuffles,
                                          .adds = conv2d_adds};
 
 const bs_op bs_op_conv2d = {.name = "conv2d",
@@ -30610,12 +30778,15 @@ static bs_status pixel_unshuffle_run(const bs_call *call)
     return BS_OK;
 }
 
+static const bs_op_rules pixel_shuffle_rules = {.enlarges = pixel_shuffle_factor};
+
 const bs_op bs_op_pixel_shuffle = {.name = "pixel_shuffle",
                                    .min_in = 1,
                                    .flags = BS_OP_SPATIAL | BS_OP_CLAMPS,
                                    BS_PARAMS(bs_pixel_shuffle_desc, pixel_shuffle_fields),
                                    .infer = pixel_shuffle_infer,
                                    .halo = pixel_shuffle_halo,
+                                   .rules = &pixel_shuffle_rules,
                                    .run = pixel_shuffle_run};
 
 const bs_op bs_op_pixel_unshuffle = {.name = "pixel_unshuffle",
@@ -36347,14 +36518,25 @@ typedef struct bs_tails {
     int32_t *before, *after; /* [nodes] the node whose result it changes, the one that changes its result; 0: none */
 } bs_tails;
 
-#define BS_TAIL_BYTES (64 << 10) /* that a step takes at a time which changes how many bytes an element has */
+#define BS_TAIL_BYTES (64 << 10) /* that a step takes at a time which moves what it changes */
 
-static inline bool bs_tail_widens(const bs_tail *tail)
+/* Whether a step cannot work in the place of what it changes: an element has more or fewer bytes then, or the image is
+ * larger. */
+static inline bool bs_tail_moves(const bs_tail *tail)
 {
-    return bs_dtype_bytes(tail->from) != bs_dtype_bytes(tail->to);
+    return bs_dtype_bytes(tail->from) != bs_dtype_bytes(tail->to) || bs_node_enlarges(&tail->node) > 1;
 }
-/* Whether a step of the node's tail does: what is before it lies in the scratch of a thread. */
-BS_INTERNAL bool bs_tails_widen(const bs_graph *graph, const bs_node *node);
+/* Whether a step of the node's tail does that: what is before it lies in the scratch of a thread. */
+BS_INTERNAL bool bs_tails_move(const bs_graph *graph, const bs_node *node);
+/* Whether the kernel does it instead, with that step right behind it. Not in builds for size (-Os). */
+#ifdef __OPTIMIZE_SIZE__
+#define bs_tails_are_stored(graph, node, plan) ((void)(graph), (void)(node), (void)(plan), false)
+#else
+static inline bool bs_tails_are_stored(const bs_graph *graph, const bs_node *node, const bs_node_plan *plan)
+{
+    return bs_node_phases(graph, node) > 1 && bs_node_op(node)->rules->shuffles(graph, node, plan);
+}
+#endif
 /* How many of `lines`, each of so many bytes, it then takes at a time: whole grains, one at least. */
 static inline int32_t bs_tail_lines(uint64_t bytes, int32_t grain, int32_t lines)
 {
@@ -36362,7 +36544,8 @@ static inline int32_t bs_tail_lines(uint64_t bytes, int32_t grain, int32_t lines
     return (int32_t)bs_min_u64((uint64_t)lines, bs_max_u64(most, 1) * (uint64_t)grain);
 }
 /* The scratch that it takes at most; height, width: of its largest rectangle. */
-BS_INTERNAL bs_bytes bs_tails_scratch(const bs_graph *graph, const bs_node *node, int32_t grain, int64_t height, int64_t width);
+BS_INTERNAL bs_bytes bs_tails_scratch(const bs_graph *graph, const bs_node *node, const bs_node_plan *plan, int64_t height,
+                          int64_t width);
 
 /* How many nodes may become part of others, at most. */
 BS_INTERNAL int32_t bs_tails_most(const bs_graph *graph);
@@ -36428,7 +36611,8 @@ BS_INTERNAL bs_bytes bs_dataflow_bytes(const bs_graph *graph, int32_t what, int6
 static bool is_step(const bs_node *node, bool chains)
 {
     const bs_op_rules *rules = bs_node_op(node)->rules;
-    return rules && (chains ? rules->chained : rules->element_wise || rules->line_wise) && !node->makes;
+    const bool step = rules && (rules->element_wise || rules->line_wise || bs_node_enlarges(node) > 1);
+    return step && (!chains || rules->chained) && !node->makes;
 }
 
 /* A kernel that makes its one result in whole rows of its domain, none of them in two calls. (One that changes a value
@@ -36457,35 +36641,52 @@ static bool fits_type(const bs_tails *t, const bs_value_info *a, const bs_value_
         return a->dtype == BS_F32 && b->dtype == BS_F32;
     if (bs_dtype_bytes(a->dtype) == bs_dtype_bytes(b->dtype))
         return true;
-    bs_tails_chain(t, a->node, steps, &head);
+    const int32_t count = bs_tails_chain(t, a->node, steps, &head);
     return bs_dtype_bytes(a->dtype) == bs_dtype_bytes(g->values[g->nodes[head].first_out].dtype) &&
+           (count == 0 || bs_node_enlarges(&g->nodes[steps[0]]) == 1) &&
            (a->rank == 3 || bs_bytes_fit(bs_value_bytes(g, a), BS_TAIL_BYTES, &few));
 }
 
-/* Whether b can be made of a by the threads that made a: images are cut where both ops are of images. */
-static bool is_alike(const bs_tails *t, const bs_value_info *a, const bs_value_info *b)
+/* Whether b, r times as large, can be made by the kernel of a, which is no step; not in patches, which are cut where
+ * that is no multiple. Of few channels the step's own kernel is as fast, or that of a chain behind it
+ * (plan/fusions.c). */
+static bool may_enlarge(const bs_tails *t, const bs_value_info *a, const bs_value_info *b, int32_t r)
 {
+    enum { LARGEST = 8, CHANNELS = 8 }; /* bands of an image begin at multiples of 4 x 8 */
+    const bs_op_rules *rules = bs_node_op(&t->graph->nodes[a->node])->rules;
+    return LARGEST % r == 0 && bs_dim_max(t->graph, b->dims[0]) % CHANNELS == 0 && rules &&
+           rules->shuffles && !bs_value_in_patches(t->graph, a);
+}
+
+/* Whether b can be made of a by the threads that made a, by node n: images are cut where both ops are of images. */
+static bool is_alike(const bs_tails *t, const bs_value_info *a, const bs_value_info *b, int32_t n)
+{
+    const int32_t r = bs_node_enlarges(&t->graph->nodes[n]);
     bs_value_info shape = *b;
     shape.dtype = a->dtype;
     const bool scaled = a->scale_num != b->scale_num || a->scale_den != b->scale_den;
-    return bs_same_shape(a, &shape) && !(scaled && bs_value_in_patches(t->graph, a)) && fits_type(t, a, b) &&
+    const bool fits = r > 1 ? may_enlarge(t, a, b, r)
+                            : bs_same_shape(a, &shape) && !(scaled && bs_value_in_patches(t->graph, a));
+    return fits && fits_type(t, a, b) &&
            (a->rank != 3 || bs_node_op(&t->graph->nodes[a->node])->flags & BS_OP_SPATIAL);
 }
 
-bool bs_tails_widen(const bs_graph *g, const bs_node *node)
+bool bs_tails_move(const bs_graph *g, const bs_node *node)
 {
-    bool widen = false;
+    bool move = false;
     for (int32_t i = 0; i < node->n_tail; i++)
-        widen = widen || bs_tail_widens(&g->tails[node->tail + i]);
-    return widen;
+        move = move || bs_tail_moves(&g->tails[node->tail + i]);
+    return move;
 }
 
-bs_bytes bs_tails_scratch(const bs_graph *g, const bs_node *node, int32_t grain, int64_t height, int64_t width)
+bs_bytes bs_tails_scratch(const bs_graph *g, const bs_node *node, const bs_node_plan *plan, int64_t height,
+                          int64_t width)
 {
     const bs_value_info *out = &g->values[node->first_out];
     const bs_tail *first = &g->tails[node->tail];
     const size_t element = bs_dtype_bytes(first->from);
-    if (!bs_tails_widen(g, node))
+    const int32_t grain = bs_op_grain(bs_node_op(node), plan) * bs_node_phases(g, node);
+    if (!bs_tails_move(g, node)) /* builds for size (-Os) need it where others do not (bs_op_rules.shuffles) */
         return bs_bytes_of(0);
     if (out->rank != 3) { /* a row is no more */
         const bs_bytes row = bs_bytes_product(bs_value_elements(g, out), bs_bytes_of(element));
@@ -36548,7 +36749,7 @@ static bool can_follow(const bs_tails *t, int32_t n, int32_t index)
     const int32_t value = t->source[bs_node_in(g, node)[index]], m = g->values[value].node;
     return m != 0 && t->place[m] == t->place[n] && g->nodes[m].block == node->block && g->nodes[m].n_out == 1 &&
            t->reads[value] == 1 && may_have_tail(&g->nodes[m], t->chains) &&
-           is_alike(t, &g->values[value], &g->values[node->first_out]) && has_room(t, m, node->n_in - 1);
+           is_alike(t, &g->values[value], &g->values[node->first_out], n) && has_room(t, m, node->n_in - 1);
 }
 
 static void count_all_reads(bs_tails *t)
@@ -38201,7 +38402,7 @@ void bs_plan_size_node(const bs_plan *p, int32_t n, bs_node_plan *np)
         np->scratch_bytes = bs_bytes_of(0); /* blocks of a device have their own scratch */
     else if (node->n_tail && !np->fusion)
         np->scratch_bytes = bs_bytes_add(bs_bytes_align(np->scratch_bytes),
-                                         bs_tails_scratch(g, node, bs_op_grain(op, np), h, w));
+                                         bs_tails_scratch(g, node, np, h, w));
 }
 
 bool bs_plan_laid_out_alike(const bs_plan *p, int32_t a, int32_t b)
@@ -48916,8 +49117,8 @@ void bs_operand_make(const bs_context *c, int32_t value, int32_t row, bs_operand
 /* ==== end src/run/operands.c ================================================================== */
 
 /* ==== begin src/run/margins.c ================================================================= */
-/* run/margins.c - zeros around an image: readers' windows reach beyond what was computed or moved. In a tile images come
- * and go in the same memory: where one lies as another did before it, the zeros are still there.
+/* run/margins.c - zeros around an image: readers' windows reach beyond what was computed or moved. In a tile images
+ * come and go in the same memory: where one lies as another did before it, the zeros are still there.
  * Relies on run/operands.h. Must never write to what a row has of its own. */
 /* #include "run/operands.h" */
 
@@ -49012,7 +49213,8 @@ typedef struct zeroed_images {
     int32_t value[ZEROED], count;
 } zeroed_images;
 
-/* Whether rows of both lie at the same places of a tile's scratch, with the same zeros around the same extents. */
+/* Whether rows of both lie at the same places of a tile's scratch, with the same zeros around the same extents. A
+ * loop's trips have a domain of their own: each of them begins with zeros that it wrote itself. */
 static bool lie_alike(const bs_plan *p, int32_t a, int32_t b)
 {
     const bs_value_plan *x = &p->values[a], *y = &p->values[b];
@@ -49060,9 +49262,7 @@ static bool step(zeroed_images *z, const bs_instr *i)
     const bool call = i->kind == BS_INSTR_CALL;
     const int32_t first = call ? node->first_out : i->target, count = call ? node->n_out : 1;
     bool alike = false;
-    if (i->kind == BS_INSTR_ROUTE) /* a loop may begin or end here */
-        z->count = 0;
-    if (i->kind > BS_INSTR_MOVE || i->extent == BS_EXTENT_RING) /* the rest of what was begun before */
+    if (i->kind > BS_INSTR_MOVE || i->extent == BS_EXTENT_RING) /* nothing; the rest of what was begun before */
         return false;
     for (int32_t v = first; v < first + count; v++)
         alike = v != 0 && overwrite(z, v);
@@ -50147,8 +50347,8 @@ BS_INTERNAL void bs_exec_region_units(bs_session *s, int32_t region, int32_t *co
 
 /* ==== begin src/run/tail.c ==================================================================== */
 /* run/tail.c - a kernel with a tail: it runs, then each step over the rows that were just made, which are near.
- * A step that changes how many bytes an element has gets what is before it from a thread's scratch, as much at a time
- * as stays near; steps after it work in the result.
+ * A step that moves what it changes gets that from a thread's scratch, as much at a time as stays near; steps after it
+ * work in the result. Some kernels store their pixels where such a step would move them.
  * Relies on run/exec.h and plan/tails.h, which says how much scratch that is. Must never change what one kernel after
  * the other would give. */
 /* #include "run/exec.h" */
@@ -50172,8 +50372,9 @@ static const bs_operand *residual_of(const bs_call *call, const bs_operand *out)
     return alike ? other : NULL;
 }
 
-/* The kernel into `near`, then the steps: in place, and from where they change its bytes on in the call's result. */
-static bs_status run_near(const bs_call *call, bs_operand near)
+/* The kernel into `near`, or with its first step where that goes if it `stores` it, then the steps: in place, and from
+ * where they move it on in the call's result. */
+static bs_status run_near(const bs_call *call, bs_operand near, bool stores)
 {
     const bs_node *node = call->node;
     const bs_tail *tail = &call->graph->tails[node->tail];
@@ -50181,18 +50382,20 @@ static bs_status run_near(const bs_call *call, bs_operand near)
     own.n_in = tail->own;
     own.out = &near;
     near.dtype = tail->from;
+    own.phases = stores ? bs_node_enlarges(&tail->node) : 1;
     own.residual = residual_of(call, &near);
     bs_status status = bs_node_op(node)->run(&own);
-    const int32_t added = own.residual != NULL;
-    tail += added;
-    for (int32_t i = added; i < node->n_tail && status == BS_OK; i++, tail++) {
+    const int32_t done = stores || own.residual;
+    near = stores ? call->out[0] : near;
+    tail += done;
+    for (int32_t i = done; i < node->n_tail && status == BS_OK; i++, tail++) {
         bs_operand in[1 + BS_MAX_TAIL_OTHERS];
         bs_call step = *call;
         in[tail->at] = near;
         for (int32_t k = 0; k < tail->node.n_in; k++)
             if (k != tail->at)
                 in[k] = call->in[tail->other + k - (k > tail->at)];
-        near = bs_tail_widens(tail) ? call->out[0] : near;
+        near = bs_tail_moves(tail) ? call->out[0] : near;
         near.dtype = tail->to;
         step.node = &tail->node;
         step.params = tail->node.params;
@@ -50202,6 +50405,21 @@ static bs_status run_near(const bs_call *call, bs_operand near)
         status = bs_node_op(&tail->node)->run(&step);
     }
     return status;
+}
+
+/* The image of which `large` is r times as large: every r-th pixel of it, channels not counted. */
+static bs_operand small_of(const bs_operand *large, int32_t r)
+{
+    bs_operand small = *large;
+    small.dim[0] *= r * r;
+    small.dim[1] /= r;
+    small.dim[2] /= r;
+    small.stride[1] *= r;
+    small.stride[2] *= r;
+    small.frame_h /= r;
+    small.frame_w /= r;
+    small.rect = (bs_rect){large->rect.y0 / r, large->rect.y1 / r, large->rect.x0 / r, large->rect.x1 / r};
+    return small;
 }
 
 /* A result in scratch with the coordinates of `out`, of which it has the rows that are computed; images with the
@@ -50224,17 +50442,17 @@ static bs_operand near_of(const bs_operand *out, bs_dtype dtype, uint64_t *bytes
     return near;
 }
 
-/* Lines first .. first + lines of an image. */
-static bs_status run_lines(const bs_call *call, bs_operand near, int32_t first, int32_t lines)
+/* Lines first .. first + lines of an image. `near`: for them, of an image `scale` times as small. */
+static bs_status run_lines(const bs_call *call, bs_operand near, int32_t scale, int32_t first, int32_t lines)
 {
     bs_operand out = call->out[0];
     bs_call some = *call;
     some.out = &out;
     out.rect.y0 = first;
     out.rect.y1 = first + lines;
-    near.rect = out.rect;
-    near.data = bs_operand_at(&near, -first * near.stride[1] - out.rect.x0 * near.stride[2]);
-    return run_near(&some, near);
+    near.rect = small_of(&out, scale).rect;
+    near.data = bs_operand_at(&near, -near.rect.y0 * near.stride[1] - near.rect.x0 * near.stride[2]);
+    return run_near(&some, near, false);
 }
 
 static bs_status run_rows(const bs_call *call, bs_operand near, int32_t first, int32_t rows)
@@ -50249,20 +50467,25 @@ static bs_status run_rows(const bs_call *call, bs_operand near, int32_t first, i
     for (int32_t i = 0; i < call->n_in; i++)
         bs_operand_advance(&room.in[i], first);
     bs_operand_advance(&room.out[0], first);
-    return run_near(&room.call, near);
+    return run_near(&room.call, near, false);
 }
 
 bs_status bs_exec_tail(const bs_call *call)
 {
     const bs_tail *tail = &call->graph->tails[call->node->tail];
     const bs_operand *out = &call->out[0];
-    if (!bs_tails_widen(call->graph, call->node))
-        return run_near(call, *out);
+    if (!bs_tails_move(call->graph, call->node))
+        return run_near(call, *out, false);
+    if (bs_tails_are_stored(call->graph, call->node, call->plan))
+        return run_near(call, small_of(out, bs_node_phases(call->graph, call->node)), true);
     uint64_t bytes;
     bs_call some = *call;
-    bs_operand near = near_of(out, tail->from, &bytes);
     const bool image = out->rank == 3;
-    const int32_t grain = image ? bs_op_grain(bs_node_op(call->node), call->plan) : 1,
+    const int32_t scale = bs_node_phases(call->graph, call->node);
+    const bs_operand small = small_of(out, scale);
+    bs_operand near = near_of(&small, tail->from, &bytes);
+    bytes /= (uint64_t)scale; /* of a line of the result */
+    const int32_t grain = image ? scale * bs_op_grain(bs_node_op(call->node), call->plan) : 1,
                   begin = image ? out->rect.y0 : 0, end = image ? out->rect.y1 : call->rows,
                   most = bs_tail_lines(bytes, grain, end - begin);
     bs_status status = BS_OK;
@@ -50270,7 +50493,7 @@ bs_status bs_exec_tail(const bs_call *call)
     some.scratch = bs_bytes_at(call->scratch, bs_bytes_align(bs_bytes_times(bs_bytes_of(bytes), most)));
     for (int32_t at = begin; at < end && status == BS_OK; at += most) {
         const int32_t count = bs_min_i32(most, end - at);
-        status = image ? run_lines(&some, near, at, count) : run_rows(&some, near, at, count);
+        status = image ? run_lines(&some, near, scale, at, count) : run_rows(&some, near, at, count);
     }
     return status;
 }
@@ -50323,6 +50546,7 @@ void bs_exec_prepare(const bs_context *c, const bs_node *node, int32_t row, int3
     call->prepared = bs_bytes_at(s->store.base[call->plan->unit], call->plan->prepared_offset);
     call->scratch = c->scratch ? bs_bytes_at(c->scratch, s->plan->kernel_scratch_offset) : NULL;
     call->residual = NULL;
+    call->phases = 1;
     call->margins = s->work.margins;
     call->order = s->work.order;
     const bool across = bs_node_op(node)->flags & BS_OP_CROSS_ROW;
@@ -50577,7 +50801,7 @@ static int32_t image_batch(const bs_session *s, const bs_instr *i)
     const bs_node *node = &s->graph->nodes[i->node];
     const bs_op_rules *rules = bs_node_op(node)->rules;
     const int32_t rows = s->root.domains[i->domain].count, threads = s->plan->threads;
-    if (!rules || !rules->images || s->graph->domains[node->domain].patches >= 0 || bs_tails_widen(s->graph, node))
+    if (!rules || !rules->images || s->graph->domains[node->domain].patches >= 0 || bs_tails_move(s->graph, node))
         return 1;
     return bs_min_i32(rules->images(s->graph, node, &s->plan->nodes[i->node]), (rows + threads - 1) / threads);
 }

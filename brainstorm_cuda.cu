@@ -1,6 +1,6 @@
 /* brainstorm_cuda.cu - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: 6c52e3abb18cec475e319915a21028de9baac64f77f25fe75d933ce45a976569
+ * sha256 of the parts: 2004617aa6e2f8597a944915b2cb15796ec673720ffe5f3476caeee2eb34f5db
  */
 #include "brainstorm.h"
 
@@ -972,6 +972,9 @@ typedef struct bs_call {
     const void *prepared; /* the node's prepared weights */
     void *scratch;
     const bs_operand *residual; /* what an op adds to its result (bs_op_rules.adds), of the same extents; or NULL */
+    /* r > 1, only with bs_op_rules.shuffles: the result is every r-th pixel of an image that is r times as large, and
+     * its channel c r r + i r + j lies i rows and j pixels of that image on, as channel c */
+    int32_t phases;
     char *fault; /* [BS_FAULT_BYTES] for what is wrong with the data of this run, or NULL */
     /* of an op that makes a symbol (bs_infer_data_dim): where it says what the extent is, 0 so far. Its results have
      * the maximum as their extent; it writes no element beyond that, and says more when there are more */
@@ -1102,19 +1105,26 @@ typedef struct bs_op_rules {
      * line of the last dimension depends on that line of operand 0 alone, and may be made over it. And whether chains
      * of a device have its function, or may only begin with it (cuda/op_chain.cuh, op_lines_chain.cuh). */
     bool element_wise, line_wise, chained, heads_chain;
-    /* Whether such a step is the sum of its two operands, and whether a kernel adds an image to its own result
-     * (bs_call.residual) where such a step is the first one behind it. NULL: it does not. */
+    /* Whether such a step is the sum of its two operands. */
     bool sum;
-    bool (*adds)(const bs_node *node, const bs_node_plan *plan);
     /* Its result is operand 0 with some elements changed, and may be made in the place of that. */
     bool updates;
+    /* Its scratch lies in a device's memory, too, for all blocks together: no other step runs beside it. */
+    bool on_device;
+    /* Whether a kernel adds an image to its own result (bs_call.residual) where a sum is the first step behind it.
+     * NULL: it does not. */
+    bool (*adds)(const bs_node *node, const bs_node_plan *plan);
+    /* What else may follow one as a step: it makes a [C, r H, r W] of f32 from [C r r, H, W] by moving elements. Its r.
+     * And of what may have such a step, right behind it: whether its kernel stores its result there itself
+     * (bs_call.phases), for which its weights are in that order. Its rules and its kernel do not go by the extents of
+     * its result in the graph. NULL: it is none; it has none. */
+    int32_t (*enlarges)(const bs_node *node);
+    bool (*shuffles)(const bs_graph *graph, const bs_node *node, const bs_node_plan *plan);
     /* A call's result has the same bits in whatever rectangles it is computed, if these begin and end at multiples of
      * this many pixels from where the row's own does, or end with it. NULL: 1. */
     int32_t (*grain)(const bs_node_plan *plan);
     /* Rows with an image each of the same extents that a call should have, where there are as many. NULL: 1. */
     int32_t (*images)(const bs_graph *graph, const bs_node *node, const bs_node_plan *plan);
-    /* Its scratch lies in a device's memory, too, for all blocks together: no other step runs beside it. */
-    bool on_device;
     /* Whether two nodes with the same weights, algorithm and prepared bytes prepare them alike. NULL: they do. */
     bool (*same_layout)(const bs_graph *graph, const bs_node *a, const bs_node *b);
 } bs_op_rules;
@@ -1244,6 +1254,17 @@ static inline bool bs_node_joins_cells(const bs_node *node)
 static inline bool bs_node_ends_run(const bs_node *node)
 {
     return bs_node_work(node) == BS_WORK_MOVE && node->n_out == 0;
+}
+/* How many times as large as what it changes the result of a step of a tail is. */
+static inline int32_t bs_node_enlarges(const bs_node *node)
+{
+    const bs_op_rules *rules = bs_node_op(node)->rules;
+    return rules && rules->enlarges ? rules->enlarges(node) : 1;
+}
+/* The same of the step right behind a kernel. */
+static inline int32_t bs_node_phases(const bs_graph *graph, const bs_node *node)
+{
+    return node->n_tail > 0 ? bs_node_enlarges(&graph->tails[node->tail].node) : 1;
 }
 /* The value whose elements lie in the buffer that is bound to an input, an output or a state. */
 static inline int32_t bs_bound_value(const bs_graph *graph, const bs_node *node)
@@ -3226,6 +3247,9 @@ typedef struct bs_conv_task {
     ptrdiff_t out_row, out_image;
     int32_t out_h, out_w; /* zero is allowed: the call does nothing */
     int32_t out_pixel, residual_pixel;
+    /* r > 1: channel c r r + i r + j of a pixel lies i / r rows and j / r pixels on, as channel c; weights, bias and
+     * slopes are in the order i, j, c, and all channels c are whole blocks (bs_conv_block_outputs). No residual */
+    int32_t phases;
 
     const float *weights; /* from bs_conv_prepare */
     const float *bias;    /* out_channels floats, or NULL */
@@ -3257,6 +3281,9 @@ void bs_conv_prepare(const bs_conv_geometry *geometry, bs_conv_algorithm algorit
 /* The same a few outputs at a time, of all groups: from 0 on, in order. `rows`: the weights of output `first`. */
 void bs_conv_prepare_rows(const bs_conv_geometry *geometry, bs_conv_algorithm algorithm, bs_tier tier, int32_t first,
                           int32_t count, const float *rows, float *prepared);
+
+/* Outputs of a block, which lie side by side, at multiples of as many; 0: bs_conv_task.phases is not for this. */
+int32_t bs_conv_block_outputs(const bs_conv_geometry *geometry, bs_conv_algorithm algorithm, bs_tier tier);
 
 /* Floats of scratch for one thread, for outputs of any size; 0 for DIRECT. */
 size_t bs_conv_scratch_floats(const bs_conv_geometry *geometry, bs_conv_algorithm algorithm, bs_tier tier);

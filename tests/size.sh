@@ -5,8 +5,8 @@
 # unless they are told not to, are printed beside it. Fails above the limits, which leave room on a board.
 set -u
 BUILD="${BUILD:-build/size}"
-LIMIT_KB=348        # of everything
-LIMIT_LEAST_KB=133  # of what the smallest program is linked with
+LIMIT_KB=350        # of everything
+LIMIT_LEAST_KB=135  # of what the smallest program is linked with
 MODULES='PLANNER MODEL STREAM PROFILE REPLAY REPORT MESSAGES WINOGRAD'
 ALL="-DBS_NO_POSIX $(for module in $MODULES; do printf ' -DBS_NO_%s' "$module"; done)"
 [ "${ROWS:-all}" != limits ] || MODULES=''

@@ -1,7 +1,8 @@
 /* Promises: a step of a tail may be a softmax of lines, a choice, or a change of type, also one that changes how many
- * bytes an element has, behind any kernel that makes whole rows (plan/tails.c): at the root, on rows and in tiles, in
- * bands of three threads, in every tier. The bytes are those of one kernel after the other, also of a plan that was
- * saved and opened again; scratch is what the plan says, and an image that says less is refused. */
+ * bytes an element has, behind any kernel that makes whole rows (plan/tails.c), and a pixel shuffle behind a
+ * convolution of whole images: at the root, on rows and in tiles, in bands of three threads, in every tier. The bytes
+ * are those of one kernel after the other, also of a plan that was saved and opened again; scratch is what the plan
+ * says, and an image that says less is refused. */
 #include "net.h"
 #include "plan_image.h"
 #include "tail_nets.h"
@@ -109,6 +110,54 @@ static bs_value step_shuffled_by_two(bs_graph *g, bs_value in)
                    large = bs_resize(g, one, &(bs_resize_desc){.factor = 2});
     return to(g, bs_add(g, bs_pixel_shuffle(g, few, 2), large), BS_U8, 100);
 }
+/* A convolution whose result is r times as large, of some channels, behind an activation of its own. */
+static bs_value larger(bs_graph *g, bs_value in, const char *name, int32_t r, int32_t channels, int32_t act)
+{
+    const bs_conv2d_desc desc = {.name = name, .out = channels * r * r, .kernel = 3, .act = act};
+    return bs_pixel_shuffle(g, bs_conv2d(g, in, &desc), r);
+}
+static bs_value step_larger(bs_graph *g, bs_value in) { return larger(g, in, "by_two", 2, CHANNELS, BS_RELU); }
+static bs_value step_much_larger(bs_graph *g, bs_value in) { return larger(g, in, "by_four", 4, CHANNELS, 0); }
+static bs_value step_larger_sum(bs_graph *g, bs_value in)
+{
+    const bs_value sum = bs_add(g, larger(g, in, "by_two", 2, CHANNELS, 0),
+                                bs_resize(g, in, &(bs_resize_desc){.factor = 2}));
+    return bs_conv2d(g, bs_activation(g, sum, BS_GELU, 0), &(bs_conv2d_desc){.name = "conv", .out = CHANNELS});
+}
+static bs_value step_larger_apart(bs_graph *g, bs_value in) { return larger(g, in, "by_two", 2, CHANNELS, BS_GELU); }
+static bs_value step_larger_last(bs_graph *g, bs_value in) /* a sum stands between, so it stays apart */
+{
+    const bs_value some = bs_conv2d(g, in, &(bs_conv2d_desc){.name = "by_two", .out = 4 * CHANNELS}),
+                   more = bs_conv2d(g, in, &(bs_conv2d_desc){.name = "by_two_more", .out = 4 * CHANNELS, .kernel = 1});
+    return bs_clip(g, bs_pixel_shuffle(g, bs_add(g, some, more), 2), -0.5f, 0.5f);
+}
+static bs_value step_larger_halves(bs_graph *g, bs_value in) { return to(g, step_larger(g, in), BS_F16, 0); }
+static bs_value step_larger_norm(bs_graph *g, bs_value in)
+{
+    const bs_conv2d_desc desc = {.name = "normed", .out = 4 * CHANNELS, .batch_norm = 1};
+    return bs_pixel_shuffle(g, bs_conv2d(g, in, &desc), 2);
+}
+static bs_value step_larger_of_many(bs_graph *g, bs_value in) /* whole blocks of the widest tiers */
+{
+    const bs_value both[] = {in, bs_affine(g, in, 0.5f, 1)}, many = bs_concat(g, both, 2, 0);
+    return bs_add(g, larger(g, many, "many_by_two", 2, 32, 0), larger(g, many, "many_by_two", 2, 32, BS_RELU));
+}
+static bs_value step_larger_shared(bs_graph *g, bs_value in) /* the same weights in the kernel's order and in theirs */
+{
+    const bs_conv2d_desc desc = {.name = "by_two", .out = 4 * CHANNELS};
+    const bs_value all = bs_conv2d(g, bs_affine(g, in, 2, 1), &desc);
+    const bs_value few = bs_slice(g, all, &(bs_slice_desc){.start = 3, .length = CHANNELS});
+    return bs_add(g, larger(g, in, "by_two", 2, CHANNELS, 0), bs_resize(g, few, &(bs_resize_desc){.factor = 2}));
+}
+/* Few pixels of many channels: by the direct kernel, though they become more. */
+static bs_value step_larger_small(bs_graph *g, bs_value in)
+{
+    const bs_value small = bs_pool2d(g, in, &(bs_pool2d_desc){.kind = BS_POOL_MAX, .kernel = 4, .stride = 4});
+    return larger(g, bs_conv2d(g, small, &(bs_conv2d_desc){.name = "wide", .out = 72, .kernel = 1}), "wide_by_two", 2,
+                  32, 0);
+}
+static bs_value step_by_three(bs_graph *g, bs_value in) { return larger(g, in, "by_three", 3, CHANNELS, 0); }
+static bs_value step_of_few(bs_graph *g, bs_value in) { return larger(g, in, "few_by_two", 2, 3, 0); }
 
 static const step_net nets[] = {
     {"softmax behind a convolution", step_softmax, 2, IN(ROOT) | IN(IN_ROWS)},
@@ -126,6 +175,19 @@ static const step_net nets[] = {
     {"what follows a larger image", step_resized, 2, IN(ROOT) | IN(IN_ROWS)},
     {"codes of a shuffle", step_shuffled, 2, IMAGES},
     {"codes of a shuffle by two", step_shuffled_by_two, 2, IMAGES},
+    {"a larger image", step_larger, 1, IN(ROOT) | IN(IN_ROWS)},
+    {"a much larger image", step_much_larger, 1, IN(ROOT) | IN(IN_ROWS)},
+    {"a larger image, a sum and an activation", step_larger_sum, 3, IN(ROOT) | IN(IN_ROWS)},
+    {"a larger image behind an activation", step_larger_apart, 1, IN(ROOT) | IN(IN_ROWS)},
+    {"a larger image behind a sum", step_larger_last, 2, IN(ROOT) | IN(IN_ROWS)},
+    {"halves of a larger image, apart", step_larger_halves, 1, IN(ROOT) | IN(IN_ROWS)},
+    {"a larger image with a norm", step_larger_norm, 1, IN(ROOT) | IN(IN_ROWS)},
+    {"two larger images of many channels", step_larger_of_many, 3, IN(ROOT)},
+    {"a larger image with another's weights", step_larger_shared, 2, IN(ROOT) | IN(IN_ROWS)},
+    {"a larger image of few pixels", step_larger_small, 1, IN(ROOT)},
+    {"larger patches", step_larger, 0, IN(TILES)},
+    {"three times as large", step_by_three, 0, IMAGES},
+    {"a larger image of few channels", step_of_few, 0, IMAGES},
 };
 #define NETS ((int32_t)(sizeof nets / sizeof *nets))
 
@@ -133,7 +195,23 @@ static void weigh(void)
 {
     const int64_t one[1] = {WIDTH}, square[2] = {WIDTH, WIDTH};
     net_conv(&weights, "conv.weight", "conv.bias", CHANNELS, CHANNELS, 3);
+    static const char *const norm[] = {"normed.bn.weight", "normed.bn.bias", "normed.bn.mean"};
+    const int64_t normed[1] = {4 * CHANNELS};
     net_conv(&weights, "more.weight", "more.bias", 36, CHANNELS, 1);
+    net_conv(&weights, "by_two.weight", "by_two.bias", 4 * CHANNELS, CHANNELS, 3);
+    net_conv(&weights, "by_two_more.weight", "by_two_more.bias", 4 * CHANNELS, CHANNELS, 1);
+    net_conv(&weights, "by_four.weight", "by_four.bias", 16 * CHANNELS, CHANNELS, 3);
+    net_conv(&weights, "by_three.weight", "by_three.bias", 9 * CHANNELS, CHANNELS, 3);
+    net_conv(&weights, "few_by_two.weight", "few_by_two.bias", 12, CHANNELS, 3);
+    net_conv(&weights, "many_by_two.weight", "many_by_two.bias", 128, 2 * CHANNELS, 3);
+    net_conv(&weights, "wide.weight", "wide.bias", 72, CHANNELS, 1);
+    net_conv(&weights, "wide_by_two.weight", "wide_by_two.bias", 128, 72, 3);
+    net_conv(&weights, "normed.weight", "normed.bias", 4 * CHANNELS, CHANNELS, 3);
+    for (int32_t i = 0; i < 3; i++)
+        net_add(&weights, norm[i], 1, normed, 1);
+    net_add(&weights, "normed.bn.var", 1, normed, 1);
+    for (float *w = weights.next - 4 * CHANNELS; w < weights.next; w++)
+        *w = *w * *w + 0.5f;
     net_add(&weights, "linear.weight", 2, square, 0.3f);
     net_add(&weights, "linear.bias", 1, one, 0.3f);
     net_add(&weights, "norm.weight", 1, one, 1);

@@ -124,6 +124,7 @@ void bs_graph_copy_add_tail(bs_graph_copy *copy, const bs_graph_step *steps, int
             const bs_dtype from = result->dtype;
             const bs_value_info *made = &copy->from->values[copy->from->nodes[steps[i].n].first_out];
             result->dtype = made->dtype;
+            memcpy(result->dims, made->dims, sizeof made->dims);
             result->scale_num = made->scale_num;
             result->scale_den = made->scale_den;
             const bs_tail tail = {step_of(copy, &steps[i]), steps[i].at, others[i], own, from, result->dtype};

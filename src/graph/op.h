@@ -69,6 +69,9 @@ typedef struct bs_call {
     const void *prepared; /* the node's prepared weights */
     void *scratch;
     const bs_operand *residual; /* what an op adds to its result (bs_op_rules.adds), of the same extents; or NULL */
+    /* r > 1, only with bs_op_rules.shuffles: the result is every r-th pixel of an image that is r times as large, and
+     * its channel c r r + i r + j lies i rows and j pixels of that image on, as channel c */
+    int32_t phases;
     char *fault; /* [BS_FAULT_BYTES] for what is wrong with the data of this run, or NULL */
     /* of an op that makes a symbol (bs_infer_data_dim): where it says what the extent is, 0 so far. Its results have
      * the maximum as their extent; it writes no element beyond that, and says more when there are more */
@@ -199,19 +202,26 @@ typedef struct bs_op_rules {
      * line of the last dimension depends on that line of operand 0 alone, and may be made over it. And whether chains
      * of a device have its function, or may only begin with it (cuda/op_chain.cuh, op_lines_chain.cuh). */
     bool element_wise, line_wise, chained, heads_chain;
-    /* Whether such a step is the sum of its two operands, and whether a kernel adds an image to its own result
-     * (bs_call.residual) where such a step is the first one behind it. NULL: it does not. */
+    /* Whether such a step is the sum of its two operands. */
     bool sum;
-    bool (*adds)(const bs_node *node, const bs_node_plan *plan);
     /* Its result is operand 0 with some elements changed, and may be made in the place of that. */
     bool updates;
+    /* Its scratch lies in a device's memory, too, for all blocks together: no other step runs beside it. */
+    bool on_device;
+    /* Whether a kernel adds an image to its own result (bs_call.residual) where a sum is the first step behind it.
+     * NULL: it does not. */
+    bool (*adds)(const bs_node *node, const bs_node_plan *plan);
+    /* What else may follow one as a step: it makes a [C, r H, r W] of f32 from [C r r, H, W] by moving elements. Its r.
+     * And of what may have such a step, right behind it: whether its kernel stores its result there itself
+     * (bs_call.phases), for which its weights are in that order. Its rules and its kernel do not go by the extents of
+     * its result in the graph. NULL: it is none; it has none. */
+    int32_t (*enlarges)(const bs_node *node);
+    bool (*shuffles)(const bs_graph *graph, const bs_node *node, const bs_node_plan *plan);
     /* A call's result has the same bits in whatever rectangles it is computed, if these begin and end at multiples of
      * this many pixels from where the row's own does, or end with it. NULL: 1. */
     int32_t (*grain)(const bs_node_plan *plan);
     /* Rows with an image each of the same extents that a call should have, where there are as many. NULL: 1. */
     int32_t (*images)(const bs_graph *graph, const bs_node *node, const bs_node_plan *plan);
-    /* Its scratch lies in a device's memory, too, for all blocks together: no other step runs beside it. */
-    bool on_device;
     /* Whether two nodes with the same weights, algorithm and prepared bytes prepare them alike. NULL: they do. */
     bool (*same_layout)(const bs_graph *graph, const bs_node *a, const bs_node *b);
 } bs_op_rules;

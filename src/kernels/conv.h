@@ -63,6 +63,9 @@ typedef struct bs_conv_task {
     ptrdiff_t out_row, out_image;
     int32_t out_h, out_w; /* zero is allowed: the call does nothing */
     int32_t out_pixel, residual_pixel;
+    /* r > 1: channel c r r + i r + j of a pixel lies i / r rows and j / r pixels on, as channel c; weights, bias and
+     * slopes are in the order i, j, c, and all channels c are whole blocks (bs_conv_block_outputs). No residual */
+    int32_t phases;
 
     const float *weights; /* from bs_conv_prepare */
     const float *bias;    /* out_channels floats, or NULL */
@@ -94,6 +97,9 @@ void bs_conv_prepare(const bs_conv_geometry *geometry, bs_conv_algorithm algorit
 /* The same a few outputs at a time, of all groups: from 0 on, in order. `rows`: the weights of output `first`. */
 void bs_conv_prepare_rows(const bs_conv_geometry *geometry, bs_conv_algorithm algorithm, bs_tier tier, int32_t first,
                           int32_t count, const float *rows, float *prepared);
+
+/* Outputs of a block, which lie side by side, at multiples of as many; 0: bs_conv_task.phases is not for this. */
+int32_t bs_conv_block_outputs(const bs_conv_geometry *geometry, bs_conv_algorithm algorithm, bs_tier tier);
 
 /* Floats of scratch for one thread, for outputs of any size; 0 for DIRECT. */
 size_t bs_conv_scratch_floats(const bs_conv_geometry *geometry, bs_conv_algorithm algorithm, bs_tier tier);

@@ -221,6 +221,10 @@ const bs_conv_kernels *bs_conv_kernels_of(bs_tier tier);
 bs_conv_tile bs_conv_tile_of(const bs_conv_geometry *geometry, const bs_conv_task *task, int32_t lanes,
                              bs_conv_family family);
 
+/* conv_direct.c: OUTER and DOT; OUTER of one group also several images */
+void bs_conv_run_direct(const bs_conv_geometry *geometry, const bs_conv_kernels *kernels, bs_conv_family family,
+                        const bs_conv_task *task);
+
 /* conv_depthwise.c */
 void bs_conv_run_depthwise(const bs_conv_geometry *geometry, const bs_conv_kernels *kernels, const bs_conv_task *task);
 
@@ -251,6 +255,10 @@ static inline size_t bs_conv_winograd_scratch(const bs_conv_geometry *geometry, 
 {
     return (void)geometry, (void)lanes, (size_t)0;
 }
+static inline int32_t bs_conv_winograd_block(const bs_conv_geometry *geometry, int32_t lanes)
+{
+    return (void)geometry, (void)lanes, 0;
+}
 static inline void bs_conv_winograd_pack(const float *weights, int32_t out, int32_t in, int32_t width, ptrdiff_t step,
                                          float *to)
 {
@@ -269,6 +277,7 @@ bool bs_conv_winograd_stores(const bs_conv_geometry *geometry);
 void bs_conv_winograd_pack(const float *weights, int32_t out, int32_t in, int32_t width, ptrdiff_t step, float *to);
 /* conv_winograd.c */
 size_t bs_conv_winograd_scratch(const bs_conv_geometry *geometry, int32_t lanes);
+int32_t bs_conv_winograd_block(const bs_conv_geometry *geometry, int32_t lanes);
 void bs_conv_winograd_run(const bs_conv_geometry *geometry, const bs_conv_kernels *kernels,
                           const bs_conv_task *task);
 #endif

@@ -82,6 +82,13 @@ size_t bs_conv_winograd_scratch(const bs_conv_geometry *geometry, int32_t lanes)
     return plan.in_points + plan.out_points + plan.patch + plan.weights;
 }
 
+#ifndef __OPTIMIZE_SIZE__
+int32_t bs_conv_winograd_block(const bs_conv_geometry *geometry, int32_t lanes)
+{
+    return bs_winograd_plan_of(geometry, lanes).block;
+}
+#endif
+
 /* One run, with its scratch laid out. */
 typedef struct bs_winograd_run {
     const bs_conv_geometry *geometry;
@@ -275,6 +282,22 @@ static void bs_winograd_plain(const bs_winograd_run *run, int32_t channel, int32
     }
 }
 
+#ifdef __OPTIMIZE_SIZE__
+#define bs_winograd_outputs(run, channel) ((run)->task->out + (channel))
+#else
+/* Where the outputs of a block begin. */
+static float *bs_winograd_outputs(const bs_winograd_run *run, int32_t channel)
+{
+    const bs_conv_task *task = run->task;
+    const int32_t r = task->phases;
+    if (r <= 1)
+        return task->out + channel;
+    const int32_t channels = run->geometry->out_channels / (r * r), phase = channel / channels;
+    return task->out + phase / r * (task->out_row / r) + phase % r * (ptrdiff_t)(task->out_pixel / r) +
+           channel % channels;
+}
+#endif
+
 /* Products and outputs of a strip whose inputs are transformed, block after block. */
 static void bs_winograd_blocks(const bs_winograd_run *run, bs_winograd_at first, int32_t tiles)
 {
@@ -288,7 +311,7 @@ static void bs_winograd_blocks(const bs_winograd_run *run, bs_winograd_at first,
         task.bias = task.bias ? task.bias + channel : NULL;
         task.slopes = task.slopes ? task.slopes + channel : NULL;
         const bs_conv_tile block = { .channels = bs_conv_min(run->geometry->out_channels - channel, width),
-                                     .out = task.out + channel, .out_pixel = task.out_pixel,
+                                     .out = bs_winograd_outputs(run, channel), .out_pixel = task.out_pixel,
                                      .residual = task.residual ? task.residual + channel : NULL,
                                      .residual_pixel = task.residual_pixel, .task = &task };
         bs_winograd_transform_out(run, first, tiles, width, &block);

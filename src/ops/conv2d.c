@@ -113,10 +113,12 @@ static bs_bytes conv2d_weight_floats(const bs_conv_geometry *g)
 
 static bs_bytes conv2d_bytes(bs_bytes floats) { return bs_bytes_times(floats, sizeof(float)); }
 
-/* Pixels of an image, at most. */
-static int64_t conv2d_pixels(const bs_graph *graph, const bs_value_info *out)
+/* Pixels of an image that the kernel makes, at most. */
+static int64_t conv2d_pixels(const bs_graph *graph, const bs_node *node)
 {
-    return bs_dim_max(graph, out->dims[1]) * bs_dim_max(graph, out->dims[2]);
+    const bs_value_info *out = &graph->values[node->first_out];
+    const int32_t r = bs_node_phases(graph, node);
+    return bs_dim_max(graph, out->dims[1]) / r * (bs_dim_max(graph, out->dims[2]) / r);
 }
 
 /* Whether all images have few of them, whatever a run brings and however they are cut into patches. */
@@ -124,7 +126,7 @@ static bool conv2d_has_few_pixels(const bs_graph *graph, const bs_node *node)
 {
     enum { FEW = 128 };
     const bs_value_info *out = &graph->values[node->first_out];
-    const int64_t pixels = conv2d_pixels(graph, out);
+    const int64_t pixels = conv2d_pixels(graph, node);
     return bs_dim_is_const(graph, out->dims[1]) && bs_dim_is_const(graph, out->dims[2]) && pixels <= FEW &&
            pixels * graph->domains[out->domain].max_rows <= FEW;
 }
@@ -203,11 +205,18 @@ static float conv2d_norm_scale(const float *const *norm, int32_t o)
     return norm[0] ? norm[0][o] / sqrtf(norm[3][o] + 1e-5f) : 1.0f;
 }
 
-static void conv2d_fold_bias(const float *bias, const float *const *norm, int32_t channels, float *target)
+/* Where the kernel has output o: where it stores pixels r times as large it goes from phase to phase. */
+static int32_t conv2d_place(int32_t o, int32_t channels, int32_t r)
+{
+    return o % (r * r) * (channels / (r * r)) + o / (r * r);
+}
+
+static void conv2d_fold_bias(const float *bias, const float *const *norm, int32_t channels, int32_t r, float *target)
 {
     for (int32_t o = 0; o < channels; o++) {
         const float plain = bias ? bias[o] : 0.0f;
-        target[o] = norm[0] ? (plain - norm[2][o]) * conv2d_norm_scale(norm, o) + norm[1][o] : plain;
+        target[conv2d_place(o, channels, r)] =
+            norm[0] ? (plain - norm[2][o]) * conv2d_norm_scale(norm, o) + norm[1][o] : plain;
     }
 }
 
@@ -223,7 +232,8 @@ static void conv2d_fold_weights(const float *weight, const float *const *norm, i
 }
 
 static void conv2d_pack(const bs_conv_geometry *g, const bs_node_plan *plan, const float *weight,
-                        const float *const *norm, int32_t first, int32_t count, bs_bytes behind, void *prepared)
+                        const float *const *norm, int32_t first, int32_t count, int32_t r, bs_bytes behind,
+                        void *prepared)
 {
     const uint64_t each = bs_bytes_figure(bs_bytes_share(conv2d_weight_floats(g), (uint64_t)g->out_channels));
     float *folded = (float *)(void *)bs_bytes_at(prepared, behind);
@@ -232,10 +242,11 @@ static void conv2d_pack(const bs_conv_geometry *g, const bs_node_plan *plan, con
         return;
     }
     for (int32_t rows; count > 0; first += rows, count -= rows, weight += (uint64_t)rows * each) {
-        rows = norm[0] ? bs_min_i32(count, conv2d_fold_rows(g)) : count;
+        rows = r > 1 ? 1 : norm[0] ? bs_min_i32(count, conv2d_fold_rows(g)) : count;
         if (norm[0])
             conv2d_fold_weights(weight, norm, first, rows, each, folded);
-        bs_conv_prepare_rows(g, (bs_conv_algorithm)plan->algorithm, plan->tier, first, rows,
+        bs_conv_prepare_rows(g, (bs_conv_algorithm)plan->algorithm, plan->tier,
+                             r > 1 ? conv2d_place(first, g->out_channels, r) : first, rows,
                              norm[0] ? folded : weight, prepared);
     }
 }
@@ -244,7 +255,28 @@ static bool conv2d_same_layout(const bs_graph *graph, const bs_node *a, const bs
 {
     const bs_conv_geometry g = conv2d_form_at(graph, a).geometry, h = conv2d_form_at(graph, b).geometry;
     return g.groups == h.groups && g.stride_h == h.stride_h && g.stride_w == h.stride_w &&
-           g.dilation_h == h.dilation_h && g.dilation_w == h.dilation_w;
+           g.dilation_h == h.dilation_h && g.dilation_w == h.dilation_w &&
+           bs_node_phases(graph, a) == bs_node_phases(graph, b);
+}
+
+#ifdef __OPTIMIZE_SIZE__
+#define conv2d_phases(graph, node, plan) ((void)(graph), (void)(node), (void)(plan), 1)
+#else
+/* r of the step behind it that the kernel can do (bs_conv_task.phases), or 1. */
+static int32_t conv2d_phases(const bs_graph *graph, const bs_node *node, const bs_node_plan *plan)
+{
+    const bs_conv2d_desc *desc = node->params;
+    const bs_conv_geometry g = conv2d_form_at(graph, node).geometry;
+    const int32_t r = bs_node_phases(graph, node),
+                  block = bs_conv_block_outputs(&g, (bs_conv_algorithm)plan->algorithm, plan->tier);
+    const bool plain = desc->act == BS_ACT_NONE || desc->act == BS_RELU;
+    return r > 1 && block > 0 && plain && desc->out / (r * r) % block == 0 ? r : 1;
+}
+#endif
+
+static bool conv2d_shuffles(const bs_graph *graph, const bs_node *node, const bs_node_plan *plan)
+{
+    return conv2d_phases(graph, node, plan) > 1;
 }
 
 static void conv2d_prepare(const bs_graph *graph, const bs_node *node, const bs_node_plan *plan,
@@ -259,10 +291,11 @@ static void conv2d_prepare(const bs_graph *graph, const bs_node *node, const bs_
     if (desc->batch_norm)
         for (int32_t i = 0; i < 4; i++)
             norm[i] = weights[next++];
-    conv2d_fold_bias(bias, norm, desc->out, (float *)(void *)bs_bytes_at(prepared, layout.bias));
+    const int32_t r = conv2d_phases(graph, node, plan);
+    conv2d_fold_bias(bias, norm, desc->out, r, (float *)(void *)bs_bytes_at(prepared, layout.bias));
     if (desc->act == BS_PRELU)
         memcpy(bs_bytes_at(prepared, layout.slopes), weights[next], 4 * (size_t)desc->out);
-    conv2d_pack(&g, plan, weights[0], norm, first, count, layout.bytes, prepared);
+    conv2d_pack(&g, plan, weights[0], norm, first, count, r, layout.bytes, prepared);
 }
 
 /* -------------------------------------------------------------------------------------------------- reference */
@@ -315,6 +348,7 @@ static void conv2d_fast(const bs_call *call, const void *of, const bs_epilogue *
                              r.x0 * form->geometry.stride_w - form->window.axis[1].before};
     bs_conv_task task = bs_epilogue_task(call, from, to, 1);
     bs_epilogue_fuse(epilogue, &task);
+    task.phases = call->phases;
     bs_conv_run(&form->geometry, (bs_conv_algorithm)call->plan->algorithm, call->plan->tier, &task);
 }
 
@@ -332,7 +366,7 @@ static bs_status conv2d_run(const bs_call *call)
 static int32_t conv2d_images(const bs_graph *graph, const bs_node *node, const bs_node_plan *plan)
 {
     enum { ENOUGH = 2048 };
-    const int64_t pixels = conv2d_pixels(graph, &graph->values[node->first_out]);
+    const int64_t pixels = conv2d_pixels(graph, node);
     return plan->algorithm == BS_CONV_WINOGRAD4 || plan->algorithm == BS_CONV_DIRECT
                ? 1 + (int32_t)(ENOUGH / (1 + pixels))
                : 1;
@@ -357,6 +391,7 @@ static const bs_op_rules conv2d_rules = {.upgrade = conv2d_upgrade,
                                          .same_layout = conv2d_same_layout,
                                          .grain = conv2d_grain,
                                          .images = conv2d_images,
+                                         .shuffles = conv2d_shuffles,
                                          .adds = conv2d_adds};
 
 const bs_op bs_op_conv2d = {.name = "conv2d",

@@ -193,12 +193,15 @@ static bs_status pixel_unshuffle_run(const bs_call *call)
     return BS_OK;
 }
 
+static const bs_op_rules pixel_shuffle_rules = {.enlarges = pixel_shuffle_factor};
+
 const bs_op bs_op_pixel_shuffle = {.name = "pixel_shuffle",
                                    .min_in = 1,
                                    .flags = BS_OP_SPATIAL | BS_OP_CLAMPS,
                                    BS_PARAMS(bs_pixel_shuffle_desc, pixel_shuffle_fields),
                                    .infer = pixel_shuffle_infer,
                                    .halo = pixel_shuffle_halo,
+                                   .rules = &pixel_shuffle_rules,
                                    .run = pixel_shuffle_run};
 
 const bs_op bs_op_pixel_unshuffle = {.name = "pixel_unshuffle",

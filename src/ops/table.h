@@ -42,6 +42,17 @@ static inline bool bs_node_ends_run(const bs_node *node)
 {
     return bs_node_work(node) == BS_WORK_MOVE && node->n_out == 0;
 }
+/* How many times as large as what it changes the result of a step of a tail is. */
+static inline int32_t bs_node_enlarges(const bs_node *node)
+{
+    const bs_op_rules *rules = bs_node_op(node)->rules;
+    return rules && rules->enlarges ? rules->enlarges(node) : 1;
+}
+/* The same of the step right behind a kernel. */
+static inline int32_t bs_node_phases(const bs_graph *graph, const bs_node *node)
+{
+    return node->n_tail > 0 ? bs_node_enlarges(&graph->tails[node->tail].node) : 1;
+}
 /* The value whose elements lie in the buffer that is bound to an input, an output or a state. */
 static inline int32_t bs_bound_value(const bs_graph *graph, const bs_node *node)
 {

@@ -403,7 +403,7 @@ void bs_plan_size_node(const bs_plan *p, int32_t n, bs_node_plan *np)
         np->scratch_bytes = bs_bytes_of(0); /* blocks of a device have their own scratch */
     else if (node->n_tail && !np->fusion)
         np->scratch_bytes = bs_bytes_add(bs_bytes_align(np->scratch_bytes),
-                                         bs_tails_scratch(g, node, bs_op_grain(op, np), h, w));
+                                         bs_tails_scratch(g, node, np, h, w));
 }
 
 bool bs_plan_laid_out_alike(const bs_plan *p, int32_t a, int32_t b)

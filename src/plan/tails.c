@@ -14,7 +14,8 @@
 static bool is_step(const bs_node *node, bool chains)
 {
     const bs_op_rules *rules = bs_node_op(node)->rules;
-    return rules && (chains ? rules->chained : rules->element_wise || rules->line_wise) && !node->makes;
+    const bool step = rules && (rules->element_wise || rules->line_wise || bs_node_enlarges(node) > 1);
+    return step && (!chains || rules->chained) && !node->makes;
 }
 
 /* A kernel that makes its one result in whole rows of its domain, none of them in two calls. (One that changes a value
@@ -43,35 +44,52 @@ static bool fits_type(const bs_tails *t, const bs_value_info *a, const bs_value_
         return a->dtype == BS_F32 && b->dtype == BS_F32;
     if (bs_dtype_bytes(a->dtype) == bs_dtype_bytes(b->dtype))
         return true;
-    bs_tails_chain(t, a->node, steps, &head);
+    const int32_t count = bs_tails_chain(t, a->node, steps, &head);
     return bs_dtype_bytes(a->dtype) == bs_dtype_bytes(g->values[g->nodes[head].first_out].dtype) &&
+           (count == 0 || bs_node_enlarges(&g->nodes[steps[0]]) == 1) &&
            (a->rank == 3 || bs_bytes_fit(bs_value_bytes(g, a), BS_TAIL_BYTES, &few));
 }
 
-/* Whether b can be made of a by the threads that made a: images are cut where both ops are of images. */
-static bool is_alike(const bs_tails *t, const bs_value_info *a, const bs_value_info *b)
+/* Whether b, r times as large, can be made by the kernel of a, which is no step; not in patches, which are cut where
+ * that is no multiple. Of few channels the step's own kernel is as fast, or that of a chain behind it
+ * (plan/fusions.c). */
+static bool may_enlarge(const bs_tails *t, const bs_value_info *a, const bs_value_info *b, int32_t r)
 {
+    enum { LARGEST = 8, CHANNELS = 8 }; /* bands of an image begin at multiples of 4 x 8 */
+    const bs_op_rules *rules = bs_node_op(&t->graph->nodes[a->node])->rules;
+    return LARGEST % r == 0 && bs_dim_max(t->graph, b->dims[0]) % CHANNELS == 0 && rules &&
+           rules->shuffles && !bs_value_in_patches(t->graph, a);
+}
+
+/* Whether b can be made of a by the threads that made a, by node n: images are cut where both ops are of images. */
+static bool is_alike(const bs_tails *t, const bs_value_info *a, const bs_value_info *b, int32_t n)
+{
+    const int32_t r = bs_node_enlarges(&t->graph->nodes[n]);
     bs_value_info shape = *b;
     shape.dtype = a->dtype;
     const bool scaled = a->scale_num != b->scale_num || a->scale_den != b->scale_den;
-    return bs_same_shape(a, &shape) && !(scaled && bs_value_in_patches(t->graph, a)) && fits_type(t, a, b) &&
+    const bool fits = r > 1 ? may_enlarge(t, a, b, r)
+                            : bs_same_shape(a, &shape) && !(scaled && bs_value_in_patches(t->graph, a));
+    return fits && fits_type(t, a, b) &&
            (a->rank != 3 || bs_node_op(&t->graph->nodes[a->node])->flags & BS_OP_SPATIAL);
 }
 
-bool bs_tails_widen(const bs_graph *g, const bs_node *node)
+bool bs_tails_move(const bs_graph *g, const bs_node *node)
 {
-    bool widen = false;
+    bool move = false;
     for (int32_t i = 0; i < node->n_tail; i++)
-        widen = widen || bs_tail_widens(&g->tails[node->tail + i]);
-    return widen;
+        move = move || bs_tail_moves(&g->tails[node->tail + i]);
+    return move;
 }
 
-bs_bytes bs_tails_scratch(const bs_graph *g, const bs_node *node, int32_t grain, int64_t height, int64_t width)
+bs_bytes bs_tails_scratch(const bs_graph *g, const bs_node *node, const bs_node_plan *plan, int64_t height,
+                          int64_t width)
 {
     const bs_value_info *out = &g->values[node->first_out];
     const bs_tail *first = &g->tails[node->tail];
     const size_t element = bs_dtype_bytes(first->from);
-    if (!bs_tails_widen(g, node))
+    const int32_t grain = bs_op_grain(bs_node_op(node), plan) * bs_node_phases(g, node);
+    if (!bs_tails_move(g, node)) /* builds for size (-Os) need it where others do not (bs_op_rules.shuffles) */
         return bs_bytes_of(0);
     if (out->rank != 3) { /* a row is no more */
         const bs_bytes row = bs_bytes_product(bs_value_elements(g, out), bs_bytes_of(element));
@@ -134,7 +152,7 @@ static bool can_follow(const bs_tails *t, int32_t n, int32_t index)
     const int32_t value = t->source[bs_node_in(g, node)[index]], m = g->values[value].node;
     return m != 0 && t->place[m] == t->place[n] && g->nodes[m].block == node->block && g->nodes[m].n_out == 1 &&
            t->reads[value] == 1 && may_have_tail(&g->nodes[m], t->chains) &&
-           is_alike(t, &g->values[value], &g->values[node->first_out]) && has_room(t, m, node->n_in - 1);
+           is_alike(t, &g->values[value], &g->values[node->first_out], n) && has_room(t, m, node->n_in - 1);
 }
 
 static void count_all_reads(bs_tails *t)

@@ -14,14 +14,25 @@ typedef struct bs_tails {
     int32_t *before, *after; /* [nodes] the node whose result it changes, the one that changes its result; 0: none */
 } bs_tails;
 
-#define BS_TAIL_BYTES (64 << 10) /* that a step takes at a time which changes how many bytes an element has */
+#define BS_TAIL_BYTES (64 << 10) /* that a step takes at a time which moves what it changes */
 
-static inline bool bs_tail_widens(const bs_tail *tail)
+/* Whether a step cannot work in the place of what it changes: an element has more or fewer bytes then, or the image is
+ * larger. */
+static inline bool bs_tail_moves(const bs_tail *tail)
 {
-    return bs_dtype_bytes(tail->from) != bs_dtype_bytes(tail->to);
+    return bs_dtype_bytes(tail->from) != bs_dtype_bytes(tail->to) || bs_node_enlarges(&tail->node) > 1;
 }
-/* Whether a step of the node's tail does: what is before it lies in the scratch of a thread. */
-bool bs_tails_widen(const bs_graph *graph, const bs_node *node);
+/* Whether a step of the node's tail does that: what is before it lies in the scratch of a thread. */
+bool bs_tails_move(const bs_graph *graph, const bs_node *node);
+/* Whether the kernel does it instead, with that step right behind it. Not in builds for size (-Os). */
+#ifdef __OPTIMIZE_SIZE__
+#define bs_tails_are_stored(graph, node, plan) ((void)(graph), (void)(node), (void)(plan), false)
+#else
+static inline bool bs_tails_are_stored(const bs_graph *graph, const bs_node *node, const bs_node_plan *plan)
+{
+    return bs_node_phases(graph, node) > 1 && bs_node_op(node)->rules->shuffles(graph, node, plan);
+}
+#endif
 /* How many of `lines`, each of so many bytes, it then takes at a time: whole grains, one at least. */
 static inline int32_t bs_tail_lines(uint64_t bytes, int32_t grain, int32_t lines)
 {
@@ -29,7 +40,8 @@ static inline int32_t bs_tail_lines(uint64_t bytes, int32_t grain, int32_t lines
     return (int32_t)bs_min_u64((uint64_t)lines, bs_max_u64(most, 1) * (uint64_t)grain);
 }
 /* The scratch that it takes at most; height, width: of its largest rectangle. */
-bs_bytes bs_tails_scratch(const bs_graph *graph, const bs_node *node, int32_t grain, int64_t height, int64_t width);
+bs_bytes bs_tails_scratch(const bs_graph *graph, const bs_node *node, const bs_node_plan *plan, int64_t height,
+                          int64_t width);
 
 /* How many nodes may become part of others, at most. */
 int32_t bs_tails_most(const bs_graph *graph);

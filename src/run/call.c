@@ -44,6 +44,7 @@ void bs_exec_prepare(const bs_context *c, const bs_node *node, int32_t row, int3
     call->prepared = bs_bytes_at(s->store.base[call->plan->unit], call->plan->prepared_offset);
     call->scratch = c->scratch ? bs_bytes_at(c->scratch, s->plan->kernel_scratch_offset) : NULL;
     call->residual = NULL;
+    call->phases = 1;
     call->margins = s->work.margins;
     call->order = s->work.order;
     const bool across = bs_node_op(node)->flags & BS_OP_CROSS_ROW;
@@ -298,7 +299,7 @@ static int32_t image_batch(const bs_session *s, const bs_instr *i)
     const bs_node *node = &s->graph->nodes[i->node];
     const bs_op_rules *rules = bs_node_op(node)->rules;
     const int32_t rows = s->root.domains[i->domain].count, threads = s->plan->threads;
-    if (!rules || !rules->images || s->graph->domains[node->domain].patches >= 0 || bs_tails_widen(s->graph, node))
+    if (!rules || !rules->images || s->graph->domains[node->domain].patches >= 0 || bs_tails_move(s->graph, node))
         return 1;
     return bs_min_i32(rules->images(s->graph, node, &s->plan->nodes[i->node]), (rows + threads - 1) / threads);
 }

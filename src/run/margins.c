@@ -1,5 +1,5 @@
-/* run/margins.c - zeros around an image: readers' windows reach beyond what was computed or moved. In a tile images come
- * and go in the same memory: where one lies as another did before it, the zeros are still there.
+/* run/margins.c - zeros around an image: readers' windows reach beyond what was computed or moved. In a tile images
+ * come and go in the same memory: where one lies as another did before it, the zeros are still there.
  * Relies on run/operands.h. Must never write to what a row has of its own. */
 #include "run/operands.h"
 
@@ -94,7 +94,8 @@ typedef struct zeroed_images {
     int32_t value[ZEROED], count;
 } zeroed_images;
 
-/* Whether rows of both lie at the same places of a tile's scratch, with the same zeros around the same extents. */
+/* Whether rows of both lie at the same places of a tile's scratch, with the same zeros around the same extents. A
+ * loop's trips have a domain of their own: each of them begins with zeros that it wrote itself. */
 static bool lie_alike(const bs_plan *p, int32_t a, int32_t b)
 {
     const bs_value_plan *x = &p->values[a], *y = &p->values[b];
@@ -142,9 +143,7 @@ static bool step(zeroed_images *z, const bs_instr *i)
     const bool call = i->kind == BS_INSTR_CALL;
     const int32_t first = call ? node->first_out : i->target, count = call ? node->n_out : 1;
     bool alike = false;
-    if (i->kind == BS_INSTR_ROUTE) /* a loop may begin or end here */
-        z->count = 0;
-    if (i->kind > BS_INSTR_MOVE || i->extent == BS_EXTENT_RING) /* the rest of what was begun before */
+    if (i->kind > BS_INSTR_MOVE || i->extent == BS_EXTENT_RING) /* nothing; the rest of what was begun before */
         return false;
     for (int32_t v = first; v < first + count; v++)
         alike = v != 0 && overwrite(z, v);

@@ -1,6 +1,6 @@
 /* run/tail.c - a kernel with a tail: it runs, then each step over the rows that were just made, which are near.
- * A step that changes how many bytes an element has gets what is before it from a thread's scratch, as much at a time
- * as stays near; steps after it work in the result.
+ * A step that moves what it changes gets that from a thread's scratch, as much at a time as stays near; steps after it
+ * work in the result. Some kernels store their pixels where such a step would move them.
  * Relies on run/exec.h and plan/tails.h, which says how much scratch that is. Must never change what one kernel after
  * the other would give. */
 #include "run/exec.h"
@@ -24,8 +24,9 @@ static const bs_operand *residual_of(const bs_call *call, const bs_operand *out)
     return alike ? other : NULL;
 }
 
-/* The kernel into `near`, then the steps: in place, and from where they change its bytes on in the call's result. */
-static bs_status run_near(const bs_call *call, bs_operand near)
+/* The kernel into `near`, or with its first step where that goes if it `stores` it, then the steps: in place, and from
+ * where they move it on in the call's result. */
+static bs_status run_near(const bs_call *call, bs_operand near, bool stores)
 {
     const bs_node *node = call->node;
     const bs_tail *tail = &call->graph->tails[node->tail];
@@ -33,18 +34,20 @@ static bs_status run_near(const bs_call *call, bs_operand near)
     own.n_in = tail->own;
     own.out = &near;
     near.dtype = tail->from;
+    own.phases = stores ? bs_node_enlarges(&tail->node) : 1;
     own.residual = residual_of(call, &near);
     bs_status status = bs_node_op(node)->run(&own);
-    const int32_t added = own.residual != NULL;
-    tail += added;
-    for (int32_t i = added; i < node->n_tail && status == BS_OK; i++, tail++) {
+    const int32_t done = stores || own.residual;
+    near = stores ? call->out[0] : near;
+    tail += done;
+    for (int32_t i = done; i < node->n_tail && status == BS_OK; i++, tail++) {
         bs_operand in[1 + BS_MAX_TAIL_OTHERS];
         bs_call step = *call;
         in[tail->at] = near;
         for (int32_t k = 0; k < tail->node.n_in; k++)
             if (k != tail->at)
                 in[k] = call->in[tail->other + k - (k > tail->at)];
-        near = bs_tail_widens(tail) ? call->out[0] : near;
+        near = bs_tail_moves(tail) ? call->out[0] : near;
         near.dtype = tail->to;
         step.node = &tail->node;
         step.params = tail->node.params;
@@ -54,6 +57,21 @@ static bs_status run_near(const bs_call *call, bs_operand near)
         status = bs_node_op(&tail->node)->run(&step);
     }
     return status;
+}
+
+/* The image of which `large` is r times as large: every r-th pixel of it, channels not counted. */
+static bs_operand small_of(const bs_operand *large, int32_t r)
+{
+    bs_operand small = *large;
+    small.dim[0] *= r * r;
+    small.dim[1] /= r;
+    small.dim[2] /= r;
+    small.stride[1] *= r;
+    small.stride[2] *= r;
+    small.frame_h /= r;
+    small.frame_w /= r;
+    small.rect = (bs_rect){large->rect.y0 / r, large->rect.y1 / r, large->rect.x0 / r, large->rect.x1 / r};
+    return small;
 }
 
 /* A result in scratch with the coordinates of `out`, of which it has the rows that are computed; images with the
@@ -76,17 +94,17 @@ static bs_operand near_of(const bs_operand *out, bs_dtype dtype, uint64_t *bytes
     return near;
 }
 
-/* Lines first .. first + lines of an image. */
-static bs_status run_lines(const bs_call *call, bs_operand near, int32_t first, int32_t lines)
+/* Lines first .. first + lines of an image. `near`: for them, of an image `scale` times as small. */
+static bs_status run_lines(const bs_call *call, bs_operand near, int32_t scale, int32_t first, int32_t lines)
 {
     bs_operand out = call->out[0];
     bs_call some = *call;
     some.out = &out;
     out.rect.y0 = first;
     out.rect.y1 = first + lines;
-    near.rect = out.rect;
-    near.data = bs_operand_at(&near, -first * near.stride[1] - out.rect.x0 * near.stride[2]);
-    return run_near(&some, near);
+    near.rect = small_of(&out, scale).rect;
+    near.data = bs_operand_at(&near, -near.rect.y0 * near.stride[1] - near.rect.x0 * near.stride[2]);
+    return run_near(&some, near, false);
 }
 
 static bs_status run_rows(const bs_call *call, bs_operand near, int32_t first, int32_t rows)
@@ -101,20 +119,25 @@ static bs_status run_rows(const bs_call *call, bs_operand near, int32_t first, i
     for (int32_t i = 0; i < call->n_in; i++)
         bs_operand_advance(&room.in[i], first);
     bs_operand_advance(&room.out[0], first);
-    return run_near(&room.call, near);
+    return run_near(&room.call, near, false);
 }
 
 bs_status bs_exec_tail(const bs_call *call)
 {
     const bs_tail *tail = &call->graph->tails[call->node->tail];
     const bs_operand *out = &call->out[0];
-    if (!bs_tails_widen(call->graph, call->node))
-        return run_near(call, *out);
+    if (!bs_tails_move(call->graph, call->node))
+        return run_near(call, *out, false);
+    if (bs_tails_are_stored(call->graph, call->node, call->plan))
+        return run_near(call, small_of(out, bs_node_phases(call->graph, call->node)), true);
     uint64_t bytes;
     bs_call some = *call;
-    bs_operand near = near_of(out, tail->from, &bytes);
     const bool image = out->rank == 3;
-    const int32_t grain = image ? bs_op_grain(bs_node_op(call->node), call->plan) : 1,
+    const int32_t scale = bs_node_phases(call->graph, call->node);
+    const bs_operand small = small_of(out, scale);
+    bs_operand near = near_of(&small, tail->from, &bytes);
+    bytes /= (uint64_t)scale; /* of a line of the result */
+    const int32_t grain = image ? scale * bs_op_grain(bs_node_op(call->node), call->plan) : 1,
                   begin = image ? out->rect.y0 : 0, end = image ? out->rect.y1 : call->rows,
                   most = bs_tail_lines(bytes, grain, end - begin);
     bs_status status = BS_OK;
@@ -122,7 +145,7 @@ bs_status bs_exec_tail(const bs_call *call)
     some.scratch = bs_bytes_at(call->scratch, bs_bytes_align(bs_bytes_times(bs_bytes_of(bytes), most)));
     for (int32_t at = begin; at < end && status == BS_OK; at += most) {
         const int32_t count = bs_min_i32(most, end - at);
-        status = image ? run_lines(&some, near, at, count) : run_rows(&some, near, at, count);
+        status = image ? run_lines(&some, near, scale, at, count) : run_rows(&some, near, at, count);
     }
     return status;
 }
