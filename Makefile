@@ -174,7 +174,8 @@ CUDA_THREADED := $(call named_tests,cuda_session cuda_stream cuda_stream_faults 
   cuda_random cuda_session_faults cuda_move)
 
 # Those that go to the limits of sizes, counts and files: `make test-unsigned`. EXCEPT=unsigned leaves them to it.
-UNSIGNED := damage gguf graph ground lies limits limits_of_ops limits_told model model_calls numbers plan_cases \
+# SKIPPED="planner rings" leaves those out.
+UNSIGNED := damage gguf graph ground image_rows lies limits limits_of_ops limits_told model model_calls numbers plan_cases \
   plan_desc plan_devices plan_units planner references shared_weights steering store_layout sweep_arena sweep_file \
   sweep_platform y4m_failures y4m_frames y4m_headers
 
@@ -195,6 +196,7 @@ else
   # that is instrumented by CUDA=emulated.
   OTHER_BUILD := $(SANITIZE)$(filter-out $(HOST_ARCH),$(TARGET_ARCH))
   LEFT_OUT := $(if $(filter all,$(TIER)),,$(LATER_CUDA) $(LATER_LONG) $(LATER_BOARD)) $(SWEPT_WHOLE) \
+    $(call named_tests,$(SKIPPED)) \
     $(if $(filter unsigned,$(EXCEPT)),$(call named_tests,$(UNSIGNED)))
   TESTS := $(filter-out $(LEFT_OUT) $(if $(OTHER_BUILD),$(LATER_BOARD)) \
     $(if $(filter thread,$(SANITIZE)),$(THREADLESS)),$(TEST_C) $(TEST_SH) $(if $(OTHER_BUILD),,$(TEST_PY)))
@@ -401,7 +403,7 @@ test-asan test-ubsan:
 test-unsigned:
 	@$(MAKE) --no-print-directory test BUILD='$(PLAIN)/unsigned' CC=clang \
 	  SANITIZE=address,undefined,float-cast-overflow,unsigned-integer-overflow TIMEOUT=600 \
-	  TEST='$(or $(TEST),$(UNSIGNED:%=test_%))'
+	  TEST='$(or $(TEST),$(patsubst %,test_%,$(filter-out $(SKIPPED),$(UNSIGNED))))'
 
 # The tests that take a part of their cases only, with all of them.
 SWEEPS := $(basename $(notdir $(wildcard tests/test_sweep_*.c)))

@@ -1,6 +1,6 @@
 /* brainstorm.c - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: bc8c78a772a38522d487d7a28901869b75e32d7d149547015dd13c3c4d1797c7
+ * sha256 of the parts: 40b259bbbae9c9d30a1c0d3955c22769d94653ad508f18080a052336cba160f4
  */
 #if !defined(_POSIX_C_SOURCE) && !defined(BS_NO_POSIX)
 #define _POSIX_C_SOURCE 200809L
@@ -28090,7 +28090,9 @@ static bs_status conv2d_run(const bs_call *call)
 {
     const bs_conv2d_desc *desc = call->params;
     const bs_conv2d_form form = conv2d_form_at(call->graph, call->node);
-    const bs_epilogue_layout layout = bs_conv2d_layout(desc, &form.geometry, call->plan);
+    const bs_epilogue_layout layout =
+        desc->batch_norm ? bs_conv2d_layout(desc, &form.geometry, call->plan)
+                         : bs_epilogue_at_end(call->plan->prepared_bytes, desc->out, desc->act);
     const bs_epilogue epilogue = bs_epilogue_of(call, &layout, desc->act, desc->act_param);
     return bs_epilogue_run(call, &form, &epilogue, conv2d_reference, conv2d_fast);
 }
@@ -49206,11 +49208,11 @@ int64_t bs_margins_count(const bs_plan *plan) { return (void)plan, 0; }
 void bs_margins_find(const bs_plan *plan, bool *kept) { (void)plan, (void)kept; }
 #else
 /* Images of a tile with zeros around them, of which nothing was overwritten since. */
-enum { ZEROED = 8 };
+enum { LATEST = 8 };
 
 typedef struct zeroed_images {
     const bs_plan *plan;
-    int32_t value[ZEROED], count;
+    int32_t value[LATEST], count;
 } zeroed_images;
 
 /* Whether rows of both lie at the same places of a tile's scratch, with the same zeros around the same extents. A
@@ -49268,7 +49270,7 @@ static bool step(zeroed_images *z, const bs_instr *i)
         alike = v != 0 && overwrite(z, v);
     if (!zeroes(z->plan, i))
         return false;
-    z->value[z->count < ZEROED ? z->count++ : 0] = first;
+    z->value[z->count < LATEST ? z->count++ : 0] = first;
     return alike;
 }
 

@@ -356,7 +356,9 @@ static bs_status conv2d_run(const bs_call *call)
 {
     const bs_conv2d_desc *desc = call->params;
     const bs_conv2d_form form = conv2d_form_at(call->graph, call->node);
-    const bs_epilogue_layout layout = bs_conv2d_layout(desc, &form.geometry, call->plan);
+    const bs_epilogue_layout layout =
+        desc->batch_norm ? bs_conv2d_layout(desc, &form.geometry, call->plan)
+                         : bs_epilogue_at_end(call->plan->prepared_bytes, desc->out, desc->act);
     const bs_epilogue epilogue = bs_epilogue_of(call, &layout, desc->act, desc->act_param);
     return bs_epilogue_run(call, &form, &epilogue, conv2d_reference, conv2d_fast);
 }

@@ -87,11 +87,11 @@ int64_t bs_margins_count(const bs_plan *plan) { return (void)plan, 0; }
 void bs_margins_find(const bs_plan *plan, bool *kept) { (void)plan, (void)kept; }
 #else
 /* Images of a tile with zeros around them, of which nothing was overwritten since. */
-enum { ZEROED = 8 };
+enum { LATEST = 8 };
 
 typedef struct zeroed_images {
     const bs_plan *plan;
-    int32_t value[ZEROED], count;
+    int32_t value[LATEST], count;
 } zeroed_images;
 
 /* Whether rows of both lie at the same places of a tile's scratch, with the same zeros around the same extents. A
@@ -149,7 +149,7 @@ static bool step(zeroed_images *z, const bs_instr *i)
         alike = v != 0 && overwrite(z, v);
     if (!zeroes(z->plan, i))
         return false;
-    z->value[z->count < ZEROED ? z->count++ : 0] = first;
+    z->value[z->count < LATEST ? z->count++ : 0] = first;
     return alike;
 }
 
