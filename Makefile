@@ -175,9 +175,9 @@ CUDA_THREADED := $(call named_tests,cuda_session cuda_stream cuda_stream_faults 
 
 # Those that go to the limits of sizes, counts and files: `make test-unsigned`. EXCEPT=unsigned leaves them to it.
 # SKIPPED="planner rings" leaves those out.
-UNSIGNED := damage gguf graph ground image_rows lies limits limits_of_ops limits_told model model_calls numbers plan_cases \
-  plan_desc plan_devices plan_units planner references shared_weights steering store_layout sweep_arena sweep_file \
-  sweep_platform y4m_failures y4m_frames y4m_headers
+UNSIGNED := damage gguf graph ground image_rows lies limits limits_of_ops limits_told model model_calls numbers \
+  plan_cases plan_desc plan_devices plan_units planner references shared_weights steering store_layout sweep_arena \
+  sweep_file sweep_platform y4m_failures y4m_frames y4m_headers
 
 # TEST="test_gguf test_cli" runs only these.
 ifdef TEST
