@@ -1,6 +1,6 @@
 /* brainstorm.c - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: 40b259bbbae9c9d30a1c0d3955c22769d94653ad508f18080a052336cba160f4
+ * sha256 of the parts: bd05a38b5bbc39f703e50f54fcaec0612f9e055b79763841917c63dc8ee9fc36
  */
 #if !defined(_POSIX_C_SOURCE) && !defined(BS_NO_POSIX)
 #define _POSIX_C_SOURCE 200809L
@@ -12237,18 +12237,9 @@ static void bs_conv_run_across(const bs_conv_block *block, int32_t tiles)
     }
 }
 
-/* Tiles with few pixels have too few sums under way, and read all weights for few products: where rows end within a
- * tile, tiles reach over their ends. */
-static void bs_conv_run_tiles(const bs_conv_block *block)
+static void bs_conv_run_images(const bs_conv_block *block)
 {
-    const int32_t w = block->out_w, most = bs_conv_min(block->most_pixels, BS_ACROSS_PIXELS);
-    const int64_t by_rows = (int64_t)block->images * block->out_h * bs_conv_ceil_div(w, block->most_pixels);
-    const int64_t tiles = ((int64_t)block->images * block->out_h * w + most - 1) / most;
     bs_conv_block image = *block;
-    if (block->across && block->depth.all && 8 * tiles <= 7 * by_rows) {
-        bs_conv_run_across(block, (int32_t)tiles);
-        return;
-    }
     for (int32_t left = block->images; left > 0; left--) {
         bs_conv_run_rows(&image);
         image.tile.in += block->in_image;
@@ -12256,6 +12247,21 @@ static void bs_conv_run_tiles(const bs_conv_block *block)
         if (image.tile.residual)
             image.tile.residual += block->residual_image;
     }
+}
+
+/* Tiles with few pixels have too few sums under way, and read all weights for few products: where rows end within a
+ * tile, tiles reach over their ends. */
+static void bs_conv_run_tiles(const bs_conv_block *block)
+{
+    const int32_t w = block->out_w, most = bs_conv_min(block->most_pixels, BS_ACROSS_PIXELS);
+    const int64_t by_rows = (int64_t)block->images * block->out_h * bs_conv_ceil_div(w, block->most_pixels);
+    const int64_t tiles = ((int64_t)block->images * block->out_h * w + most - 1) / most;
+    if (block->across && block->depth.all && 8 * tiles <= 7 * by_rows)
+        bs_conv_run_across(block, (int32_t)tiles);
+    else if (block->images == 1)
+        bs_conv_run_rows(block);
+    else
+        bs_conv_run_images(block);
 }
 
 /* Sum after sum, as bs_conv_run_deep, but each of all pixels: its weights are read once, and stay in the first cache.
@@ -27939,7 +27945,7 @@ static float conv2d_norm_scale(const float *const *norm, int32_t o)
     return norm[0] ? norm[0][o] / sqrtf(norm[3][o] + 1e-5f) : 1.0f;
 }
 
-/* Where the kernel has output o: where it stores pixels r times as large it goes from phase to phase. */
+/* Where the kernel has output o: phase after phase, if it stores an image r times as large. */
 static int32_t conv2d_place(int32_t o, int32_t channels, int32_t r)
 {
     return o % (r * r) * (channels / (r * r)) + o / (r * r);
@@ -48271,10 +48277,10 @@ BS_INTERNAL void bs_move_row(const bs_operand *to, const bs_operand *from);
  * there. */
 BS_INTERNAL void bs_zero_margin(const bs_operand *operand, int32_t margin, int64_t max_h, int64_t max_w);
 BS_INTERNAL void bs_zero_around(const bs_context *c, int32_t target, const bs_operand *operand);
-/* The instructions of tiles around whose results zeros are left of what lay there before, kept[bs_margins_count]; of no
+/* The instructions of tiles around whose results zeros are left of what lay there before, zeroed[bs_margins_count]; of no
  * instructions where that is not worth knowing. */
 BS_INTERNAL int64_t bs_margins_count(const bs_plan *plan);
-BS_INTERNAL void bs_margins_find(const bs_plan *plan, bool *kept);
+BS_INTERNAL void bs_margins_find(const bs_plan *plan, bool *zeroed);
 /* The row of the ROWS or PATCHES domain above that this row came from, counted over all tiles. */
 BS_INTERNAL int32_t bs_top_row(const bs_context *c, int32_t domain, int32_t row);
 
@@ -49205,7 +49211,7 @@ void bs_zero_around(const bs_context *c, int32_t target, const bs_operand *o)
 
 #ifdef __OPTIMIZE_SIZE__
 int64_t bs_margins_count(const bs_plan *plan) { return (void)plan, 0; }
-void bs_margins_find(const bs_plan *plan, bool *kept) { (void)plan, (void)kept; }
+void bs_margins_find(const bs_plan *plan, bool *zeroed) { (void)plan, (void)zeroed; }
 #else
 /* Images of a tile with zeros around them, of which nothing was overwritten since. */
 enum { LATEST = 8 };
@@ -49279,13 +49285,13 @@ int64_t bs_margins_count(const bs_plan *plan)
     return plan->n_parts > 0 && !bs_plan_on_device(plan) ? plan->n_instrs : 0;
 }
 
-void bs_margins_find(const bs_plan *plan, bool *kept)
+void bs_margins_find(const bs_plan *plan, bool *zeroed)
 {
-    for (int32_t k = 0; k < plan->n_parts && kept; k++) {
+    for (int32_t k = 0; k < plan->n_parts && zeroed; k++) {
         const bs_part *part = &plan->parts[k];
         zeroed_images z = {plan, {0}, 0};
         for (int32_t i = part->first; i < part->first + part->count; i++)
-            kept[i] = step(&z, &plan->instrs[i]);
+            zeroed[i] = step(&z, &plan->instrs[i]);
     }
 }
 #endif

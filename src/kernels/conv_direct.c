@@ -184,18 +184,9 @@ static void bs_conv_run_across(const bs_conv_block *block, int32_t tiles)
     }
 }
 
-/* Tiles with few pixels have too few sums under way, and read all weights for few products: where rows end within a
- * tile, tiles reach over their ends. */
-static void bs_conv_run_tiles(const bs_conv_block *block)
+static void bs_conv_run_images(const bs_conv_block *block)
 {
-    const int32_t w = block->out_w, most = bs_conv_min(block->most_pixels, BS_ACROSS_PIXELS);
-    const int64_t by_rows = (int64_t)block->images * block->out_h * bs_conv_ceil_div(w, block->most_pixels);
-    const int64_t tiles = ((int64_t)block->images * block->out_h * w + most - 1) / most;
     bs_conv_block image = *block;
-    if (block->across && block->depth.all && 8 * tiles <= 7 * by_rows) {
-        bs_conv_run_across(block, (int32_t)tiles);
-        return;
-    }
     for (int32_t left = block->images; left > 0; left--) {
         bs_conv_run_rows(&image);
         image.tile.in += block->in_image;
@@ -203,6 +194,21 @@ static void bs_conv_run_tiles(const bs_conv_block *block)
         if (image.tile.residual)
             image.tile.residual += block->residual_image;
     }
+}
+
+/* Tiles with few pixels have too few sums under way, and read all weights for few products: where rows end within a
+ * tile, tiles reach over their ends. */
+static void bs_conv_run_tiles(const bs_conv_block *block)
+{
+    const int32_t w = block->out_w, most = bs_conv_min(block->most_pixels, BS_ACROSS_PIXELS);
+    const int64_t by_rows = (int64_t)block->images * block->out_h * bs_conv_ceil_div(w, block->most_pixels);
+    const int64_t tiles = ((int64_t)block->images * block->out_h * w + most - 1) / most;
+    if (block->across && block->depth.all && 8 * tiles <= 7 * by_rows)
+        bs_conv_run_across(block, (int32_t)tiles);
+    else if (block->images == 1)
+        bs_conv_run_rows(block);
+    else
+        bs_conv_run_images(block);
 }
 
 /* Sum after sum, as bs_conv_run_deep, but each of all pixels: its weights are read once, and stay in the first cache.

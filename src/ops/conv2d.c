@@ -205,7 +205,7 @@ static float conv2d_norm_scale(const float *const *norm, int32_t o)
     return norm[0] ? norm[0][o] / sqrtf(norm[3][o] + 1e-5f) : 1.0f;
 }
 
-/* Where the kernel has output o: where it stores pixels r times as large it goes from phase to phase. */
+/* Where the kernel has output o: phase after phase, if it stores an image r times as large. */
 static int32_t conv2d_place(int32_t o, int32_t channels, int32_t r)
 {
     return o % (r * r) * (channels / (r * r)) + o / (r * r);

@@ -84,7 +84,7 @@ void bs_zero_around(const bs_context *c, int32_t target, const bs_operand *o)
 
 #ifdef __OPTIMIZE_SIZE__
 int64_t bs_margins_count(const bs_plan *plan) { return (void)plan, 0; }
-void bs_margins_find(const bs_plan *plan, bool *kept) { (void)plan, (void)kept; }
+void bs_margins_find(const bs_plan *plan, bool *zeroed) { (void)plan, (void)zeroed; }
 #else
 /* Images of a tile with zeros around them, of which nothing was overwritten since. */
 enum { LATEST = 8 };
@@ -158,13 +158,13 @@ int64_t bs_margins_count(const bs_plan *plan)
     return plan->n_parts > 0 && !bs_plan_on_device(plan) ? plan->n_instrs : 0;
 }
 
-void bs_margins_find(const bs_plan *plan, bool *kept)
+void bs_margins_find(const bs_plan *plan, bool *zeroed)
 {
-    for (int32_t k = 0; k < plan->n_parts && kept; k++) {
+    for (int32_t k = 0; k < plan->n_parts && zeroed; k++) {
         const bs_part *part = &plan->parts[k];
         zeroed_images z = {plan, {0}, 0};
         for (int32_t i = part->first; i < part->first + part->count; i++)
-            kept[i] = step(&z, &plan->instrs[i]);
+            zeroed[i] = step(&z, &plan->instrs[i]);
     }
 }
 #endif
