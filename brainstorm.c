@@ -1,6 +1,6 @@
 /* brainstorm.c - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: bd05a38b5bbc39f703e50f54fcaec0612f9e055b79763841917c63dc8ee9fc36
+ * sha256 of the parts: b1d90cdd8e993867446dfbed2efcf4199eb08e60d70f88d98c64be96cbbda9f4
  */
 #if !defined(_POSIX_C_SOURCE) && !defined(BS_NO_POSIX)
 #define _POSIX_C_SOURCE 200809L
@@ -48277,8 +48277,8 @@ BS_INTERNAL void bs_move_row(const bs_operand *to, const bs_operand *from);
  * there. */
 BS_INTERNAL void bs_zero_margin(const bs_operand *operand, int32_t margin, int64_t max_h, int64_t max_w);
 BS_INTERNAL void bs_zero_around(const bs_context *c, int32_t target, const bs_operand *operand);
-/* The instructions of tiles around whose results zeros are left of what lay there before, zeroed[bs_margins_count]; of no
- * instructions where that is not worth knowing. */
+/* The instructions of tiles around whose results zeros are left of what lay there before, zeroed[bs_margins_count]; of
+ * no instructions where that is not worth knowing. */
 BS_INTERNAL int64_t bs_margins_count(const bs_plan *plan);
 BS_INTERNAL void bs_margins_find(const bs_plan *plan, bool *zeroed);
 /* The row of the ROWS or PATCHES domain above that this row came from, counted over all tiles. */
