@@ -1,6 +1,6 @@
 /* brainstorm.c - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: b1d90cdd8e993867446dfbed2efcf4199eb08e60d70f88d98c64be96cbbda9f4
+ * sha256 of the parts: 6531a08bef172e65d6c41d15f66de7fb67ffba35242cc954251281d6cbe22d61
  */
 #if !defined(_POSIX_C_SOURCE) && !defined(BS_NO_POSIX)
 #define _POSIX_C_SOURCE 200809L
@@ -1913,13 +1913,14 @@ typedef void bs_gemm_row_kernel(const bs_gemm_row *row);
 enum { BS_ROW_LINES = 4, BS_ROW_TURNS = 2 };
 #endif
 
-/* Winograd tiles side by side being transformed. `points` is the element of point 0 of the first; its others follow at
- * `point_step`, the next tile's a pixel of whole vectors on. Of outputs `rows` and `columns` are stored. */
+/* Winograd tiles being transformed: lines one below the other of `tiles` side by side. `points` is the element of point 0
+ * of the first; its others follow at `point_step`, the next tile's a pixel of whole vectors on. Of outputs `rows` and
+ * `columns` are stored, 4 of each where there is more than one tile. */
 typedef void bs_conv_winograd_in(const float *in, ptrdiff_t in_row, ptrdiff_t in_pixel, int32_t channels, int32_t tiles,
-                                 float *points, ptrdiff_t point_step);
+                                 int32_t lines, float *points, ptrdiff_t point_step);
 typedef void bs_conv_winograd_out(const float *points, ptrdiff_t point_step, const bs_conv_tile *tile,
                                   ptrdiff_t out_row, ptrdiff_t residual_row, int32_t rows, int32_t columns,
-                                  int32_t tiles);
+                                  int32_t tiles, int32_t lines);
 
 #ifndef __OPTIMIZE_SIZE__
 /* Products at all points of `groups` times as many tiles as a kernel is for, by a block of weights. Steps from point to
@@ -1962,7 +1963,7 @@ typedef struct bs_conv_kernels {
     bs_conv_points_kernel *const *points[3]; /* [vectors][tiles], as many as OUTER's pixels; or NULL */
     bs_conv_points_kernel *points_eight; /* `groups` tiles of eight channels to a vector; or NULL */
 #endif
-    int32_t winograd_tiles; /* side by side that both transforms take at most */
+    int32_t winograd_tiles; /* that both transforms take at most */
     bs_conv_winograd_in *winograd_in;
     bs_conv_winograd_out *winograd_out;
     bs_conv_winograd_weights *winograd_weights;
@@ -4007,10 +4008,10 @@ static BS_TARGET void BS_TIER_FN(bs_conv_winograd_in_line)(const BS_V *d, BS_V *
 }
 
 static BS_TARGET void BS_TIER_FN(bs_conv_winograd_in)(const float *in, ptrdiff_t in_row, ptrdiff_t in_pixel,
-                                                      int32_t channels, int32_t tiles, float *points,
+                                                      int32_t channels, int32_t tiles, int32_t lines, float *points,
                                                       ptrdiff_t point_step)
 {
-    (void)tiles; /* BS_WINOGRAD_TILES */
+    (void)tiles, (void)lines; /* BS_WINOGRAD_TILES */
     for (; channels > 0; channels -= BS_LANES, in += BS_LANES, points += BS_LANES) {
         const BS_V_PART part = BS_V_PART_OF(bs_conv_min(channels, BS_LANES));
         BS_V line[BS_WINOGRAD_IN], half[BS_WINOGRAD_POINTS];
@@ -4042,9 +4043,9 @@ static BS_TARGET void BS_TIER_FN(bs_conv_winograd_out_line)(const BS_V *m, BS_V 
 static BS_TARGET void BS_TIER_FN(bs_conv_winograd_out)(const float *points, ptrdiff_t point_step,
                                                        const bs_conv_tile *tile, ptrdiff_t out_row,
                                                        ptrdiff_t residual_row, int32_t rows, int32_t columns,
-                                                       int32_t tiles)
+                                                       int32_t tiles, int32_t lines)
 {
-    (void)tiles;
+    (void)tiles, (void)lines;
     for (int32_t c = 0; c < tile->channels; c += BS_LANES, points += BS_LANES) {
         const BS_V bias = BS_TIER_FN(bs_conv_of_channels)(tile, tile->task->bias, c);
         BS_V line[BS_WINOGRAD_IN], half[BS_WINOGRAD_OUT * BS_WINOGRAD_IN];
@@ -5282,10 +5283,10 @@ static BS_TARGET void BS_TIER_FN(bs_conv_winograd_in_line)(const BS_V *d, BS_V *
 }
 
 static BS_TARGET void BS_TIER_FN(bs_conv_winograd_in)(const float *in, ptrdiff_t in_row, ptrdiff_t in_pixel,
-                                                      int32_t channels, int32_t tiles, float *points,
+                                                      int32_t channels, int32_t tiles, int32_t lines, float *points,
                                                       ptrdiff_t point_step)
 {
-    (void)tiles; /* BS_WINOGRAD_TILES */
+    (void)tiles, (void)lines; /* BS_WINOGRAD_TILES */
     for (; channels > 0; channels -= BS_LANES, in += BS_LANES, points += BS_LANES) {
         const BS_V_PART part = BS_V_PART_OF(bs_conv_min(channels, BS_LANES));
         BS_V line[BS_WINOGRAD_IN], half[BS_WINOGRAD_POINTS];
@@ -5317,9 +5318,9 @@ static BS_TARGET void BS_TIER_FN(bs_conv_winograd_out_line)(const BS_V *m, BS_V 
 static BS_TARGET void BS_TIER_FN(bs_conv_winograd_out)(const float *points, ptrdiff_t point_step,
                                                        const bs_conv_tile *tile, ptrdiff_t out_row,
                                                        ptrdiff_t residual_row, int32_t rows, int32_t columns,
-                                                       int32_t tiles)
+                                                       int32_t tiles, int32_t lines)
 {
-    (void)tiles;
+    (void)tiles, (void)lines;
     for (int32_t c = 0; c < tile->channels; c += BS_LANES, points += BS_LANES) {
         const BS_V bias = BS_TIER_FN(bs_conv_of_channels)(tile, tile->task->bias, c);
         BS_V line[BS_WINOGRAD_IN], half[BS_WINOGRAD_OUT * BS_WINOGRAD_IN];
@@ -5433,7 +5434,7 @@ static BS_TARGET void BS_TIER_FN(bs_conv_winograd_out)(const float *points, ptrd
 #if !defined(BS_NO_WINOGRAD)
 
 /* ------------------------------------------------------------------------------------------ input
- * B^T d B of tiles side by side, in registers: a row of B^T d, whose last two columns are the next tile's first two,
+ * B^T d B of lines of tiles, in registers: a row of B^T d, whose last two columns are the next tile's first two,
  * then B^T along it. */
 
 /* B^T of a line: points a and -a, b and -b share their halves. */
@@ -5485,22 +5486,24 @@ static BS_TARGET void BS_TIER_FN(bs_conv_winograd_out)(const float *points, ptrd
 
 /* A vector of channels of all tiles. */
 static BS_TARGET void BS_TIER_FN(bs_conv_winograd_in_vector)(const float *in, ptrdiff_t in_row, ptrdiff_t in_pixel,
-                                                             int32_t tiles, float *points, ptrdiff_t point_step,
-                                                             ptrdiff_t tile_step)
+                                                             int32_t tiles, int32_t lines, float *points,
+                                                             ptrdiff_t point_step, ptrdiff_t tile_step)
 {
     const BS_V a = BS_V_SET1(BS_WINOGRAD_A), b = BS_V_SET1(BS_WINOGRAD_B);
     const BS_V aa = BS_V_SET1(BS_WINOGRAD_A * BS_WINOGRAD_A), bb = BS_V_SET1(BS_WINOGRAD_B * BS_WINOGRAD_B);
     const BS_V aabb = BS_V_SET1(BS_WINOGRAD_A * BS_WINOGRAD_A * BS_WINOGRAD_B * BS_WINOGRAD_B);
     const BS_V sum = BS_V_SET1(BS_WINOGRAD_A * BS_WINOGRAD_A + BS_WINOGRAD_B * BS_WINOGRAD_B);
-    BS_ROW_IN(0)
-    BS_ROW_IN(1)
-    BS_ROW_IN(2)
-    BS_ROW_IN(3)
-    BS_ROW_IN(4)
-    BS_ROW_IN(5)
+    for (; lines > 0; lines--, in += BS_WINOGRAD_OUT * in_row, points += tiles * tile_step) {
+        BS_ROW_IN(0)
+        BS_ROW_IN(1)
+        BS_ROW_IN(2)
+        BS_ROW_IN(3)
+        BS_ROW_IN(4)
+        BS_ROW_IN(5)
+    }
 }
 
-/* The channels behind the last whole vector, which are copied for some tiles at a time. */
+/* The channels behind the last whole vector of a line, which are copied for some tiles at a time. */
 static BS_TARGET void BS_TIER_FN(bs_conv_winograd_in_part)(const float *in, ptrdiff_t in_row, ptrdiff_t in_pixel,
                                                            int32_t channels, int32_t tiles, float *points,
                                                            ptrdiff_t point_step, ptrdiff_t tile_step)
@@ -5514,21 +5517,21 @@ static BS_TARGET void BS_TIER_FN(bs_conv_winograd_in_part)(const float *in, ptrd
             for (int32_t x = 0; x < BS_WINOGRAD_OUT * count + 2; x++)
                 BS_V_STORE(some + (y * COLUMNS + x) * BS_LANES, BS_V_LOAD_PART(in + y * in_row + x * in_pixel, part));
         BS_TIER_FN(bs_conv_winograd_in_vector)
-        (some, COLUMNS * BS_LANES, BS_LANES, count, points, point_step, tile_step);
+        (some, COLUMNS * BS_LANES, BS_LANES, count, 1, points, point_step, tile_step);
         in += count * BS_WINOGRAD_OUT * in_pixel;
         points += count * tile_step;
     }
 }
 
 static BS_TARGET void BS_TIER_FN(bs_conv_winograd_in)(const float *in, ptrdiff_t in_row, ptrdiff_t in_pixel,
-                                                      int32_t channels, int32_t tiles, float *points,
+                                                      int32_t channels, int32_t tiles, int32_t lines, float *points,
                                                       ptrdiff_t point_step)
 {
     const ptrdiff_t step = bs_conv_round_up(channels, BS_LANES);
     int32_t c = 0;
     for (; c + BS_LANES <= channels; c += BS_LANES)
-        BS_TIER_FN(bs_conv_winograd_in_vector)(in + c, in_row, in_pixel, tiles, points + c, point_step, step);
-    if (c < channels)
+        BS_TIER_FN(bs_conv_winograd_in_vector)(in + c, in_row, in_pixel, tiles, lines, points + c, point_step, step);
+    for (; c < channels && lines > 0; lines--, in += BS_WINOGRAD_OUT * in_row, points += tiles * step)
         BS_TIER_FN(bs_conv_winograd_in_part)
         (in + c, in_row, in_pixel, channels - c, tiles, points + c, point_step, step);
 }
@@ -5615,19 +5618,25 @@ static inline BS_INLINE BS_TARGET void BS_TIER_FN(bs_conv_winograd_out_tile)(
     BS_ROW_OUT(3)
 }
 
-/* A vector of channels of whole tiles side by side. */
-#define BS_OUT_DEFINE(ending)                                                                            \
-    static BS_TARGET void BS_TIER_FN(bs_conv_winograd_out_##ending)(                                     \
-        const float *points, ptrdiff_t point_step, ptrdiff_t tile_step, int32_t tiles,                   \
-        const BS_TIER_FN(bs_winograd_ending) *end, float *to, ptrdiff_t to_row, ptrdiff_t to_pixel)      \
-    {                                                                                                    \
-        const float *residual = end->residual;                                                           \
-        for (; tiles > 0; tiles--, points += tile_step, to += BS_WINOGRAD_OUT * to_pixel) {              \
-            BS_TIER_FN(bs_conv_winograd_out_tile)                                                        \
-            (points, point_step, BS_TIER_FN(bs_winograd_##ending), end, residual, to, to_row, to_pixel); \
-            if (residual)                                                                                \
-                residual += BS_WINOGRAD_OUT * end->residual_pixel;                                       \
-        }                                                                                                \
+/* A vector of channels of lines of whole tiles. */
+#define BS_OUT_DEFINE(ending)                                                                                  \
+    static BS_TARGET void BS_TIER_FN(bs_conv_winograd_out_##ending)(                                           \
+        const float *points, ptrdiff_t point_step, ptrdiff_t tile_step, int32_t tiles, int32_t lines,          \
+        const BS_TIER_FN(bs_winograd_ending) *end, float *out, ptrdiff_t to_row, ptrdiff_t to_pixel)           \
+    {                                                                                                          \
+        const float *first = end->residual;                                                                    \
+        for (; lines > 0; lines--, out += BS_WINOGRAD_OUT * to_row) {                                          \
+            const float *residual = first;                                                                     \
+            float *to = out;                                                                                   \
+            for (int32_t t = tiles; t > 0; t--, points += tile_step, to += BS_WINOGRAD_OUT * to_pixel) {       \
+                BS_TIER_FN(bs_conv_winograd_out_tile)                                                          \
+                (points, point_step, BS_TIER_FN(bs_winograd_##ending), end, residual, to, to_row, to_pixel);   \
+                if (residual)                                                                                  \
+                    residual += BS_WINOGRAD_OUT * end->residual_pixel;                                         \
+            }                                                                                                  \
+            if (first)                                                                                         \
+                first += BS_WINOGRAD_OUT * end->residual_row;                                                  \
+        }                                                                                                      \
     }
 BS_OUT_DEFINE(none)
 BS_OUT_DEFINE(relu)
@@ -5664,10 +5673,28 @@ static BS_TARGET void BS_TIER_FN(bs_conv_winograd_finish)(const float *patch, co
         }
 }
 
+/* A vector of channels of tiles side by side, by a patch each. */
+static BS_TARGET void BS_TIER_FN(bs_conv_winograd_out_patches)(
+    const float *points, ptrdiff_t point_step, ptrdiff_t tile_step, const bs_conv_tile *first, int32_t channel,
+    const BS_TIER_FN(bs_winograd_ending) *end, ptrdiff_t out_row, int32_t rows, int32_t columns, int32_t tiles)
+{
+    bs_conv_tile tile = *first;
+    for (; tiles > 0; tiles--, points += tile_step) {
+        float patch[16 * BS_LANES];
+        BS_TIER_FN(bs_conv_winograd_out_none)
+        (points, point_step, tile_step, 1, 1, end, patch, 4 * BS_LANES, BS_LANES);
+        BS_TIER_FN(bs_conv_winograd_finish)
+        (patch, &tile, channel, out_row, end->residual_row, rows, columns, end->low, end->high);
+        tile.out += BS_WINOGRAD_OUT * tile.out_pixel;
+        if (tile.residual)
+            tile.residual += BS_WINOGRAD_OUT * tile.residual_pixel;
+    }
+}
+
 static BS_TARGET void BS_TIER_FN(bs_conv_winograd_out)(const float *points, ptrdiff_t point_step,
                                                        const bs_conv_tile *first, ptrdiff_t out_row,
                                                        ptrdiff_t residual_row, int32_t rows, int32_t columns,
-                                                       int32_t tiles)
+                                                       int32_t tiles, int32_t lines)
 {
     const bs_conv_task *task = first->task;
     const bool clip = task->activation == BS_CONV_CLIP, relu = task->activation == BS_CONV_RELU;
@@ -5684,27 +5711,21 @@ static BS_TARGET void BS_TIER_FN(bs_conv_winograd_out)(const float *points, ptrd
         float *to = first->out + c;
         if (task->bias)
             end.bias = BS_V_LOAD_PART(task->bias + c, BS_V_PART_OF(valid));
-        if (straight && valid == BS_LANES) {
-            end.residual = first->residual ? first->residual + c : NULL;
-            if (relu)
-                BS_TIER_FN(bs_conv_winograd_out_relu)(from, point_step, step, tiles, &end, to, out_row, pixel);
-            else if (clip)
-                BS_TIER_FN(bs_conv_winograd_out_clip)(from, point_step, step, tiles, &end, to, out_row, pixel);
-            else
-                BS_TIER_FN(bs_conv_winograd_out_none)(from, point_step, step, tiles, &end, to, out_row, pixel);
-            continue;
-        }
-        end.residual = NULL;
-        bs_conv_tile tile = *first;
-        for (int32_t t = 0; t < tiles; t++, from += step) {
-            float patch[16 * BS_LANES];
-            BS_TIER_FN(bs_conv_winograd_out_none)
-            (from, point_step, step, 1, &end, patch, 4 * BS_LANES, BS_LANES);
-            BS_TIER_FN(bs_conv_winograd_finish)
-            (patch, &tile, c, out_row, residual_row, rows, columns, end.low, end.high);
-            tile.out += BS_WINOGRAD_OUT * tile.out_pixel;
-            if (tile.residual)
-                tile.residual += BS_WINOGRAD_OUT * tile.residual_pixel;
+        end.residual = straight && valid == BS_LANES && first->residual ? first->residual + c : NULL;
+        if (!straight || valid < BS_LANES) {
+            bs_conv_tile tile = *first;
+            for (int32_t line = 0; line < lines; line++, tile.out += BS_WINOGRAD_OUT * out_row) {
+                BS_TIER_FN(bs_conv_winograd_out_patches)
+                (from + line * tiles * step, point_step, step, &tile, c, &end, out_row, rows, columns, tiles);
+                if (tile.residual)
+                    tile.residual += BS_WINOGRAD_OUT * residual_row;
+            }
+        } else if (relu) {
+            BS_TIER_FN(bs_conv_winograd_out_relu)(from, point_step, step, tiles, lines, &end, to, out_row, pixel);
+        } else if (clip) {
+            BS_TIER_FN(bs_conv_winograd_out_clip)(from, point_step, step, tiles, lines, &end, to, out_row, pixel);
+        } else {
+            BS_TIER_FN(bs_conv_winograd_out_none)(from, point_step, step, tiles, lines, &end, to, out_row, pixel);
         }
     }
 }
@@ -7570,10 +7591,10 @@ static BS_TARGET void BS_TIER_FN(bs_conv_winograd_in_line)(const BS_V *d, BS_V *
 }
 
 static BS_TARGET void BS_TIER_FN(bs_conv_winograd_in)(const float *in, ptrdiff_t in_row, ptrdiff_t in_pixel,
-                                                      int32_t channels, int32_t tiles, float *points,
+                                                      int32_t channels, int32_t tiles, int32_t lines, float *points,
                                                       ptrdiff_t point_step)
 {
-    (void)tiles; /* BS_WINOGRAD_TILES */
+    (void)tiles, (void)lines; /* BS_WINOGRAD_TILES */
     for (; channels > 0; channels -= BS_LANES, in += BS_LANES, points += BS_LANES) {
         const BS_V_PART part = BS_V_PART_OF(bs_conv_min(channels, BS_LANES));
         BS_V line[BS_WINOGRAD_IN], half[BS_WINOGRAD_POINTS];
@@ -7605,9 +7626,9 @@ static BS_TARGET void BS_TIER_FN(bs_conv_winograd_out_line)(const BS_V *m, BS_V 
 static BS_TARGET void BS_TIER_FN(bs_conv_winograd_out)(const float *points, ptrdiff_t point_step,
                                                        const bs_conv_tile *tile, ptrdiff_t out_row,
                                                        ptrdiff_t residual_row, int32_t rows, int32_t columns,
-                                                       int32_t tiles)
+                                                       int32_t tiles, int32_t lines)
 {
-    (void)tiles;
+    (void)tiles, (void)lines;
     for (int32_t c = 0; c < tile->channels; c += BS_LANES, points += BS_LANES) {
         const BS_V bias = BS_TIER_FN(bs_conv_of_channels)(tile, tile->task->bias, c);
         BS_V line[BS_WINOGRAD_IN], half[BS_WINOGRAD_OUT * BS_WINOGRAD_IN];
@@ -7721,7 +7742,7 @@ static BS_TARGET void BS_TIER_FN(bs_conv_winograd_out)(const float *points, ptrd
 #if !defined(BS_NO_WINOGRAD)
 
 /* ------------------------------------------------------------------------------------------ input
- * B^T d B of tiles side by side, in registers: a row of B^T d, whose last two columns are the next tile's first two,
+ * B^T d B of lines of tiles, in registers: a row of B^T d, whose last two columns are the next tile's first two,
  * then B^T along it. */
 
 /* B^T of a line: points a and -a, b and -b share their halves. */
@@ -7773,22 +7794,24 @@ static BS_TARGET void BS_TIER_FN(bs_conv_winograd_out)(const float *points, ptrd
 
 /* A vector of channels of all tiles. */
 static BS_TARGET void BS_TIER_FN(bs_conv_winograd_in_vector)(const float *in, ptrdiff_t in_row, ptrdiff_t in_pixel,
-                                                             int32_t tiles, float *points, ptrdiff_t point_step,
-                                                             ptrdiff_t tile_step)
+                                                             int32_t tiles, int32_t lines, float *points,
+                                                             ptrdiff_t point_step, ptrdiff_t tile_step)
 {
     const BS_V a = BS_V_SET1(BS_WINOGRAD_A), b = BS_V_SET1(BS_WINOGRAD_B);
     const BS_V aa = BS_V_SET1(BS_WINOGRAD_A * BS_WINOGRAD_A), bb = BS_V_SET1(BS_WINOGRAD_B * BS_WINOGRAD_B);
     const BS_V aabb = BS_V_SET1(BS_WINOGRAD_A * BS_WINOGRAD_A * BS_WINOGRAD_B * BS_WINOGRAD_B);
     const BS_V sum = BS_V_SET1(BS_WINOGRAD_A * BS_WINOGRAD_A + BS_WINOGRAD_B * BS_WINOGRAD_B);
-    BS_ROW_IN(0)
-    BS_ROW_IN(1)
-    BS_ROW_IN(2)
-    BS_ROW_IN(3)
-    BS_ROW_IN(4)
-    BS_ROW_IN(5)
+    for (; lines > 0; lines--, in += BS_WINOGRAD_OUT * in_row, points += tiles * tile_step) {
+        BS_ROW_IN(0)
+        BS_ROW_IN(1)
+        BS_ROW_IN(2)
+        BS_ROW_IN(3)
+        BS_ROW_IN(4)
+        BS_ROW_IN(5)
+    }
 }
 
-/* The channels behind the last whole vector, which are copied for some tiles at a time. */
+/* The channels behind the last whole vector of a line, which are copied for some tiles at a time. */
 static BS_TARGET void BS_TIER_FN(bs_conv_winograd_in_part)(const float *in, ptrdiff_t in_row, ptrdiff_t in_pixel,
                                                            int32_t channels, int32_t tiles, float *points,
                                                            ptrdiff_t point_step, ptrdiff_t tile_step)
@@ -7802,21 +7825,21 @@ static BS_TARGET void BS_TIER_FN(bs_conv_winograd_in_part)(const float *in, ptrd
             for (int32_t x = 0; x < BS_WINOGRAD_OUT * count + 2; x++)
                 BS_V_STORE(some + (y * COLUMNS + x) * BS_LANES, BS_V_LOAD_PART(in + y * in_row + x * in_pixel, part));
         BS_TIER_FN(bs_conv_winograd_in_vector)
-        (some, COLUMNS * BS_LANES, BS_LANES, count, points, point_step, tile_step);
+        (some, COLUMNS * BS_LANES, BS_LANES, count, 1, points, point_step, tile_step);
         in += count * BS_WINOGRAD_OUT * in_pixel;
         points += count * tile_step;
     }
 }
 
 static BS_TARGET void BS_TIER_FN(bs_conv_winograd_in)(const float *in, ptrdiff_t in_row, ptrdiff_t in_pixel,
-                                                      int32_t channels, int32_t tiles, float *points,
+                                                      int32_t channels, int32_t tiles, int32_t lines, float *points,
                                                       ptrdiff_t point_step)
 {
     const ptrdiff_t step = bs_conv_round_up(channels, BS_LANES);
     int32_t c = 0;
     for (; c + BS_LANES <= channels; c += BS_LANES)
-        BS_TIER_FN(bs_conv_winograd_in_vector)(in + c, in_row, in_pixel, tiles, points + c, point_step, step);
-    if (c < channels)
+        BS_TIER_FN(bs_conv_winograd_in_vector)(in + c, in_row, in_pixel, tiles, lines, points + c, point_step, step);
+    for (; c < channels && lines > 0; lines--, in += BS_WINOGRAD_OUT * in_row, points += tiles * step)
         BS_TIER_FN(bs_conv_winograd_in_part)
         (in + c, in_row, in_pixel, channels - c, tiles, points + c, point_step, step);
 }
@@ -7903,19 +7926,25 @@ static inline BS_INLINE BS_TARGET void BS_TIER_FN(bs_conv_winograd_out_tile)(
     BS_ROW_OUT(3)
 }
 
-/* A vector of channels of whole tiles side by side. */
-#define BS_OUT_DEFINE(ending)                                                                            \
-    static BS_TARGET void BS_TIER_FN(bs_conv_winograd_out_##ending)(                                     \
-        const float *points, ptrdiff_t point_step, ptrdiff_t tile_step, int32_t tiles,                   \
-        const BS_TIER_FN(bs_winograd_ending) *end, float *to, ptrdiff_t to_row, ptrdiff_t to_pixel)      \
-    {                                                                                                    \
-        const float *residual = end->residual;                                                           \
-        for (; tiles > 0; tiles--, points += tile_step, to += BS_WINOGRAD_OUT * to_pixel) {              \
-            BS_TIER_FN(bs_conv_winograd_out_tile)                                                        \
-            (points, point_step, BS_TIER_FN(bs_winograd_##ending), end, residual, to, to_row, to_pixel); \
-            if (residual)                                                                                \
-                residual += BS_WINOGRAD_OUT * end->residual_pixel;                                       \
-        }                                                                                                \
+/* A vector of channels of lines of whole tiles. */
+#define BS_OUT_DEFINE(ending)                                                                                  \
+    static BS_TARGET void BS_TIER_FN(bs_conv_winograd_out_##ending)(                                           \
+        const float *points, ptrdiff_t point_step, ptrdiff_t tile_step, int32_t tiles, int32_t lines,          \
+        const BS_TIER_FN(bs_winograd_ending) *end, float *out, ptrdiff_t to_row, ptrdiff_t to_pixel)           \
+    {                                                                                                          \
+        const float *first = end->residual;                                                                    \
+        for (; lines > 0; lines--, out += BS_WINOGRAD_OUT * to_row) {                                          \
+            const float *residual = first;                                                                     \
+            float *to = out;                                                                                   \
+            for (int32_t t = tiles; t > 0; t--, points += tile_step, to += BS_WINOGRAD_OUT * to_pixel) {       \
+                BS_TIER_FN(bs_conv_winograd_out_tile)                                                          \
+                (points, point_step, BS_TIER_FN(bs_winograd_##ending), end, residual, to, to_row, to_pixel);   \
+                if (residual)                                                                                  \
+                    residual += BS_WINOGRAD_OUT * end->residual_pixel;                                         \
+            }                                                                                                  \
+            if (first)                                                                                         \
+                first += BS_WINOGRAD_OUT * end->residual_row;                                                  \
+        }                                                                                                      \
     }
 BS_OUT_DEFINE(none)
 BS_OUT_DEFINE(relu)
@@ -7952,10 +7981,28 @@ static BS_TARGET void BS_TIER_FN(bs_conv_winograd_finish)(const float *patch, co
         }
 }
 
+/* A vector of channels of tiles side by side, by a patch each. */
+static BS_TARGET void BS_TIER_FN(bs_conv_winograd_out_patches)(
+    const float *points, ptrdiff_t point_step, ptrdiff_t tile_step, const bs_conv_tile *first, int32_t channel,
+    const BS_TIER_FN(bs_winograd_ending) *end, ptrdiff_t out_row, int32_t rows, int32_t columns, int32_t tiles)
+{
+    bs_conv_tile tile = *first;
+    for (; tiles > 0; tiles--, points += tile_step) {
+        float patch[16 * BS_LANES];
+        BS_TIER_FN(bs_conv_winograd_out_none)
+        (points, point_step, tile_step, 1, 1, end, patch, 4 * BS_LANES, BS_LANES);
+        BS_TIER_FN(bs_conv_winograd_finish)
+        (patch, &tile, channel, out_row, end->residual_row, rows, columns, end->low, end->high);
+        tile.out += BS_WINOGRAD_OUT * tile.out_pixel;
+        if (tile.residual)
+            tile.residual += BS_WINOGRAD_OUT * tile.residual_pixel;
+    }
+}
+
 static BS_TARGET void BS_TIER_FN(bs_conv_winograd_out)(const float *points, ptrdiff_t point_step,
                                                        const bs_conv_tile *first, ptrdiff_t out_row,
                                                        ptrdiff_t residual_row, int32_t rows, int32_t columns,
-                                                       int32_t tiles)
+                                                       int32_t tiles, int32_t lines)
 {
     const bs_conv_task *task = first->task;
     const bool clip = task->activation == BS_CONV_CLIP, relu = task->activation == BS_CONV_RELU;
@@ -7972,27 +8019,21 @@ static BS_TARGET void BS_TIER_FN(bs_conv_winograd_out)(const float *points, ptrd
         float *to = first->out + c;
         if (task->bias)
             end.bias = BS_V_LOAD_PART(task->bias + c, BS_V_PART_OF(valid));
-        if (straight && valid == BS_LANES) {
-            end.residual = first->residual ? first->residual + c : NULL;
-            if (relu)
-                BS_TIER_FN(bs_conv_winograd_out_relu)(from, point_step, step, tiles, &end, to, out_row, pixel);
-            else if (clip)
-                BS_TIER_FN(bs_conv_winograd_out_clip)(from, point_step, step, tiles, &end, to, out_row, pixel);
-            else
-                BS_TIER_FN(bs_conv_winograd_out_none)(from, point_step, step, tiles, &end, to, out_row, pixel);
-            continue;
-        }
-        end.residual = NULL;
-        bs_conv_tile tile = *first;
-        for (int32_t t = 0; t < tiles; t++, from += step) {
-            float patch[16 * BS_LANES];
-            BS_TIER_FN(bs_conv_winograd_out_none)
-            (from, point_step, step, 1, &end, patch, 4 * BS_LANES, BS_LANES);
-            BS_TIER_FN(bs_conv_winograd_finish)
-            (patch, &tile, c, out_row, residual_row, rows, columns, end.low, end.high);
-            tile.out += BS_WINOGRAD_OUT * tile.out_pixel;
-            if (tile.residual)
-                tile.residual += BS_WINOGRAD_OUT * tile.residual_pixel;
+        end.residual = straight && valid == BS_LANES && first->residual ? first->residual + c : NULL;
+        if (!straight || valid < BS_LANES) {
+            bs_conv_tile tile = *first;
+            for (int32_t line = 0; line < lines; line++, tile.out += BS_WINOGRAD_OUT * out_row) {
+                BS_TIER_FN(bs_conv_winograd_out_patches)
+                (from + line * tiles * step, point_step, step, &tile, c, &end, out_row, rows, columns, tiles);
+                if (tile.residual)
+                    tile.residual += BS_WINOGRAD_OUT * residual_row;
+            }
+        } else if (relu) {
+            BS_TIER_FN(bs_conv_winograd_out_relu)(from, point_step, step, tiles, lines, &end, to, out_row, pixel);
+        } else if (clip) {
+            BS_TIER_FN(bs_conv_winograd_out_clip)(from, point_step, step, tiles, lines, &end, to, out_row, pixel);
+        } else {
+            BS_TIER_FN(bs_conv_winograd_out_none)(from, point_step, step, tiles, lines, &end, to, out_row, pixel);
         }
     }
 }
@@ -9893,10 +9934,10 @@ static BS_TARGET void BS_TIER_FN(bs_conv_winograd_in_line)(const BS_V *d, BS_V *
 }
 
 static BS_TARGET void BS_TIER_FN(bs_conv_winograd_in)(const float *in, ptrdiff_t in_row, ptrdiff_t in_pixel,
-                                                      int32_t channels, int32_t tiles, float *points,
+                                                      int32_t channels, int32_t tiles, int32_t lines, float *points,
                                                       ptrdiff_t point_step)
 {
-    (void)tiles; /* BS_WINOGRAD_TILES */
+    (void)tiles, (void)lines; /* BS_WINOGRAD_TILES */
     for (; channels > 0; channels -= BS_LANES, in += BS_LANES, points += BS_LANES) {
         const BS_V_PART part = BS_V_PART_OF(bs_conv_min(channels, BS_LANES));
         BS_V line[BS_WINOGRAD_IN], half[BS_WINOGRAD_POINTS];
@@ -9928,9 +9969,9 @@ static BS_TARGET void BS_TIER_FN(bs_conv_winograd_out_line)(const BS_V *m, BS_V 
 static BS_TARGET void BS_TIER_FN(bs_conv_winograd_out)(const float *points, ptrdiff_t point_step,
                                                        const bs_conv_tile *tile, ptrdiff_t out_row,
                                                        ptrdiff_t residual_row, int32_t rows, int32_t columns,
-                                                       int32_t tiles)
+                                                       int32_t tiles, int32_t lines)
 {
-    (void)tiles;
+    (void)tiles, (void)lines;
     for (int32_t c = 0; c < tile->channels; c += BS_LANES, points += BS_LANES) {
         const BS_V bias = BS_TIER_FN(bs_conv_of_channels)(tile, tile->task->bias, c);
         BS_V line[BS_WINOGRAD_IN], half[BS_WINOGRAD_OUT * BS_WINOGRAD_IN];
@@ -10044,7 +10085,7 @@ static BS_TARGET void BS_TIER_FN(bs_conv_winograd_out)(const float *points, ptrd
 #if !defined(BS_NO_WINOGRAD)
 
 /* ------------------------------------------------------------------------------------------ input
- * B^T d B of tiles side by side, in registers: a row of B^T d, whose last two columns are the next tile's first two,
+ * B^T d B of lines of tiles, in registers: a row of B^T d, whose last two columns are the next tile's first two,
  * then B^T along it. */
 
 /* B^T of a line: points a and -a, b and -b share their halves. */
@@ -10096,22 +10137,24 @@ static BS_TARGET void BS_TIER_FN(bs_conv_winograd_out)(const float *points, ptrd
 
 /* A vector of channels of all tiles. */
 static BS_TARGET void BS_TIER_FN(bs_conv_winograd_in_vector)(const float *in, ptrdiff_t in_row, ptrdiff_t in_pixel,
-                                                             int32_t tiles, float *points, ptrdiff_t point_step,
-                                                             ptrdiff_t tile_step)
+                                                             int32_t tiles, int32_t lines, float *points,
+                                                             ptrdiff_t point_step, ptrdiff_t tile_step)
 {
     const BS_V a = BS_V_SET1(BS_WINOGRAD_A), b = BS_V_SET1(BS_WINOGRAD_B);
     const BS_V aa = BS_V_SET1(BS_WINOGRAD_A * BS_WINOGRAD_A), bb = BS_V_SET1(BS_WINOGRAD_B * BS_WINOGRAD_B);
     const BS_V aabb = BS_V_SET1(BS_WINOGRAD_A * BS_WINOGRAD_A * BS_WINOGRAD_B * BS_WINOGRAD_B);
     const BS_V sum = BS_V_SET1(BS_WINOGRAD_A * BS_WINOGRAD_A + BS_WINOGRAD_B * BS_WINOGRAD_B);
-    BS_ROW_IN(0)
-    BS_ROW_IN(1)
-    BS_ROW_IN(2)
-    BS_ROW_IN(3)
-    BS_ROW_IN(4)
-    BS_ROW_IN(5)
+    for (; lines > 0; lines--, in += BS_WINOGRAD_OUT * in_row, points += tiles * tile_step) {
+        BS_ROW_IN(0)
+        BS_ROW_IN(1)
+        BS_ROW_IN(2)
+        BS_ROW_IN(3)
+        BS_ROW_IN(4)
+        BS_ROW_IN(5)
+    }
 }
 
-/* The channels behind the last whole vector, which are copied for some tiles at a time. */
+/* The channels behind the last whole vector of a line, which are copied for some tiles at a time. */
 static BS_TARGET void BS_TIER_FN(bs_conv_winograd_in_part)(const float *in, ptrdiff_t in_row, ptrdiff_t in_pixel,
                                                            int32_t channels, int32_t tiles, float *points,
                                                            ptrdiff_t point_step, ptrdiff_t tile_step)
@@ -10125,21 +10168,21 @@ static BS_TARGET void BS_TIER_FN(bs_conv_winograd_in_part)(const float *in, ptrd
             for (int32_t x = 0; x < BS_WINOGRAD_OUT * count + 2; x++)
                 BS_V_STORE(some + (y * COLUMNS + x) * BS_LANES, BS_V_LOAD_PART(in + y * in_row + x * in_pixel, part));
         BS_TIER_FN(bs_conv_winograd_in_vector)
-        (some, COLUMNS * BS_LANES, BS_LANES, count, points, point_step, tile_step);
+        (some, COLUMNS * BS_LANES, BS_LANES, count, 1, points, point_step, tile_step);
         in += count * BS_WINOGRAD_OUT * in_pixel;
         points += count * tile_step;
     }
 }
 
 static BS_TARGET void BS_TIER_FN(bs_conv_winograd_in)(const float *in, ptrdiff_t in_row, ptrdiff_t in_pixel,
-                                                      int32_t channels, int32_t tiles, float *points,
+                                                      int32_t channels, int32_t tiles, int32_t lines, float *points,
                                                       ptrdiff_t point_step)
 {
     const ptrdiff_t step = bs_conv_round_up(channels, BS_LANES);
     int32_t c = 0;
     for (; c + BS_LANES <= channels; c += BS_LANES)
-        BS_TIER_FN(bs_conv_winograd_in_vector)(in + c, in_row, in_pixel, tiles, points + c, point_step, step);
-    if (c < channels)
+        BS_TIER_FN(bs_conv_winograd_in_vector)(in + c, in_row, in_pixel, tiles, lines, points + c, point_step, step);
+    for (; c < channels && lines > 0; lines--, in += BS_WINOGRAD_OUT * in_row, points += tiles * step)
         BS_TIER_FN(bs_conv_winograd_in_part)
         (in + c, in_row, in_pixel, channels - c, tiles, points + c, point_step, step);
 }
@@ -10226,19 +10269,25 @@ static inline BS_INLINE BS_TARGET void BS_TIER_FN(bs_conv_winograd_out_tile)(
     BS_ROW_OUT(3)
 }
 
-/* A vector of channels of whole tiles side by side. */
-#define BS_OUT_DEFINE(ending)                                                                            \
-    static BS_TARGET void BS_TIER_FN(bs_conv_winograd_out_##ending)(                                     \
-        const float *points, ptrdiff_t point_step, ptrdiff_t tile_step, int32_t tiles,                   \
-        const BS_TIER_FN(bs_winograd_ending) *end, float *to, ptrdiff_t to_row, ptrdiff_t to_pixel)      \
-    {                                                                                                    \
-        const float *residual = end->residual;                                                           \
-        for (; tiles > 0; tiles--, points += tile_step, to += BS_WINOGRAD_OUT * to_pixel) {              \
-            BS_TIER_FN(bs_conv_winograd_out_tile)                                                        \
-            (points, point_step, BS_TIER_FN(bs_winograd_##ending), end, residual, to, to_row, to_pixel); \
-            if (residual)                                                                                \
-                residual += BS_WINOGRAD_OUT * end->residual_pixel;                                       \
-        }                                                                                                \
+/* A vector of channels of lines of whole tiles. */
+#define BS_OUT_DEFINE(ending)                                                                                  \
+    static BS_TARGET void BS_TIER_FN(bs_conv_winograd_out_##ending)(                                           \
+        const float *points, ptrdiff_t point_step, ptrdiff_t tile_step, int32_t tiles, int32_t lines,          \
+        const BS_TIER_FN(bs_winograd_ending) *end, float *out, ptrdiff_t to_row, ptrdiff_t to_pixel)           \
+    {                                                                                                          \
+        const float *first = end->residual;                                                                    \
+        for (; lines > 0; lines--, out += BS_WINOGRAD_OUT * to_row) {                                          \
+            const float *residual = first;                                                                     \
+            float *to = out;                                                                                   \
+            for (int32_t t = tiles; t > 0; t--, points += tile_step, to += BS_WINOGRAD_OUT * to_pixel) {       \
+                BS_TIER_FN(bs_conv_winograd_out_tile)                                                          \
+                (points, point_step, BS_TIER_FN(bs_winograd_##ending), end, residual, to, to_row, to_pixel);   \
+                if (residual)                                                                                  \
+                    residual += BS_WINOGRAD_OUT * end->residual_pixel;                                         \
+            }                                                                                                  \
+            if (first)                                                                                         \
+                first += BS_WINOGRAD_OUT * end->residual_row;                                                  \
+        }                                                                                                      \
     }
 BS_OUT_DEFINE(none)
 BS_OUT_DEFINE(relu)
@@ -10275,10 +10324,28 @@ static BS_TARGET void BS_TIER_FN(bs_conv_winograd_finish)(const float *patch, co
         }
 }
 
+/* A vector of channels of tiles side by side, by a patch each. */
+static BS_TARGET void BS_TIER_FN(bs_conv_winograd_out_patches)(
+    const float *points, ptrdiff_t point_step, ptrdiff_t tile_step, const bs_conv_tile *first, int32_t channel,
+    const BS_TIER_FN(bs_winograd_ending) *end, ptrdiff_t out_row, int32_t rows, int32_t columns, int32_t tiles)
+{
+    bs_conv_tile tile = *first;
+    for (; tiles > 0; tiles--, points += tile_step) {
+        float patch[16 * BS_LANES];
+        BS_TIER_FN(bs_conv_winograd_out_none)
+        (points, point_step, tile_step, 1, 1, end, patch, 4 * BS_LANES, BS_LANES);
+        BS_TIER_FN(bs_conv_winograd_finish)
+        (patch, &tile, channel, out_row, end->residual_row, rows, columns, end->low, end->high);
+        tile.out += BS_WINOGRAD_OUT * tile.out_pixel;
+        if (tile.residual)
+            tile.residual += BS_WINOGRAD_OUT * tile.residual_pixel;
+    }
+}
+
 static BS_TARGET void BS_TIER_FN(bs_conv_winograd_out)(const float *points, ptrdiff_t point_step,
                                                        const bs_conv_tile *first, ptrdiff_t out_row,
                                                        ptrdiff_t residual_row, int32_t rows, int32_t columns,
-                                                       int32_t tiles)
+                                                       int32_t tiles, int32_t lines)
 {
     const bs_conv_task *task = first->task;
     const bool clip = task->activation == BS_CONV_CLIP, relu = task->activation == BS_CONV_RELU;
@@ -10295,27 +10362,21 @@ static BS_TARGET void BS_TIER_FN(bs_conv_winograd_out)(const float *points, ptrd
         float *to = first->out + c;
         if (task->bias)
             end.bias = BS_V_LOAD_PART(task->bias + c, BS_V_PART_OF(valid));
-        if (straight && valid == BS_LANES) {
-            end.residual = first->residual ? first->residual + c : NULL;
-            if (relu)
-                BS_TIER_FN(bs_conv_winograd_out_relu)(from, point_step, step, tiles, &end, to, out_row, pixel);
-            else if (clip)
-                BS_TIER_FN(bs_conv_winograd_out_clip)(from, point_step, step, tiles, &end, to, out_row, pixel);
-            else
-                BS_TIER_FN(bs_conv_winograd_out_none)(from, point_step, step, tiles, &end, to, out_row, pixel);
-            continue;
-        }
-        end.residual = NULL;
-        bs_conv_tile tile = *first;
-        for (int32_t t = 0; t < tiles; t++, from += step) {
-            float patch[16 * BS_LANES];
-            BS_TIER_FN(bs_conv_winograd_out_none)
-            (from, point_step, step, 1, &end, patch, 4 * BS_LANES, BS_LANES);
-            BS_TIER_FN(bs_conv_winograd_finish)
-            (patch, &tile, c, out_row, residual_row, rows, columns, end.low, end.high);
-            tile.out += BS_WINOGRAD_OUT * tile.out_pixel;
-            if (tile.residual)
-                tile.residual += BS_WINOGRAD_OUT * tile.residual_pixel;
+        end.residual = straight && valid == BS_LANES && first->residual ? first->residual + c : NULL;
+        if (!straight || valid < BS_LANES) {
+            bs_conv_tile tile = *first;
+            for (int32_t line = 0; line < lines; line++, tile.out += BS_WINOGRAD_OUT * out_row) {
+                BS_TIER_FN(bs_conv_winograd_out_patches)
+                (from + line * tiles * step, point_step, step, &tile, c, &end, out_row, rows, columns, tiles);
+                if (tile.residual)
+                    tile.residual += BS_WINOGRAD_OUT * residual_row;
+            }
+        } else if (relu) {
+            BS_TIER_FN(bs_conv_winograd_out_relu)(from, point_step, step, tiles, lines, &end, to, out_row, pixel);
+        } else if (clip) {
+            BS_TIER_FN(bs_conv_winograd_out_clip)(from, point_step, step, tiles, lines, &end, to, out_row, pixel);
+        } else {
+            BS_TIER_FN(bs_conv_winograd_out_none)(from, point_step, step, tiles, lines, &end, to, out_row, pixel);
         }
     }
 }
@@ -11361,21 +11422,34 @@ typedef struct bs_winograd_at {
     int32_t image, y, x;
 } bs_winograd_at;
 
+/* Lines of tiles, one below the other. */
+typedef struct bs_winograd_lines {
+    int32_t tiles, lines;
+} bs_winograd_lines;
+
 #ifdef __OPTIMIZE_SIZE__ /* transforms take one */
-#define bs_winograd_beside(run, at, left) ((void)(at), (void)(left), 1)
+#define bs_winograd_next(run, at, left) ((void)(at), (void)(left), (bs_winograd_lines){ 1, 1 })
 #else
-/* How many of `left` tiles lie side by side from there on: whole ones, or one that hangs over an edge. */
-static int32_t bs_winograd_beside(const bs_winograd_run *run, bs_winograd_at at, int32_t left)
+/* Of `left` tiles from there on those that are transformed together: whole ones of a line, of several lines where these
+ * are as wide as the image; or one that hangs over an edge. */
+static bs_winograd_lines bs_winograd_next(const bs_winograd_run *run, bs_winograd_at at, int32_t left)
 {
-    const int32_t whole = run->task->out_h - at.y < BS_WINOGRAD_OUT ? 0 : (run->task->out_w - at.x) / BS_WINOGRAD_OUT;
-    return whole > 0 ? bs_conv_min(bs_conv_min(whole, left), run->kernels->winograd_tiles) : 1;
+    const int32_t across = (run->task->out_w - at.x) / BS_WINOGRAD_OUT;
+    const int32_t down = (run->task->out_h - at.y) / BS_WINOGRAD_OUT;
+    bs_winograd_lines next = { bs_conv_min(bs_conv_min(across, left), run->kernels->winograd_tiles), 1 };
+    if (across == 0 || down == 0)
+        next.tiles = 1;
+    else if (next.tiles > 1 && next.tiles * BS_WINOGRAD_OUT == run->task->out_w)
+        next.lines = bs_conv_min(down, left / next.tiles);
+    return next;
 }
 #endif
 
 /* Beyond them: divisions would take a good part of the time of a tile of few channels. */
-static void bs_winograd_on(const bs_winograd_run *run, int32_t tiles, bs_winograd_at *at)
+static void bs_winograd_on(const bs_winograd_run *run, bs_winograd_lines some, bs_winograd_at *at)
 {
-    at->x += tiles * BS_WINOGRAD_OUT;
+    at->x += some.tiles * BS_WINOGRAD_OUT;
+    at->y += (some.lines - 1) * BS_WINOGRAD_OUT;
     if (at->x >= run->task->out_w) {
         at->x = 0;
         at->y += BS_WINOGRAD_OUT;
@@ -11386,7 +11460,8 @@ static void bs_winograd_on(const bs_winograd_run *run, int32_t tiles, bs_winogra
     }
 }
 
-static void bs_winograd_transform_in(const bs_winograd_run *run, bs_winograd_at at, int32_t tiles, float *points)
+static void bs_winograd_transform_in(const bs_winograd_run *run, bs_winograd_at at, bs_winograd_lines some,
+                                     float *points)
 {
     const bs_conv_task *task = run->task;
     const int32_t y = at.y, x = at.x;
@@ -11400,7 +11475,8 @@ static void bs_winograd_transform_in(const bs_winograd_run *run, bs_winograd_at 
         pixel = run->plan.in_padded;
         row = BS_WINOGRAD_IN * pixel;
     }
-    run->kernels->winograd_in(in, row, pixel, run->geometry->in_channels, tiles, points, run->plan.in_step);
+    run->kernels->winograd_in(in, row, pixel, run->geometry->in_channels, some.tiles, some.lines, points,
+                              run->plan.in_step);
 }
 
 /* All tiles of a strip, from that at `at` on. `block`: the channels, and their bias and slopes; points of the next tile
@@ -11411,17 +11487,18 @@ static void bs_winograd_transform_out(const bs_winograd_run *run, bs_winograd_at
     const bs_conv_task *task = run->task;
     const float *points = run->out_points;
     bs_conv_tile tile = *block;
-    for (int32_t count; tiles > 0; tiles -= count) {
-        count = bs_winograd_beside(run, at, tiles);
+    while (tiles > 0) {
+        const bs_winograd_lines some = bs_winograd_next(run, at, tiles);
         tile.out = block->out + at.image * task->out_image + at.y * task->out_row + (ptrdiff_t)at.x * task->out_pixel;
         if (block->residual)
             tile.residual = block->residual + at.image * task->residual_image + at.y * task->residual_row +
                             (ptrdiff_t)at.x * task->residual_pixel;
         run->kernels->winograd_out(points, run->plan.out_step, &tile, task->out_row, task->residual_row,
                                    bs_conv_min(task->out_h - at.y, BS_WINOGRAD_OUT),
-                                   bs_conv_min(task->out_w - at.x, BS_WINOGRAD_OUT), count);
-        points += (ptrdiff_t)count * width;
-        bs_winograd_on(run, count, &at);
+                                   bs_conv_min(task->out_w - at.x, BS_WINOGRAD_OUT), some.tiles, some.lines);
+        points += (ptrdiff_t)some.tiles * some.lines * width;
+        tiles -= some.tiles * some.lines;
+        bs_winograd_on(run, some, &at);
     }
 }
 
@@ -11569,9 +11646,11 @@ static void bs_winograd_blocks(const bs_winograd_run *run, bs_winograd_at first,
 static void bs_winograd_strip(const bs_winograd_run *run, bs_winograd_at *at, int32_t tiles)
 {
     const bs_winograd_at first = *at;
-    for (int32_t t = 0, count; t < tiles; t += count, bs_winograd_on(run, count, at)) {
-        count = bs_winograd_beside(run, *at, tiles - t);
-        bs_winograd_transform_in(run, *at, count, run->in_points + (ptrdiff_t)t * run->plan.in_padded);
+    for (int32_t t = 0; t < tiles;) {
+        const bs_winograd_lines some = bs_winograd_next(run, *at, tiles - t);
+        bs_winograd_transform_in(run, *at, some, run->in_points + (ptrdiff_t)t * run->plan.in_padded);
+        bs_winograd_on(run, some, at);
+        t += some.tiles * some.lines;
     }
     bs_winograd_blocks(run, first, tiles);
 }

@@ -20,7 +20,8 @@
 /* ------------------------------------------------------------------------------------------ random */
 
 static uint64_t test_state;
-static bool test_plain; /* a bias and nothing else: kernels have ways of their own for that */
+/* A bias and nothing else, or a residual with it: kernels have ways of their own for these. */
+static enum { TEST_PLAIN, TEST_SUM, TEST_ANY } test_ending;
 
 static uint32_t test_random(void)
 {
@@ -169,10 +170,11 @@ static void test_begin(test_setup *s, const test_case *c, bs_conv_algorithm algo
     t->activation = (bs_conv_activation)test_between(BS_CONV_NONE, BS_CONV_CLIP);
     t->slope = test_float();
     t->low = -0.5f, t->high = 0.75f;
-    if (test_plain) {
+    if (test_ending != TEST_ANY) {
         t->bias = s->bias;
         t->activation = BS_CONV_NONE;
-    } else if (test_between(0, 1)) {
+    }
+    if (test_ending == TEST_ANY ? test_between(0, 1) : test_ending == TEST_SUM) {
         t->residual_pixel = g->out_channels + (dense ? 0 : test_between(0, 3));
         t->residual_row = (ptrdiff_t)t->out_w * t->residual_pixel + (dense ? 0 : test_between(0, 3));
         s->residual = test_image(t->out_h, t->out_w, g->out_channels, t->residual_row, t->residual_pixel, NULL);
@@ -452,12 +454,12 @@ int main(int argc, char **argv)
         const int failures = test_failures, checks = test_checks;
         test_worst[0] = test_worst[1] = 0;
         for (size_t c = 0; c < sizeof test_cases / sizeof test_cases[0]; c++)
-            for (int repeat = 0; repeat < 4; repeat++) {
-                test_plain = repeat == 0;
+            for (int repeat = 0; repeat < 5; repeat++) {
+                test_ending = repeat < TEST_ANY ? repeat : TEST_ANY;
                 test_one(&test_cases[c], BS_CONV_DIRECT, tier);
                 test_one(&test_cases[c], BS_CONV_WINOGRAD4, tier);
             }
-        test_plain = false;
+        test_ending = TEST_ANY;
         for (int repeat = 0; repeat < 300; repeat++)
             test_random_case(tier);
         printf("%s convolutions, tier %s: %d checks, largest error direct %.1e, winograd %.1e\n",

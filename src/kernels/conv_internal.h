@@ -129,13 +129,14 @@ typedef void bs_gemm_row_kernel(const bs_gemm_row *row);
 enum { BS_ROW_LINES = 4, BS_ROW_TURNS = 2 };
 #endif
 
-/* Winograd tiles side by side being transformed. `points` is the element of point 0 of the first; its others follow at
- * `point_step`, the next tile's a pixel of whole vectors on. Of outputs `rows` and `columns` are stored. */
+/* Winograd tiles being transformed: lines one below the other of `tiles` side by side. `points` is the element of point 0
+ * of the first; its others follow at `point_step`, the next tile's a pixel of whole vectors on. Of outputs `rows` and
+ * `columns` are stored, 4 of each where there is more than one tile. */
 typedef void bs_conv_winograd_in(const float *in, ptrdiff_t in_row, ptrdiff_t in_pixel, int32_t channels, int32_t tiles,
-                                 float *points, ptrdiff_t point_step);
+                                 int32_t lines, float *points, ptrdiff_t point_step);
 typedef void bs_conv_winograd_out(const float *points, ptrdiff_t point_step, const bs_conv_tile *tile,
                                   ptrdiff_t out_row, ptrdiff_t residual_row, int32_t rows, int32_t columns,
-                                  int32_t tiles);
+                                  int32_t tiles, int32_t lines);
 
 #ifndef __OPTIMIZE_SIZE__
 /* Products at all points of `groups` times as many tiles as a kernel is for, by a block of weights. Steps from point to
@@ -178,7 +179,7 @@ typedef struct bs_conv_kernels {
     bs_conv_points_kernel *const *points[3]; /* [vectors][tiles], as many as OUTER's pixels; or NULL */
     bs_conv_points_kernel *points_eight; /* `groups` tiles of eight channels to a vector; or NULL */
 #endif
-    int32_t winograd_tiles; /* side by side that both transforms take at most */
+    int32_t winograd_tiles; /* that both transforms take at most */
     bs_conv_winograd_in *winograd_in;
     bs_conv_winograd_out *winograd_out;
     bs_conv_winograd_weights *winograd_weights;

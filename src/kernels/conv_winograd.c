@@ -114,21 +114,34 @@ typedef struct bs_winograd_at {
     int32_t image, y, x;
 } bs_winograd_at;
 
+/* Lines of tiles, one below the other. */
+typedef struct bs_winograd_lines {
+    int32_t tiles, lines;
+} bs_winograd_lines;
+
 #ifdef __OPTIMIZE_SIZE__ /* transforms take one */
-#define bs_winograd_beside(run, at, left) ((void)(at), (void)(left), 1)
+#define bs_winograd_next(run, at, left) ((void)(at), (void)(left), (bs_winograd_lines){ 1, 1 })
 #else
-/* How many of `left` tiles lie side by side from there on: whole ones, or one that hangs over an edge. */
-static int32_t bs_winograd_beside(const bs_winograd_run *run, bs_winograd_at at, int32_t left)
+/* Of `left` tiles from there on those that are transformed together: whole ones of a line, of several lines where these
+ * are as wide as the image; or one that hangs over an edge. */
+static bs_winograd_lines bs_winograd_next(const bs_winograd_run *run, bs_winograd_at at, int32_t left)
 {
-    const int32_t whole = run->task->out_h - at.y < BS_WINOGRAD_OUT ? 0 : (run->task->out_w - at.x) / BS_WINOGRAD_OUT;
-    return whole > 0 ? bs_conv_min(bs_conv_min(whole, left), run->kernels->winograd_tiles) : 1;
+    const int32_t across = (run->task->out_w - at.x) / BS_WINOGRAD_OUT;
+    const int32_t down = (run->task->out_h - at.y) / BS_WINOGRAD_OUT;
+    bs_winograd_lines next = { bs_conv_min(bs_conv_min(across, left), run->kernels->winograd_tiles), 1 };
+    if (across == 0 || down == 0)
+        next.tiles = 1;
+    else if (next.tiles > 1 && next.tiles * BS_WINOGRAD_OUT == run->task->out_w)
+        next.lines = bs_conv_min(down, left / next.tiles);
+    return next;
 }
 #endif
 
 /* Beyond them: divisions would take a good part of the time of a tile of few channels. */
-static void bs_winograd_on(const bs_winograd_run *run, int32_t tiles, bs_winograd_at *at)
+static void bs_winograd_on(const bs_winograd_run *run, bs_winograd_lines some, bs_winograd_at *at)
 {
-    at->x += tiles * BS_WINOGRAD_OUT;
+    at->x += some.tiles * BS_WINOGRAD_OUT;
+    at->y += (some.lines - 1) * BS_WINOGRAD_OUT;
     if (at->x >= run->task->out_w) {
         at->x = 0;
         at->y += BS_WINOGRAD_OUT;
@@ -139,7 +152,8 @@ static void bs_winograd_on(const bs_winograd_run *run, int32_t tiles, bs_winogra
     }
 }
 
-static void bs_winograd_transform_in(const bs_winograd_run *run, bs_winograd_at at, int32_t tiles, float *points)
+static void bs_winograd_transform_in(const bs_winograd_run *run, bs_winograd_at at, bs_winograd_lines some,
+                                     float *points)
 {
     const bs_conv_task *task = run->task;
     const int32_t y = at.y, x = at.x;
@@ -153,7 +167,8 @@ static void bs_winograd_transform_in(const bs_winograd_run *run, bs_winograd_at 
         pixel = run->plan.in_padded;
         row = BS_WINOGRAD_IN * pixel;
     }
-    run->kernels->winograd_in(in, row, pixel, run->geometry->in_channels, tiles, points, run->plan.in_step);
+    run->kernels->winograd_in(in, row, pixel, run->geometry->in_channels, some.tiles, some.lines, points,
+                              run->plan.in_step);
 }
 
 /* All tiles of a strip, from that at `at` on. `block`: the channels, and their bias and slopes; points of the next tile
@@ -164,17 +179,18 @@ static void bs_winograd_transform_out(const bs_winograd_run *run, bs_winograd_at
     const bs_conv_task *task = run->task;
     const float *points = run->out_points;
     bs_conv_tile tile = *block;
-    for (int32_t count; tiles > 0; tiles -= count) {
-        count = bs_winograd_beside(run, at, tiles);
+    while (tiles > 0) {
+        const bs_winograd_lines some = bs_winograd_next(run, at, tiles);
         tile.out = block->out + at.image * task->out_image + at.y * task->out_row + (ptrdiff_t)at.x * task->out_pixel;
         if (block->residual)
             tile.residual = block->residual + at.image * task->residual_image + at.y * task->residual_row +
                             (ptrdiff_t)at.x * task->residual_pixel;
         run->kernels->winograd_out(points, run->plan.out_step, &tile, task->out_row, task->residual_row,
                                    bs_conv_min(task->out_h - at.y, BS_WINOGRAD_OUT),
-                                   bs_conv_min(task->out_w - at.x, BS_WINOGRAD_OUT), count);
-        points += (ptrdiff_t)count * width;
-        bs_winograd_on(run, count, &at);
+                                   bs_conv_min(task->out_w - at.x, BS_WINOGRAD_OUT), some.tiles, some.lines);
+        points += (ptrdiff_t)some.tiles * some.lines * width;
+        tiles -= some.tiles * some.lines;
+        bs_winograd_on(run, some, &at);
     }
 }
 
@@ -322,9 +338,11 @@ static void bs_winograd_blocks(const bs_winograd_run *run, bs_winograd_at first,
 static void bs_winograd_strip(const bs_winograd_run *run, bs_winograd_at *at, int32_t tiles)
 {
     const bs_winograd_at first = *at;
-    for (int32_t t = 0, count; t < tiles; t += count, bs_winograd_on(run, count, at)) {
-        count = bs_winograd_beside(run, *at, tiles - t);
-        bs_winograd_transform_in(run, *at, count, run->in_points + (ptrdiff_t)t * run->plan.in_padded);
+    for (int32_t t = 0; t < tiles;) {
+        const bs_winograd_lines some = bs_winograd_next(run, *at, tiles - t);
+        bs_winograd_transform_in(run, *at, some, run->in_points + (ptrdiff_t)t * run->plan.in_padded);
+        bs_winograd_on(run, some, at);
+        t += some.tiles * some.lines;
     }
     bs_winograd_blocks(run, first, tiles);
 }
