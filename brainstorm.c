@@ -1,6 +1,6 @@
 /* brainstorm.c - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: 6531a08bef172e65d6c41d15f66de7fb67ffba35242cc954251281d6cbe22d61
+ * sha256 of the parts: 1bb46a175d560b7ee57bed91441d83bb7e426435275f6cacfdb1d3415cae81a3
  */
 #if !defined(_POSIX_C_SOURCE) && !defined(BS_NO_POSIX)
 #define _POSIX_C_SOURCE 200809L
@@ -1913,8 +1913,8 @@ typedef void bs_gemm_row_kernel(const bs_gemm_row *row);
 enum { BS_ROW_LINES = 4, BS_ROW_TURNS = 2 };
 #endif
 
-/* Winograd tiles being transformed: lines one below the other of `tiles` side by side. `points` is the element of point 0
- * of the first; its others follow at `point_step`, the next tile's a pixel of whole vectors on. Of outputs `rows` and
+/* Winograd tiles being transformed: lines one below the other of `tiles` side by side. `points` is the element of point
+ * 0 of the first; its others follow at `point_step`, the next tile's a pixel of whole vectors on. Of outputs `rows` and
  * `columns` are stored, 4 of each where there is more than one tile. */
 typedef void bs_conv_winograd_in(const float *in, ptrdiff_t in_row, ptrdiff_t in_pixel, int32_t channels, int32_t tiles,
                                  int32_t lines, float *points, ptrdiff_t point_step);
@@ -4141,12 +4141,12 @@ static const bs_conv_kernels bs_conv_table_scalar = BS_CONV_TABLE(0, NULL);
 #undef BS_EACH_14
 #undef BS_EIGHT
 #undef BS_EIGHT_EACH_1
-#undef BS_EIGHT_EACH_4
-#undef BS_EIGHT_EACH_6
+#undef BS_EIGHT_EACH_3
 #undef BS_EIGHT_FIRST
 #undef BS_EIGHT_FMA
 #undef BS_EIGHT_KERNELS
 #undef BS_EIGHT_STORE
+#undef BS_EIGHT_WEIGHTS
 #undef BS_EPILOGUE
 #undef BS_G
 #undef BS_GEMM_ADD_1
@@ -4247,12 +4247,6 @@ static const bs_conv_kernels bs_conv_table_scalar = BS_CONV_TABLE(0, NULL);
 #undef BS_INIT_2
 #undef BS_LANES
 #undef BS_LINE_IN
-#undef BS_M0
-#undef BS_M1
-#undef BS_M2
-#undef BS_M3
-#undef BS_M4
-#undef BS_M5
 #undef BS_MAC_1
 #undef BS_MAC_2
 #undef BS_NEXT_COLUMN
@@ -4352,6 +4346,7 @@ static const bs_conv_kernels bs_conv_table_scalar = BS_CONV_TABLE(0, NULL);
 #undef BS_V_AND
 #undef BS_V_BITS_23
 #undef BS_V_DIV
+#undef BS_V_EVEN
 #undef BS_V_EVEN_PAIRS
 #undef BS_V_FMA
 #undef BS_V_FNMA
@@ -4361,11 +4356,13 @@ static const bs_conv_kernels bs_conv_table_scalar = BS_CONV_TABLE(0, NULL);
 #undef BS_V_LOAD_F32
 #undef BS_V_LOAD_FILLED
 #undef BS_V_LOAD_PART
+#undef BS_V_LOAD_TWO
 #undef BS_V_LOAD_U8
 #undef BS_V_LOAD_U16
 #undef BS_V_MAX
 #undef BS_V_MIN
 #undef BS_V_MUL
+#undef BS_V_ODD
 #undef BS_V_ODD_PAIRS
 #undef BS_V_OR
 #undef BS_V_PART
@@ -4391,6 +4388,8 @@ static const bs_conv_kernels bs_conv_table_scalar = BS_CONV_TABLE(0, NULL);
 #undef BS_V_TURN
 #undef BS_V_XOR
 #undef BS_V_ZERO
+#undef BS_V_ZIP_HIGH
+#undef BS_V_ZIP_LOW
 #undef BS_WEIGHTS_1
 #undef BS_WEIGHTS_2
 #undef BS_WINOGRAD_TILES
@@ -4441,6 +4440,7 @@ const bs_conv_kernels *bs_conv_kernels_scalar(void)
  * Must never: be guarded against a second inclusion, or need -m flags.
  */
 #include <immintrin.h>
+#include <string.h>
 
 #define BS_TIER_FN(name) name##_avx2
 #define BS_TARGET __attribute__((target("avx2,fma")))
@@ -4554,6 +4554,13 @@ const bs_conv_kernels *bs_conv_kernels_scalar(void)
 #define BS_HOLD(a) __asm__("" : "+x"(a))
 #define BS_HOLD4(a, b, c, d) __asm__("" : "+x"(a), "+x"(b), "+x"(c), "+x"(d))
 #define BS_POINTS_EIGHT
+/* Two floats, over and over. Of each four lanes: the lower or upper two of a and b in turns, the even or odd ones of a
+ * before those of b. */
+#define BS_V_LOAD_TWO(p) bs_load_two_avx2(p)
+#define BS_V_ZIP_LOW(a, b) _mm256_unpacklo_ps(a, b)
+#define BS_V_ZIP_HIGH(a, b) _mm256_unpackhi_ps(a, b)
+#define BS_V_EVEN(a, b) _mm256_shuffle_ps(a, b, 0x88)
+#define BS_V_ODD(a, b) _mm256_shuffle_ps(a, b, 0xdd)
 #define BS_DOT_UPTO(M) M(1, 0) M(2, 0)
 #ifdef __OPTIMIZE_SIZE__
 #define BS_DOT_PIXELS 2
@@ -4591,6 +4598,13 @@ static inline BS_TARGET __m256i bs_part_mask_avx2(int32_t part)
 static inline BS_TARGET __m256 bs_load_part_avx2(const float *from, int32_t part)
 {
     return part == BS_LANES ? _mm256_loadu_ps(from) : _mm256_maskload_ps(from, bs_part_mask_avx2(part));
+}
+
+static inline BS_TARGET __m256 bs_load_two_avx2(const float *from)
+{
+    double two;
+    memcpy(&two, from, sizeof two);
+    return _mm256_castpd_ps(_mm256_set1_pd(two));
 }
 
 static inline BS_TARGET __m256 bs_load_filled_avx2(const float *from, int32_t part, float fill)
@@ -5538,21 +5552,21 @@ static BS_TARGET void BS_TIER_FN(bs_conv_winograd_in)(const float *in, ptrdiff_t
 
 /* ----------------------------------------------------------------------------------------- output
  * A^T m A up to the factors a^(row + column), which come with the bias: with b = 2a only 2, 4, 8 remain. */
-#define BS_M0 BS_V_LOAD(m)
-#define BS_M1 BS_V_LOAD(m + row)
-#define BS_M2 BS_V_LOAD(m + 2 * row)
-#define BS_M3 BS_V_LOAD(m + row3)
-#define BS_M4 BS_V_LOAD(m + row4)
-#define BS_M5 BS_V_LOAD(m + row5)
-
-#define BS_COLUMN_OUT(x)                                                     \
-    const BS_V s##x = BS_V_ADD(BS_M1, BS_M2), d##x = BS_V_SUB(BS_M1, BS_M2); \
-    const BS_V u##x = BS_V_ADD(BS_M3, BS_M4), v##x = BS_V_SUB(BS_M3, BS_M4); \
-    const BS_V h0_##x = BS_V_ADD(BS_V_ADD(BS_M0, s##x), u##x);               \
-    const BS_V h1_##x = BS_V_FMA(v##x, two, d##x);                           \
-    const BS_V h2_##x = BS_V_FMA(u##x, four, s##x);                          \
-    const BS_V h3_##x = BS_V_FMA(v##x, eight, BS_V_ADD(BS_M5, d##x));        \
-    m += point_step;                                                         \
+/* What is used twice is held, lest it be read twice. */
+#define BS_COLUMN_OUT(x)                                                                          \
+    BS_V m1_##x = BS_V_LOAD(m + row), m2_##x = BS_V_LOAD(m + 2 * row);                            \
+    BS_V m3_##x = BS_V_LOAD(m + row3), m4_##x = BS_V_LOAD(m + row4);                              \
+    BS_HOLD(m1_##x);                                                                              \
+    BS_HOLD(m2_##x);                                                                              \
+    BS_HOLD(m3_##x);                                                                              \
+    BS_HOLD(m4_##x);                                                                              \
+    const BS_V s##x = BS_V_ADD(m1_##x, m2_##x), d##x = BS_V_SUB(m1_##x, m2_##x);                  \
+    const BS_V u##x = BS_V_ADD(m3_##x, m4_##x), v##x = BS_V_SUB(m3_##x, m4_##x);                  \
+    const BS_V h0_##x = BS_V_ADD(BS_V_ADD(BS_V_LOAD(m), s##x), u##x);                             \
+    const BS_V h1_##x = BS_V_FMA(v##x, two, d##x);                                                \
+    const BS_V h2_##x = BS_V_FMA(u##x, four, s##x);                                               \
+    const BS_V h3_##x = BS_V_FMA(v##x, eight, BS_V_ADD(BS_V_LOAD(m + row5), d##x));               \
+    m += point_step;                                                                              \
     BS_OPAQUE(m);
 
 /* What follows factor and bias; each is code of its own. */
@@ -5884,7 +5898,8 @@ static bs_conv_tile_kernel *const BS_TIER_FN(bs_conv_outer_2)[] = { NULL, BS_OUT
  * Owns:      for each count of tiles a kernel like OUTER's of a 1x1 kernel: with few channels a call of that for each
  *            point takes longer than its products.
  * Relies on: conv_outer.inc before it, for the steps.
- * Must never: do other arithmetic than OUTER: sums from zero over the channels, in order.
+ * Must never: do other arithmetic than OUTER: sums from zero over the channels, in order (eight channels are alike: no
+ *            other kernel ever has them).
  */
 #if !defined(BS_NO_WINOGRAD) && !defined(__OPTIMIZE_SIZE__)
 
@@ -5935,52 +5950,58 @@ static bs_conv_points_kernel *const BS_TIER_FN(bs_conv_points_1)[] = { NULL, BS_
 static bs_conv_points_kernel *const BS_TIER_FN(bs_conv_points_2)[] = { NULL, BS_OUTER_UPTO_2(BS_POINTS_NAME) };
 
 #ifdef BS_POINTS_EIGHT
-/* Eight channels to one vector: weights of a point stay in registers while all its tiles pass, with the sums of six. */
-#define BS_EIGHT_FIRST(p) BS_V a##p = BS_V_MUL(BS_V_SET1(x[(p) * step]), w0);
-#define BS_EIGHT_FMA(p, c) a##p = BS_V_FMA(BS_V_SET1(x[(p) * step + (c)]), w##c, a##p);
-#define BS_EIGHT_STORE(p) BS_V_STORE(y + (p) * step, a##p);
-#define BS_EIGHT_EACH_1(c) BS_EIGHT_FMA(0, c)
-#define BS_EIGHT_EACH_4(c) BS_EIGHT_FMA(0, c) BS_EIGHT_FMA(1, c) BS_EIGHT_FMA(2, c) BS_EIGHT_FMA(3, c)
-#define BS_EIGHT_EACH_6(c) BS_EIGHT_EACH_4(c) BS_EIGHT_FMA(4, c) BS_EIGHT_FMA(5, c)
-#define BS_EIGHT(P)                    \
-    {                                  \
-        BS_EACH_##P(BS_EIGHT_FIRST)    \
-        BS_EIGHT_EACH_##P(1)           \
-        BS_EIGHT_EACH_##P(2)           \
-        BS_EIGHT_EACH_##P(3)           \
-        BS_EIGHT_EACH_##P(4)           \
-        BS_EIGHT_EACH_##P(5)           \
-        BS_EIGHT_EACH_##P(6)           \
-        BS_EIGHT_EACH_##P(7)           \
-        BS_EACH_##P(BS_EIGHT_STORE)    \
-        x += P * step;                 \
-        y += P * step;                 \
+/* Eight channels to one vector: weights of a point stay in registers while all its tiles pass, three at a time. Two
+ * channels are read in one go, over and over: a has their products with outputs 0, 1, 4, 5, b with the others. Even and
+ * odd channels are summed apart. */
+#define BS_EIGHT_FIRST(p)                      \
+    BS_V a##p = BS_V_LOAD_TWO(x + (p) * step); \
+    BS_HOLD(a##p);                             \
+    BS_V b##p = BS_V_MUL(a##p, wb0);           \
+    a##p = BS_V_MUL(a##p, wa0);
+#define BS_EIGHT_FMA(p, c)                                  \
+    {                                                       \
+        BS_V two = BS_V_LOAD_TWO(x + (p) * step + 2 * (c)); \
+        BS_HOLD(two);                                       \
+        a##p = BS_V_FMA(two, wa##c, a##p);                  \
+        b##p = BS_V_FMA(two, wb##c, b##p);                  \
     }
+#define BS_EIGHT_STORE(p) BS_V_STORE(y + (p) * step, BS_V_ADD(BS_V_EVEN(a##p, b##p), BS_V_ODD(a##p, b##p)));
+#define BS_EIGHT_EACH_1(c) BS_EIGHT_FMA(0, c)
+#define BS_EIGHT_EACH_3(c) BS_EIGHT_FMA(0, c) BS_EIGHT_FMA(1, c) BS_EIGHT_FMA(2, c)
+#define BS_EIGHT(P)                 \
+    {                               \
+        BS_EACH_##P(BS_EIGHT_FIRST) \
+        BS_EIGHT_EACH_##P(1)        \
+        BS_EIGHT_EACH_##P(2)        \
+        BS_EIGHT_EACH_##P(3)        \
+        BS_EACH_##P(BS_EIGHT_STORE) \
+        x += P * step;              \
+        y += P * step;              \
+    }
+#define BS_EIGHT_WEIGHTS(c)                                                                          \
+    const BS_V even##c = BS_V_LOAD(w + 2 * (c) * row), odd##c = BS_V_LOAD(w + (2 * (c) + 1) * row); \
+    BS_V wa##c = BS_V_ZIP_LOW(even##c, odd##c), wb##c = BS_V_ZIP_HIGH(even##c, odd##c);
 
 static BS_TARGET void BS_TIER_FN(bs_conv_winograd_points_eight)(const bs_conv_points *job)
 {
     enum { step = BS_LANES };
-    const ptrdiff_t row = job->weights_channel, row3 = 3 * row;
-    const float *from = job->in, *weights = job->weights;
+    const ptrdiff_t row = job->weights_channel;
+    const float *from = job->in, *w = job->weights;
     float *to = job->out;
     for (int32_t point = 0; point < BS_WINOGRAD_POINTS; point++) {
-        const float *x = from, *w = weights;
+        const float *x = from;
         float *y = to;
-        BS_V w0 = BS_V_LOAD(w), w1 = BS_V_LOAD(w + row), w2 = BS_V_LOAD(w + 2 * row), w3 = BS_V_LOAD(w + row3);
-        w += 4 * row;
-        BS_V w4 = BS_V_LOAD(w), w5 = BS_V_LOAD(w + row), w6 = BS_V_LOAD(w + 2 * row), w7 = BS_V_LOAD(w + row3);
-        BS_HOLD4(w0, w1, w2, w3);
-        BS_HOLD4(w4, w5, w6, w7);
+        BS_EACH_4(BS_EIGHT_WEIGHTS)
+        BS_HOLD4(wa0, wa1, wa2, wa3);
+        BS_HOLD4(wb0, wb1, wb2, wb3);
         int32_t left = job->groups;
-        for (; left >= 6; left -= 6)
-            BS_EIGHT(6)
-        for (; left >= 4; left -= 4)
-            BS_EIGHT(4)
+        for (; left >= 3; left -= 3)
+            BS_EIGHT(3)
         for (; left > 0; left--)
             BS_EIGHT(1)
         from += job->in_step;
         to += job->out_step;
-        weights += job->weights_step;
+        w += job->weights_step;
     }
 }
 #define BS_EIGHT_KERNELS .points_eight = BS_TIER_FN(bs_conv_winograd_points_eight),
@@ -6550,12 +6571,12 @@ static const bs_conv_kernels bs_conv_table_avx2 = BS_CONV_TABLE(BS_DOT_PIXELS, B
 #undef BS_EACH_14
 #undef BS_EIGHT
 #undef BS_EIGHT_EACH_1
-#undef BS_EIGHT_EACH_4
-#undef BS_EIGHT_EACH_6
+#undef BS_EIGHT_EACH_3
 #undef BS_EIGHT_FIRST
 #undef BS_EIGHT_FMA
 #undef BS_EIGHT_KERNELS
 #undef BS_EIGHT_STORE
+#undef BS_EIGHT_WEIGHTS
 #undef BS_EPILOGUE
 #undef BS_G
 #undef BS_GEMM_ADD_1
@@ -6656,12 +6677,6 @@ static const bs_conv_kernels bs_conv_table_avx2 = BS_CONV_TABLE(BS_DOT_PIXELS, B
 #undef BS_INIT_2
 #undef BS_LANES
 #undef BS_LINE_IN
-#undef BS_M0
-#undef BS_M1
-#undef BS_M2
-#undef BS_M3
-#undef BS_M4
-#undef BS_M5
 #undef BS_MAC_1
 #undef BS_MAC_2
 #undef BS_NEXT_COLUMN
@@ -6761,6 +6776,7 @@ static const bs_conv_kernels bs_conv_table_avx2 = BS_CONV_TABLE(BS_DOT_PIXELS, B
 #undef BS_V_AND
 #undef BS_V_BITS_23
 #undef BS_V_DIV
+#undef BS_V_EVEN
 #undef BS_V_EVEN_PAIRS
 #undef BS_V_FMA
 #undef BS_V_FNMA
@@ -6770,11 +6786,13 @@ static const bs_conv_kernels bs_conv_table_avx2 = BS_CONV_TABLE(BS_DOT_PIXELS, B
 #undef BS_V_LOAD_F32
 #undef BS_V_LOAD_FILLED
 #undef BS_V_LOAD_PART
+#undef BS_V_LOAD_TWO
 #undef BS_V_LOAD_U8
 #undef BS_V_LOAD_U16
 #undef BS_V_MAX
 #undef BS_V_MIN
 #undef BS_V_MUL
+#undef BS_V_ODD
 #undef BS_V_ODD_PAIRS
 #undef BS_V_OR
 #undef BS_V_PART
@@ -6800,6 +6818,8 @@ static const bs_conv_kernels bs_conv_table_avx2 = BS_CONV_TABLE(BS_DOT_PIXELS, B
 #undef BS_V_TURN
 #undef BS_V_XOR
 #undef BS_V_ZERO
+#undef BS_V_ZIP_HIGH
+#undef BS_V_ZIP_LOW
 #undef BS_WEIGHTS_1
 #undef BS_WEIGHTS_2
 #undef BS_WINOGRAD_TILES
@@ -7846,21 +7866,21 @@ static BS_TARGET void BS_TIER_FN(bs_conv_winograd_in)(const float *in, ptrdiff_t
 
 /* ----------------------------------------------------------------------------------------- output
  * A^T m A up to the factors a^(row + column), which come with the bias: with b = 2a only 2, 4, 8 remain. */
-#define BS_M0 BS_V_LOAD(m)
-#define BS_M1 BS_V_LOAD(m + row)
-#define BS_M2 BS_V_LOAD(m + 2 * row)
-#define BS_M3 BS_V_LOAD(m + row3)
-#define BS_M4 BS_V_LOAD(m + row4)
-#define BS_M5 BS_V_LOAD(m + row5)
-
-#define BS_COLUMN_OUT(x)                                                     \
-    const BS_V s##x = BS_V_ADD(BS_M1, BS_M2), d##x = BS_V_SUB(BS_M1, BS_M2); \
-    const BS_V u##x = BS_V_ADD(BS_M3, BS_M4), v##x = BS_V_SUB(BS_M3, BS_M4); \
-    const BS_V h0_##x = BS_V_ADD(BS_V_ADD(BS_M0, s##x), u##x);               \
-    const BS_V h1_##x = BS_V_FMA(v##x, two, d##x);                           \
-    const BS_V h2_##x = BS_V_FMA(u##x, four, s##x);                          \
-    const BS_V h3_##x = BS_V_FMA(v##x, eight, BS_V_ADD(BS_M5, d##x));        \
-    m += point_step;                                                         \
+/* What is used twice is held, lest it be read twice. */
+#define BS_COLUMN_OUT(x)                                                                          \
+    BS_V m1_##x = BS_V_LOAD(m + row), m2_##x = BS_V_LOAD(m + 2 * row);                            \
+    BS_V m3_##x = BS_V_LOAD(m + row3), m4_##x = BS_V_LOAD(m + row4);                              \
+    BS_HOLD(m1_##x);                                                                              \
+    BS_HOLD(m2_##x);                                                                              \
+    BS_HOLD(m3_##x);                                                                              \
+    BS_HOLD(m4_##x);                                                                              \
+    const BS_V s##x = BS_V_ADD(m1_##x, m2_##x), d##x = BS_V_SUB(m1_##x, m2_##x);                  \
+    const BS_V u##x = BS_V_ADD(m3_##x, m4_##x), v##x = BS_V_SUB(m3_##x, m4_##x);                  \
+    const BS_V h0_##x = BS_V_ADD(BS_V_ADD(BS_V_LOAD(m), s##x), u##x);                             \
+    const BS_V h1_##x = BS_V_FMA(v##x, two, d##x);                                                \
+    const BS_V h2_##x = BS_V_FMA(u##x, four, s##x);                                               \
+    const BS_V h3_##x = BS_V_FMA(v##x, eight, BS_V_ADD(BS_V_LOAD(m + row5), d##x));               \
+    m += point_step;                                                                              \
     BS_OPAQUE(m);
 
 /* What follows factor and bias; each is code of its own. */
@@ -8192,7 +8212,8 @@ static bs_conv_tile_kernel *const BS_TIER_FN(bs_conv_outer_2)[] = { NULL, BS_OUT
  * Owns:      for each count of tiles a kernel like OUTER's of a 1x1 kernel: with few channels a call of that for each
  *            point takes longer than its products.
  * Relies on: conv_outer.inc before it, for the steps.
- * Must never: do other arithmetic than OUTER: sums from zero over the channels, in order.
+ * Must never: do other arithmetic than OUTER: sums from zero over the channels, in order (eight channels are alike: no
+ *            other kernel ever has them).
  */
 #if !defined(BS_NO_WINOGRAD) && !defined(__OPTIMIZE_SIZE__)
 
@@ -8243,52 +8264,58 @@ static bs_conv_points_kernel *const BS_TIER_FN(bs_conv_points_1)[] = { NULL, BS_
 static bs_conv_points_kernel *const BS_TIER_FN(bs_conv_points_2)[] = { NULL, BS_OUTER_UPTO_2(BS_POINTS_NAME) };
 
 #ifdef BS_POINTS_EIGHT
-/* Eight channels to one vector: weights of a point stay in registers while all its tiles pass, with the sums of six. */
-#define BS_EIGHT_FIRST(p) BS_V a##p = BS_V_MUL(BS_V_SET1(x[(p) * step]), w0);
-#define BS_EIGHT_FMA(p, c) a##p = BS_V_FMA(BS_V_SET1(x[(p) * step + (c)]), w##c, a##p);
-#define BS_EIGHT_STORE(p) BS_V_STORE(y + (p) * step, a##p);
-#define BS_EIGHT_EACH_1(c) BS_EIGHT_FMA(0, c)
-#define BS_EIGHT_EACH_4(c) BS_EIGHT_FMA(0, c) BS_EIGHT_FMA(1, c) BS_EIGHT_FMA(2, c) BS_EIGHT_FMA(3, c)
-#define BS_EIGHT_EACH_6(c) BS_EIGHT_EACH_4(c) BS_EIGHT_FMA(4, c) BS_EIGHT_FMA(5, c)
-#define BS_EIGHT(P)                    \
-    {                                  \
-        BS_EACH_##P(BS_EIGHT_FIRST)    \
-        BS_EIGHT_EACH_##P(1)           \
-        BS_EIGHT_EACH_##P(2)           \
-        BS_EIGHT_EACH_##P(3)           \
-        BS_EIGHT_EACH_##P(4)           \
-        BS_EIGHT_EACH_##P(5)           \
-        BS_EIGHT_EACH_##P(6)           \
-        BS_EIGHT_EACH_##P(7)           \
-        BS_EACH_##P(BS_EIGHT_STORE)    \
-        x += P * step;                 \
-        y += P * step;                 \
+/* Eight channels to one vector: weights of a point stay in registers while all its tiles pass, three at a time. Two
+ * channels are read in one go, over and over: a has their products with outputs 0, 1, 4, 5, b with the others. Even and
+ * odd channels are summed apart. */
+#define BS_EIGHT_FIRST(p)                      \
+    BS_V a##p = BS_V_LOAD_TWO(x + (p) * step); \
+    BS_HOLD(a##p);                             \
+    BS_V b##p = BS_V_MUL(a##p, wb0);           \
+    a##p = BS_V_MUL(a##p, wa0);
+#define BS_EIGHT_FMA(p, c)                                  \
+    {                                                       \
+        BS_V two = BS_V_LOAD_TWO(x + (p) * step + 2 * (c)); \
+        BS_HOLD(two);                                       \
+        a##p = BS_V_FMA(two, wa##c, a##p);                  \
+        b##p = BS_V_FMA(two, wb##c, b##p);                  \
     }
+#define BS_EIGHT_STORE(p) BS_V_STORE(y + (p) * step, BS_V_ADD(BS_V_EVEN(a##p, b##p), BS_V_ODD(a##p, b##p)));
+#define BS_EIGHT_EACH_1(c) BS_EIGHT_FMA(0, c)
+#define BS_EIGHT_EACH_3(c) BS_EIGHT_FMA(0, c) BS_EIGHT_FMA(1, c) BS_EIGHT_FMA(2, c)
+#define BS_EIGHT(P)                 \
+    {                               \
+        BS_EACH_##P(BS_EIGHT_FIRST) \
+        BS_EIGHT_EACH_##P(1)        \
+        BS_EIGHT_EACH_##P(2)        \
+        BS_EIGHT_EACH_##P(3)        \
+        BS_EACH_##P(BS_EIGHT_STORE) \
+        x += P * step;              \
+        y += P * step;              \
+    }
+#define BS_EIGHT_WEIGHTS(c)                                                                          \
+    const BS_V even##c = BS_V_LOAD(w + 2 * (c) * row), odd##c = BS_V_LOAD(w + (2 * (c) + 1) * row); \
+    BS_V wa##c = BS_V_ZIP_LOW(even##c, odd##c), wb##c = BS_V_ZIP_HIGH(even##c, odd##c);
 
 static BS_TARGET void BS_TIER_FN(bs_conv_winograd_points_eight)(const bs_conv_points *job)
 {
     enum { step = BS_LANES };
-    const ptrdiff_t row = job->weights_channel, row3 = 3 * row;
-    const float *from = job->in, *weights = job->weights;
+    const ptrdiff_t row = job->weights_channel;
+    const float *from = job->in, *w = job->weights;
     float *to = job->out;
     for (int32_t point = 0; point < BS_WINOGRAD_POINTS; point++) {
-        const float *x = from, *w = weights;
+        const float *x = from;
         float *y = to;
-        BS_V w0 = BS_V_LOAD(w), w1 = BS_V_LOAD(w + row), w2 = BS_V_LOAD(w + 2 * row), w3 = BS_V_LOAD(w + row3);
-        w += 4 * row;
-        BS_V w4 = BS_V_LOAD(w), w5 = BS_V_LOAD(w + row), w6 = BS_V_LOAD(w + 2 * row), w7 = BS_V_LOAD(w + row3);
-        BS_HOLD4(w0, w1, w2, w3);
-        BS_HOLD4(w4, w5, w6, w7);
+        BS_EACH_4(BS_EIGHT_WEIGHTS)
+        BS_HOLD4(wa0, wa1, wa2, wa3);
+        BS_HOLD4(wb0, wb1, wb2, wb3);
         int32_t left = job->groups;
-        for (; left >= 6; left -= 6)
-            BS_EIGHT(6)
-        for (; left >= 4; left -= 4)
-            BS_EIGHT(4)
+        for (; left >= 3; left -= 3)
+            BS_EIGHT(3)
         for (; left > 0; left--)
             BS_EIGHT(1)
         from += job->in_step;
         to += job->out_step;
-        weights += job->weights_step;
+        w += job->weights_step;
     }
 }
 #define BS_EIGHT_KERNELS .points_eight = BS_TIER_FN(bs_conv_winograd_points_eight),
@@ -8858,12 +8885,12 @@ static const bs_conv_kernels bs_conv_table_avx512 = BS_CONV_TABLE(BS_DOT_PIXELS,
 #undef BS_EACH_14
 #undef BS_EIGHT
 #undef BS_EIGHT_EACH_1
-#undef BS_EIGHT_EACH_4
-#undef BS_EIGHT_EACH_6
+#undef BS_EIGHT_EACH_3
 #undef BS_EIGHT_FIRST
 #undef BS_EIGHT_FMA
 #undef BS_EIGHT_KERNELS
 #undef BS_EIGHT_STORE
+#undef BS_EIGHT_WEIGHTS
 #undef BS_EPILOGUE
 #undef BS_G
 #undef BS_GEMM_ADD_1
@@ -8964,12 +8991,6 @@ static const bs_conv_kernels bs_conv_table_avx512 = BS_CONV_TABLE(BS_DOT_PIXELS,
 #undef BS_INIT_2
 #undef BS_LANES
 #undef BS_LINE_IN
-#undef BS_M0
-#undef BS_M1
-#undef BS_M2
-#undef BS_M3
-#undef BS_M4
-#undef BS_M5
 #undef BS_MAC_1
 #undef BS_MAC_2
 #undef BS_NEXT_COLUMN
@@ -9069,6 +9090,7 @@ static const bs_conv_kernels bs_conv_table_avx512 = BS_CONV_TABLE(BS_DOT_PIXELS,
 #undef BS_V_AND
 #undef BS_V_BITS_23
 #undef BS_V_DIV
+#undef BS_V_EVEN
 #undef BS_V_EVEN_PAIRS
 #undef BS_V_FMA
 #undef BS_V_FNMA
@@ -9078,11 +9100,13 @@ static const bs_conv_kernels bs_conv_table_avx512 = BS_CONV_TABLE(BS_DOT_PIXELS,
 #undef BS_V_LOAD_F32
 #undef BS_V_LOAD_FILLED
 #undef BS_V_LOAD_PART
+#undef BS_V_LOAD_TWO
 #undef BS_V_LOAD_U8
 #undef BS_V_LOAD_U16
 #undef BS_V_MAX
 #undef BS_V_MIN
 #undef BS_V_MUL
+#undef BS_V_ODD
 #undef BS_V_ODD_PAIRS
 #undef BS_V_OR
 #undef BS_V_PART
@@ -9108,6 +9132,8 @@ static const bs_conv_kernels bs_conv_table_avx512 = BS_CONV_TABLE(BS_DOT_PIXELS,
 #undef BS_V_TURN
 #undef BS_V_XOR
 #undef BS_V_ZERO
+#undef BS_V_ZIP_HIGH
+#undef BS_V_ZIP_LOW
 #undef BS_WEIGHTS_1
 #undef BS_WEIGHTS_2
 #undef BS_WINOGRAD_TILES
@@ -10189,21 +10215,21 @@ static BS_TARGET void BS_TIER_FN(bs_conv_winograd_in)(const float *in, ptrdiff_t
 
 /* ----------------------------------------------------------------------------------------- output
  * A^T m A up to the factors a^(row + column), which come with the bias: with b = 2a only 2, 4, 8 remain. */
-#define BS_M0 BS_V_LOAD(m)
-#define BS_M1 BS_V_LOAD(m + row)
-#define BS_M2 BS_V_LOAD(m + 2 * row)
-#define BS_M3 BS_V_LOAD(m + row3)
-#define BS_M4 BS_V_LOAD(m + row4)
-#define BS_M5 BS_V_LOAD(m + row5)
-
-#define BS_COLUMN_OUT(x)                                                     \
-    const BS_V s##x = BS_V_ADD(BS_M1, BS_M2), d##x = BS_V_SUB(BS_M1, BS_M2); \
-    const BS_V u##x = BS_V_ADD(BS_M3, BS_M4), v##x = BS_V_SUB(BS_M3, BS_M4); \
-    const BS_V h0_##x = BS_V_ADD(BS_V_ADD(BS_M0, s##x), u##x);               \
-    const BS_V h1_##x = BS_V_FMA(v##x, two, d##x);                           \
-    const BS_V h2_##x = BS_V_FMA(u##x, four, s##x);                          \
-    const BS_V h3_##x = BS_V_FMA(v##x, eight, BS_V_ADD(BS_M5, d##x));        \
-    m += point_step;                                                         \
+/* What is used twice is held, lest it be read twice. */
+#define BS_COLUMN_OUT(x)                                                                          \
+    BS_V m1_##x = BS_V_LOAD(m + row), m2_##x = BS_V_LOAD(m + 2 * row);                            \
+    BS_V m3_##x = BS_V_LOAD(m + row3), m4_##x = BS_V_LOAD(m + row4);                              \
+    BS_HOLD(m1_##x);                                                                              \
+    BS_HOLD(m2_##x);                                                                              \
+    BS_HOLD(m3_##x);                                                                              \
+    BS_HOLD(m4_##x);                                                                              \
+    const BS_V s##x = BS_V_ADD(m1_##x, m2_##x), d##x = BS_V_SUB(m1_##x, m2_##x);                  \
+    const BS_V u##x = BS_V_ADD(m3_##x, m4_##x), v##x = BS_V_SUB(m3_##x, m4_##x);                  \
+    const BS_V h0_##x = BS_V_ADD(BS_V_ADD(BS_V_LOAD(m), s##x), u##x);                             \
+    const BS_V h1_##x = BS_V_FMA(v##x, two, d##x);                                                \
+    const BS_V h2_##x = BS_V_FMA(u##x, four, s##x);                                               \
+    const BS_V h3_##x = BS_V_FMA(v##x, eight, BS_V_ADD(BS_V_LOAD(m + row5), d##x));               \
+    m += point_step;                                                                              \
     BS_OPAQUE(m);
 
 /* What follows factor and bias; each is code of its own. */
@@ -10535,7 +10561,8 @@ static bs_conv_tile_kernel *const BS_TIER_FN(bs_conv_outer_2)[] = { NULL, BS_OUT
  * Owns:      for each count of tiles a kernel like OUTER's of a 1x1 kernel: with few channels a call of that for each
  *            point takes longer than its products.
  * Relies on: conv_outer.inc before it, for the steps.
- * Must never: do other arithmetic than OUTER: sums from zero over the channels, in order.
+ * Must never: do other arithmetic than OUTER: sums from zero over the channels, in order (eight channels are alike: no
+ *            other kernel ever has them).
  */
 #if !defined(BS_NO_WINOGRAD) && !defined(__OPTIMIZE_SIZE__)
 
@@ -10586,52 +10613,58 @@ static bs_conv_points_kernel *const BS_TIER_FN(bs_conv_points_1)[] = { NULL, BS_
 static bs_conv_points_kernel *const BS_TIER_FN(bs_conv_points_2)[] = { NULL, BS_OUTER_UPTO_2(BS_POINTS_NAME) };
 
 #ifdef BS_POINTS_EIGHT
-/* Eight channels to one vector: weights of a point stay in registers while all its tiles pass, with the sums of six. */
-#define BS_EIGHT_FIRST(p) BS_V a##p = BS_V_MUL(BS_V_SET1(x[(p) * step]), w0);
-#define BS_EIGHT_FMA(p, c) a##p = BS_V_FMA(BS_V_SET1(x[(p) * step + (c)]), w##c, a##p);
-#define BS_EIGHT_STORE(p) BS_V_STORE(y + (p) * step, a##p);
-#define BS_EIGHT_EACH_1(c) BS_EIGHT_FMA(0, c)
-#define BS_EIGHT_EACH_4(c) BS_EIGHT_FMA(0, c) BS_EIGHT_FMA(1, c) BS_EIGHT_FMA(2, c) BS_EIGHT_FMA(3, c)
-#define BS_EIGHT_EACH_6(c) BS_EIGHT_EACH_4(c) BS_EIGHT_FMA(4, c) BS_EIGHT_FMA(5, c)
-#define BS_EIGHT(P)                    \
-    {                                  \
-        BS_EACH_##P(BS_EIGHT_FIRST)    \
-        BS_EIGHT_EACH_##P(1)           \
-        BS_EIGHT_EACH_##P(2)           \
-        BS_EIGHT_EACH_##P(3)           \
-        BS_EIGHT_EACH_##P(4)           \
-        BS_EIGHT_EACH_##P(5)           \
-        BS_EIGHT_EACH_##P(6)           \
-        BS_EIGHT_EACH_##P(7)           \
-        BS_EACH_##P(BS_EIGHT_STORE)    \
-        x += P * step;                 \
-        y += P * step;                 \
+/* Eight channels to one vector: weights of a point stay in registers while all its tiles pass, three at a time. Two
+ * channels are read in one go, over and over: a has their products with outputs 0, 1, 4, 5, b with the others. Even and
+ * odd channels are summed apart. */
+#define BS_EIGHT_FIRST(p)                      \
+    BS_V a##p = BS_V_LOAD_TWO(x + (p) * step); \
+    BS_HOLD(a##p);                             \
+    BS_V b##p = BS_V_MUL(a##p, wb0);           \
+    a##p = BS_V_MUL(a##p, wa0);
+#define BS_EIGHT_FMA(p, c)                                  \
+    {                                                       \
+        BS_V two = BS_V_LOAD_TWO(x + (p) * step + 2 * (c)); \
+        BS_HOLD(two);                                       \
+        a##p = BS_V_FMA(two, wa##c, a##p);                  \
+        b##p = BS_V_FMA(two, wb##c, b##p);                  \
     }
+#define BS_EIGHT_STORE(p) BS_V_STORE(y + (p) * step, BS_V_ADD(BS_V_EVEN(a##p, b##p), BS_V_ODD(a##p, b##p)));
+#define BS_EIGHT_EACH_1(c) BS_EIGHT_FMA(0, c)
+#define BS_EIGHT_EACH_3(c) BS_EIGHT_FMA(0, c) BS_EIGHT_FMA(1, c) BS_EIGHT_FMA(2, c)
+#define BS_EIGHT(P)                 \
+    {                               \
+        BS_EACH_##P(BS_EIGHT_FIRST) \
+        BS_EIGHT_EACH_##P(1)        \
+        BS_EIGHT_EACH_##P(2)        \
+        BS_EIGHT_EACH_##P(3)        \
+        BS_EACH_##P(BS_EIGHT_STORE) \
+        x += P * step;              \
+        y += P * step;              \
+    }
+#define BS_EIGHT_WEIGHTS(c)                                                                          \
+    const BS_V even##c = BS_V_LOAD(w + 2 * (c) * row), odd##c = BS_V_LOAD(w + (2 * (c) + 1) * row); \
+    BS_V wa##c = BS_V_ZIP_LOW(even##c, odd##c), wb##c = BS_V_ZIP_HIGH(even##c, odd##c);
 
 static BS_TARGET void BS_TIER_FN(bs_conv_winograd_points_eight)(const bs_conv_points *job)
 {
     enum { step = BS_LANES };
-    const ptrdiff_t row = job->weights_channel, row3 = 3 * row;
-    const float *from = job->in, *weights = job->weights;
+    const ptrdiff_t row = job->weights_channel;
+    const float *from = job->in, *w = job->weights;
     float *to = job->out;
     for (int32_t point = 0; point < BS_WINOGRAD_POINTS; point++) {
-        const float *x = from, *w = weights;
+        const float *x = from;
         float *y = to;
-        BS_V w0 = BS_V_LOAD(w), w1 = BS_V_LOAD(w + row), w2 = BS_V_LOAD(w + 2 * row), w3 = BS_V_LOAD(w + row3);
-        w += 4 * row;
-        BS_V w4 = BS_V_LOAD(w), w5 = BS_V_LOAD(w + row), w6 = BS_V_LOAD(w + 2 * row), w7 = BS_V_LOAD(w + row3);
-        BS_HOLD4(w0, w1, w2, w3);
-        BS_HOLD4(w4, w5, w6, w7);
+        BS_EACH_4(BS_EIGHT_WEIGHTS)
+        BS_HOLD4(wa0, wa1, wa2, wa3);
+        BS_HOLD4(wb0, wb1, wb2, wb3);
         int32_t left = job->groups;
-        for (; left >= 6; left -= 6)
-            BS_EIGHT(6)
-        for (; left >= 4; left -= 4)
-            BS_EIGHT(4)
+        for (; left >= 3; left -= 3)
+            BS_EIGHT(3)
         for (; left > 0; left--)
             BS_EIGHT(1)
         from += job->in_step;
         to += job->out_step;
-        weights += job->weights_step;
+        w += job->weights_step;
     }
 }
 #define BS_EIGHT_KERNELS .points_eight = BS_TIER_FN(bs_conv_winograd_points_eight),
@@ -10977,12 +11010,12 @@ static const bs_conv_kernels bs_conv_table_neon = BS_CONV_TABLE(0, NULL);
 #undef BS_EACH_14
 #undef BS_EIGHT
 #undef BS_EIGHT_EACH_1
-#undef BS_EIGHT_EACH_4
-#undef BS_EIGHT_EACH_6
+#undef BS_EIGHT_EACH_3
 #undef BS_EIGHT_FIRST
 #undef BS_EIGHT_FMA
 #undef BS_EIGHT_KERNELS
 #undef BS_EIGHT_STORE
+#undef BS_EIGHT_WEIGHTS
 #undef BS_EPILOGUE
 #undef BS_G
 #undef BS_GEMM_ADD_1
@@ -11083,12 +11116,6 @@ static const bs_conv_kernels bs_conv_table_neon = BS_CONV_TABLE(0, NULL);
 #undef BS_INIT_2
 #undef BS_LANES
 #undef BS_LINE_IN
-#undef BS_M0
-#undef BS_M1
-#undef BS_M2
-#undef BS_M3
-#undef BS_M4
-#undef BS_M5
 #undef BS_MAC_1
 #undef BS_MAC_2
 #undef BS_NEXT_COLUMN
@@ -11188,6 +11215,7 @@ static const bs_conv_kernels bs_conv_table_neon = BS_CONV_TABLE(0, NULL);
 #undef BS_V_AND
 #undef BS_V_BITS_23
 #undef BS_V_DIV
+#undef BS_V_EVEN
 #undef BS_V_EVEN_PAIRS
 #undef BS_V_FMA
 #undef BS_V_FNMA
@@ -11197,11 +11225,13 @@ static const bs_conv_kernels bs_conv_table_neon = BS_CONV_TABLE(0, NULL);
 #undef BS_V_LOAD_F32
 #undef BS_V_LOAD_FILLED
 #undef BS_V_LOAD_PART
+#undef BS_V_LOAD_TWO
 #undef BS_V_LOAD_U8
 #undef BS_V_LOAD_U16
 #undef BS_V_MAX
 #undef BS_V_MIN
 #undef BS_V_MUL
+#undef BS_V_ODD
 #undef BS_V_ODD_PAIRS
 #undef BS_V_OR
 #undef BS_V_PART
@@ -11227,6 +11257,8 @@ static const bs_conv_kernels bs_conv_table_neon = BS_CONV_TABLE(0, NULL);
 #undef BS_V_TURN
 #undef BS_V_XOR
 #undef BS_V_ZERO
+#undef BS_V_ZIP_HIGH
+#undef BS_V_ZIP_LOW
 #undef BS_WEIGHTS_1
 #undef BS_WEIGHTS_2
 #undef BS_WINOGRAD_TILES
@@ -13399,12 +13431,12 @@ BS_WRAPS static BS_TARGET uint64_t BS_TIER_FN(bs_change_u16)(const void *codes, 
 #undef BS_EACH_14
 #undef BS_EIGHT
 #undef BS_EIGHT_EACH_1
-#undef BS_EIGHT_EACH_4
-#undef BS_EIGHT_EACH_6
+#undef BS_EIGHT_EACH_3
 #undef BS_EIGHT_FIRST
 #undef BS_EIGHT_FMA
 #undef BS_EIGHT_KERNELS
 #undef BS_EIGHT_STORE
+#undef BS_EIGHT_WEIGHTS
 #undef BS_EPILOGUE
 #undef BS_G
 #undef BS_GEMM_ADD_1
@@ -13505,12 +13537,6 @@ BS_WRAPS static BS_TARGET uint64_t BS_TIER_FN(bs_change_u16)(const void *codes, 
 #undef BS_INIT_2
 #undef BS_LANES
 #undef BS_LINE_IN
-#undef BS_M0
-#undef BS_M1
-#undef BS_M2
-#undef BS_M3
-#undef BS_M4
-#undef BS_M5
 #undef BS_MAC_1
 #undef BS_MAC_2
 #undef BS_NEXT_COLUMN
@@ -13610,6 +13636,7 @@ BS_WRAPS static BS_TARGET uint64_t BS_TIER_FN(bs_change_u16)(const void *codes, 
 #undef BS_V_AND
 #undef BS_V_BITS_23
 #undef BS_V_DIV
+#undef BS_V_EVEN
 #undef BS_V_EVEN_PAIRS
 #undef BS_V_FMA
 #undef BS_V_FNMA
@@ -13619,11 +13646,13 @@ BS_WRAPS static BS_TARGET uint64_t BS_TIER_FN(bs_change_u16)(const void *codes, 
 #undef BS_V_LOAD_F32
 #undef BS_V_LOAD_FILLED
 #undef BS_V_LOAD_PART
+#undef BS_V_LOAD_TWO
 #undef BS_V_LOAD_U8
 #undef BS_V_LOAD_U16
 #undef BS_V_MAX
 #undef BS_V_MIN
 #undef BS_V_MUL
+#undef BS_V_ODD
 #undef BS_V_ODD_PAIRS
 #undef BS_V_OR
 #undef BS_V_PART
@@ -13649,6 +13678,8 @@ BS_WRAPS static BS_TARGET uint64_t BS_TIER_FN(bs_change_u16)(const void *codes, 
 #undef BS_V_TURN
 #undef BS_V_XOR
 #undef BS_V_ZERO
+#undef BS_V_ZIP_HIGH
+#undef BS_V_ZIP_LOW
 #undef BS_WEIGHTS_1
 #undef BS_WEIGHTS_2
 #undef BS_WINOGRAD_TILES
@@ -13678,6 +13709,7 @@ BS_WRAPS static BS_TARGET uint64_t BS_TIER_FN(bs_change_u16)(const void *codes, 
  * Must never: be guarded against a second inclusion, or need -m flags.
  */
 #include <immintrin.h>
+#include <string.h>
 
 #define BS_TIER_FN(name) name##_avx2
 #define BS_TARGET __attribute__((target("avx2,fma")))
@@ -13791,6 +13823,13 @@ BS_WRAPS static BS_TARGET uint64_t BS_TIER_FN(bs_change_u16)(const void *codes, 
 #define BS_HOLD(a) __asm__("" : "+x"(a))
 #define BS_HOLD4(a, b, c, d) __asm__("" : "+x"(a), "+x"(b), "+x"(c), "+x"(d))
 #define BS_POINTS_EIGHT
+/* Two floats, over and over. Of each four lanes: the lower or upper two of a and b in turns, the even or odd ones of a
+ * before those of b. */
+#define BS_V_LOAD_TWO(p) bs_load_two_avx2(p)
+#define BS_V_ZIP_LOW(a, b) _mm256_unpacklo_ps(a, b)
+#define BS_V_ZIP_HIGH(a, b) _mm256_unpackhi_ps(a, b)
+#define BS_V_EVEN(a, b) _mm256_shuffle_ps(a, b, 0x88)
+#define BS_V_ODD(a, b) _mm256_shuffle_ps(a, b, 0xdd)
 #define BS_DOT_UPTO(M) M(1, 0) M(2, 0)
 #ifdef __OPTIMIZE_SIZE__
 #define BS_DOT_PIXELS 2
@@ -13828,6 +13867,13 @@ static inline BS_TARGET __m256i bs_part_mask_avx2(int32_t part)
 static inline BS_TARGET __m256 bs_load_part_avx2(const float *from, int32_t part)
 {
     return part == BS_LANES ? _mm256_loadu_ps(from) : _mm256_maskload_ps(from, bs_part_mask_avx2(part));
+}
+
+static inline BS_TARGET __m256 bs_load_two_avx2(const float *from)
+{
+    double two;
+    memcpy(&two, from, sizeof two);
+    return _mm256_castpd_ps(_mm256_set1_pd(two));
 }
 
 static inline BS_TARGET __m256 bs_load_filled_avx2(const float *from, int32_t part, float fill)
@@ -14338,12 +14384,12 @@ BS_WRAPS static BS_TARGET uint64_t BS_TIER_FN(bs_change_u16)(const void *codes, 
 #undef BS_EACH_14
 #undef BS_EIGHT
 #undef BS_EIGHT_EACH_1
-#undef BS_EIGHT_EACH_4
-#undef BS_EIGHT_EACH_6
+#undef BS_EIGHT_EACH_3
 #undef BS_EIGHT_FIRST
 #undef BS_EIGHT_FMA
 #undef BS_EIGHT_KERNELS
 #undef BS_EIGHT_STORE
+#undef BS_EIGHT_WEIGHTS
 #undef BS_EPILOGUE
 #undef BS_G
 #undef BS_GEMM_ADD_1
@@ -14444,12 +14490,6 @@ BS_WRAPS static BS_TARGET uint64_t BS_TIER_FN(bs_change_u16)(const void *codes, 
 #undef BS_INIT_2
 #undef BS_LANES
 #undef BS_LINE_IN
-#undef BS_M0
-#undef BS_M1
-#undef BS_M2
-#undef BS_M3
-#undef BS_M4
-#undef BS_M5
 #undef BS_MAC_1
 #undef BS_MAC_2
 #undef BS_NEXT_COLUMN
@@ -14549,6 +14589,7 @@ BS_WRAPS static BS_TARGET uint64_t BS_TIER_FN(bs_change_u16)(const void *codes, 
 #undef BS_V_AND
 #undef BS_V_BITS_23
 #undef BS_V_DIV
+#undef BS_V_EVEN
 #undef BS_V_EVEN_PAIRS
 #undef BS_V_FMA
 #undef BS_V_FNMA
@@ -14558,11 +14599,13 @@ BS_WRAPS static BS_TARGET uint64_t BS_TIER_FN(bs_change_u16)(const void *codes, 
 #undef BS_V_LOAD_F32
 #undef BS_V_LOAD_FILLED
 #undef BS_V_LOAD_PART
+#undef BS_V_LOAD_TWO
 #undef BS_V_LOAD_U8
 #undef BS_V_LOAD_U16
 #undef BS_V_MAX
 #undef BS_V_MIN
 #undef BS_V_MUL
+#undef BS_V_ODD
 #undef BS_V_ODD_PAIRS
 #undef BS_V_OR
 #undef BS_V_PART
@@ -14588,6 +14631,8 @@ BS_WRAPS static BS_TARGET uint64_t BS_TIER_FN(bs_change_u16)(const void *codes, 
 #undef BS_V_TURN
 #undef BS_V_XOR
 #undef BS_V_ZERO
+#undef BS_V_ZIP_HIGH
+#undef BS_V_ZIP_LOW
 #undef BS_WEIGHTS_1
 #undef BS_WEIGHTS_2
 #undef BS_WINOGRAD_TILES
@@ -15174,12 +15219,12 @@ BS_WRAPS static BS_TARGET uint64_t BS_TIER_FN(bs_change_u16)(const void *codes, 
 #undef BS_EACH_14
 #undef BS_EIGHT
 #undef BS_EIGHT_EACH_1
-#undef BS_EIGHT_EACH_4
-#undef BS_EIGHT_EACH_6
+#undef BS_EIGHT_EACH_3
 #undef BS_EIGHT_FIRST
 #undef BS_EIGHT_FMA
 #undef BS_EIGHT_KERNELS
 #undef BS_EIGHT_STORE
+#undef BS_EIGHT_WEIGHTS
 #undef BS_EPILOGUE
 #undef BS_G
 #undef BS_GEMM_ADD_1
@@ -15280,12 +15325,6 @@ BS_WRAPS static BS_TARGET uint64_t BS_TIER_FN(bs_change_u16)(const void *codes, 
 #undef BS_INIT_2
 #undef BS_LANES
 #undef BS_LINE_IN
-#undef BS_M0
-#undef BS_M1
-#undef BS_M2
-#undef BS_M3
-#undef BS_M4
-#undef BS_M5
 #undef BS_MAC_1
 #undef BS_MAC_2
 #undef BS_NEXT_COLUMN
@@ -15385,6 +15424,7 @@ BS_WRAPS static BS_TARGET uint64_t BS_TIER_FN(bs_change_u16)(const void *codes, 
 #undef BS_V_AND
 #undef BS_V_BITS_23
 #undef BS_V_DIV
+#undef BS_V_EVEN
 #undef BS_V_EVEN_PAIRS
 #undef BS_V_FMA
 #undef BS_V_FNMA
@@ -15394,11 +15434,13 @@ BS_WRAPS static BS_TARGET uint64_t BS_TIER_FN(bs_change_u16)(const void *codes, 
 #undef BS_V_LOAD_F32
 #undef BS_V_LOAD_FILLED
 #undef BS_V_LOAD_PART
+#undef BS_V_LOAD_TWO
 #undef BS_V_LOAD_U8
 #undef BS_V_LOAD_U16
 #undef BS_V_MAX
 #undef BS_V_MIN
 #undef BS_V_MUL
+#undef BS_V_ODD
 #undef BS_V_ODD_PAIRS
 #undef BS_V_OR
 #undef BS_V_PART
@@ -15424,6 +15466,8 @@ BS_WRAPS static BS_TARGET uint64_t BS_TIER_FN(bs_change_u16)(const void *codes, 
 #undef BS_V_TURN
 #undef BS_V_XOR
 #undef BS_V_ZERO
+#undef BS_V_ZIP_HIGH
+#undef BS_V_ZIP_LOW
 #undef BS_WEIGHTS_1
 #undef BS_WEIGHTS_2
 #undef BS_WINOGRAD_TILES
@@ -16047,12 +16091,12 @@ BS_WRAPS static BS_TARGET uint64_t BS_TIER_FN(bs_change_u16)(const void *codes, 
 #undef BS_EACH_14
 #undef BS_EIGHT
 #undef BS_EIGHT_EACH_1
-#undef BS_EIGHT_EACH_4
-#undef BS_EIGHT_EACH_6
+#undef BS_EIGHT_EACH_3
 #undef BS_EIGHT_FIRST
 #undef BS_EIGHT_FMA
 #undef BS_EIGHT_KERNELS
 #undef BS_EIGHT_STORE
+#undef BS_EIGHT_WEIGHTS
 #undef BS_EPILOGUE
 #undef BS_G
 #undef BS_GEMM_ADD_1
@@ -16153,12 +16197,6 @@ BS_WRAPS static BS_TARGET uint64_t BS_TIER_FN(bs_change_u16)(const void *codes, 
 #undef BS_INIT_2
 #undef BS_LANES
 #undef BS_LINE_IN
-#undef BS_M0
-#undef BS_M1
-#undef BS_M2
-#undef BS_M3
-#undef BS_M4
-#undef BS_M5
 #undef BS_MAC_1
 #undef BS_MAC_2
 #undef BS_NEXT_COLUMN
@@ -16258,6 +16296,7 @@ BS_WRAPS static BS_TARGET uint64_t BS_TIER_FN(bs_change_u16)(const void *codes, 
 #undef BS_V_AND
 #undef BS_V_BITS_23
 #undef BS_V_DIV
+#undef BS_V_EVEN
 #undef BS_V_EVEN_PAIRS
 #undef BS_V_FMA
 #undef BS_V_FNMA
@@ -16267,11 +16306,13 @@ BS_WRAPS static BS_TARGET uint64_t BS_TIER_FN(bs_change_u16)(const void *codes, 
 #undef BS_V_LOAD_F32
 #undef BS_V_LOAD_FILLED
 #undef BS_V_LOAD_PART
+#undef BS_V_LOAD_TWO
 #undef BS_V_LOAD_U8
 #undef BS_V_LOAD_U16
 #undef BS_V_MAX
 #undef BS_V_MIN
 #undef BS_V_MUL
+#undef BS_V_ODD
 #undef BS_V_ODD_PAIRS
 #undef BS_V_OR
 #undef BS_V_PART
@@ -16297,6 +16338,8 @@ BS_WRAPS static BS_TARGET uint64_t BS_TIER_FN(bs_change_u16)(const void *codes, 
 #undef BS_V_TURN
 #undef BS_V_XOR
 #undef BS_V_ZERO
+#undef BS_V_ZIP_HIGH
+#undef BS_V_ZIP_LOW
 #undef BS_WEIGHTS_1
 #undef BS_WEIGHTS_2
 #undef BS_WINOGRAD_TILES
@@ -17361,12 +17404,12 @@ static BS_TARGET void BS_TIER_FN(bs_normalise)(const bs_row_norm *norm, const fl
 #undef BS_EACH_14
 #undef BS_EIGHT
 #undef BS_EIGHT_EACH_1
-#undef BS_EIGHT_EACH_4
-#undef BS_EIGHT_EACH_6
+#undef BS_EIGHT_EACH_3
 #undef BS_EIGHT_FIRST
 #undef BS_EIGHT_FMA
 #undef BS_EIGHT_KERNELS
 #undef BS_EIGHT_STORE
+#undef BS_EIGHT_WEIGHTS
 #undef BS_EPILOGUE
 #undef BS_G
 #undef BS_GEMM_ADD_1
@@ -17467,12 +17510,6 @@ static BS_TARGET void BS_TIER_FN(bs_normalise)(const bs_row_norm *norm, const fl
 #undef BS_INIT_2
 #undef BS_LANES
 #undef BS_LINE_IN
-#undef BS_M0
-#undef BS_M1
-#undef BS_M2
-#undef BS_M3
-#undef BS_M4
-#undef BS_M5
 #undef BS_MAC_1
 #undef BS_MAC_2
 #undef BS_NEXT_COLUMN
@@ -17572,6 +17609,7 @@ static BS_TARGET void BS_TIER_FN(bs_normalise)(const bs_row_norm *norm, const fl
 #undef BS_V_AND
 #undef BS_V_BITS_23
 #undef BS_V_DIV
+#undef BS_V_EVEN
 #undef BS_V_EVEN_PAIRS
 #undef BS_V_FMA
 #undef BS_V_FNMA
@@ -17581,11 +17619,13 @@ static BS_TARGET void BS_TIER_FN(bs_normalise)(const bs_row_norm *norm, const fl
 #undef BS_V_LOAD_F32
 #undef BS_V_LOAD_FILLED
 #undef BS_V_LOAD_PART
+#undef BS_V_LOAD_TWO
 #undef BS_V_LOAD_U8
 #undef BS_V_LOAD_U16
 #undef BS_V_MAX
 #undef BS_V_MIN
 #undef BS_V_MUL
+#undef BS_V_ODD
 #undef BS_V_ODD_PAIRS
 #undef BS_V_OR
 #undef BS_V_PART
@@ -17611,6 +17651,8 @@ static BS_TARGET void BS_TIER_FN(bs_normalise)(const bs_row_norm *norm, const fl
 #undef BS_V_TURN
 #undef BS_V_XOR
 #undef BS_V_ZERO
+#undef BS_V_ZIP_HIGH
+#undef BS_V_ZIP_LOW
 #undef BS_WEIGHTS_1
 #undef BS_WEIGHTS_2
 #undef BS_WINOGRAD_TILES
@@ -17640,6 +17682,7 @@ static BS_TARGET void BS_TIER_FN(bs_normalise)(const bs_row_norm *norm, const fl
  * Must never: be guarded against a second inclusion, or need -m flags.
  */
 #include <immintrin.h>
+#include <string.h>
 
 #define BS_TIER_FN(name) name##_avx2
 #define BS_TARGET __attribute__((target("avx2,fma")))
@@ -17753,6 +17796,13 @@ static BS_TARGET void BS_TIER_FN(bs_normalise)(const bs_row_norm *norm, const fl
 #define BS_HOLD(a) __asm__("" : "+x"(a))
 #define BS_HOLD4(a, b, c, d) __asm__("" : "+x"(a), "+x"(b), "+x"(c), "+x"(d))
 #define BS_POINTS_EIGHT
+/* Two floats, over and over. Of each four lanes: the lower or upper two of a and b in turns, the even or odd ones of a
+ * before those of b. */
+#define BS_V_LOAD_TWO(p) bs_load_two_avx2(p)
+#define BS_V_ZIP_LOW(a, b) _mm256_unpacklo_ps(a, b)
+#define BS_V_ZIP_HIGH(a, b) _mm256_unpackhi_ps(a, b)
+#define BS_V_EVEN(a, b) _mm256_shuffle_ps(a, b, 0x88)
+#define BS_V_ODD(a, b) _mm256_shuffle_ps(a, b, 0xdd)
 #define BS_DOT_UPTO(M) M(1, 0) M(2, 0)
 #ifdef __OPTIMIZE_SIZE__
 #define BS_DOT_PIXELS 2
@@ -17790,6 +17840,13 @@ static inline BS_TARGET __m256i bs_part_mask_avx2(int32_t part)
 static inline BS_TARGET __m256 bs_load_part_avx2(const float *from, int32_t part)
 {
     return part == BS_LANES ? _mm256_loadu_ps(from) : _mm256_maskload_ps(from, bs_part_mask_avx2(part));
+}
+
+static inline BS_TARGET __m256 bs_load_two_avx2(const float *from)
+{
+    double two;
+    memcpy(&two, from, sizeof two);
+    return _mm256_castpd_ps(_mm256_set1_pd(two));
 }
 
 static inline BS_TARGET __m256 bs_load_filled_avx2(const float *from, int32_t part, float fill)
@@ -18488,12 +18545,12 @@ static BS_TARGET void BS_TIER_FN(bs_normalise)(const bs_row_norm *norm, const fl
 #undef BS_EACH_14
 #undef BS_EIGHT
 #undef BS_EIGHT_EACH_1
-#undef BS_EIGHT_EACH_4
-#undef BS_EIGHT_EACH_6
+#undef BS_EIGHT_EACH_3
 #undef BS_EIGHT_FIRST
 #undef BS_EIGHT_FMA
 #undef BS_EIGHT_KERNELS
 #undef BS_EIGHT_STORE
+#undef BS_EIGHT_WEIGHTS
 #undef BS_EPILOGUE
 #undef BS_G
 #undef BS_GEMM_ADD_1
@@ -18594,12 +18651,6 @@ static BS_TARGET void BS_TIER_FN(bs_normalise)(const bs_row_norm *norm, const fl
 #undef BS_INIT_2
 #undef BS_LANES
 #undef BS_LINE_IN
-#undef BS_M0
-#undef BS_M1
-#undef BS_M2
-#undef BS_M3
-#undef BS_M4
-#undef BS_M5
 #undef BS_MAC_1
 #undef BS_MAC_2
 #undef BS_NEXT_COLUMN
@@ -18699,6 +18750,7 @@ static BS_TARGET void BS_TIER_FN(bs_normalise)(const bs_row_norm *norm, const fl
 #undef BS_V_AND
 #undef BS_V_BITS_23
 #undef BS_V_DIV
+#undef BS_V_EVEN
 #undef BS_V_EVEN_PAIRS
 #undef BS_V_FMA
 #undef BS_V_FNMA
@@ -18708,11 +18760,13 @@ static BS_TARGET void BS_TIER_FN(bs_normalise)(const bs_row_norm *norm, const fl
 #undef BS_V_LOAD_F32
 #undef BS_V_LOAD_FILLED
 #undef BS_V_LOAD_PART
+#undef BS_V_LOAD_TWO
 #undef BS_V_LOAD_U8
 #undef BS_V_LOAD_U16
 #undef BS_V_MAX
 #undef BS_V_MIN
 #undef BS_V_MUL
+#undef BS_V_ODD
 #undef BS_V_ODD_PAIRS
 #undef BS_V_OR
 #undef BS_V_PART
@@ -18738,6 +18792,8 @@ static BS_TARGET void BS_TIER_FN(bs_normalise)(const bs_row_norm *norm, const fl
 #undef BS_V_TURN
 #undef BS_V_XOR
 #undef BS_V_ZERO
+#undef BS_V_ZIP_HIGH
+#undef BS_V_ZIP_LOW
 #undef BS_WEIGHTS_1
 #undef BS_WEIGHTS_2
 #undef BS_WINOGRAD_TILES
@@ -19512,12 +19568,12 @@ static BS_TARGET void BS_TIER_FN(bs_normalise)(const bs_row_norm *norm, const fl
 #undef BS_EACH_14
 #undef BS_EIGHT
 #undef BS_EIGHT_EACH_1
-#undef BS_EIGHT_EACH_4
-#undef BS_EIGHT_EACH_6
+#undef BS_EIGHT_EACH_3
 #undef BS_EIGHT_FIRST
 #undef BS_EIGHT_FMA
 #undef BS_EIGHT_KERNELS
 #undef BS_EIGHT_STORE
+#undef BS_EIGHT_WEIGHTS
 #undef BS_EPILOGUE
 #undef BS_G
 #undef BS_GEMM_ADD_1
@@ -19618,12 +19674,6 @@ static BS_TARGET void BS_TIER_FN(bs_normalise)(const bs_row_norm *norm, const fl
 #undef BS_INIT_2
 #undef BS_LANES
 #undef BS_LINE_IN
-#undef BS_M0
-#undef BS_M1
-#undef BS_M2
-#undef BS_M3
-#undef BS_M4
-#undef BS_M5
 #undef BS_MAC_1
 #undef BS_MAC_2
 #undef BS_NEXT_COLUMN
@@ -19723,6 +19773,7 @@ static BS_TARGET void BS_TIER_FN(bs_normalise)(const bs_row_norm *norm, const fl
 #undef BS_V_AND
 #undef BS_V_BITS_23
 #undef BS_V_DIV
+#undef BS_V_EVEN
 #undef BS_V_EVEN_PAIRS
 #undef BS_V_FMA
 #undef BS_V_FNMA
@@ -19732,11 +19783,13 @@ static BS_TARGET void BS_TIER_FN(bs_normalise)(const bs_row_norm *norm, const fl
 #undef BS_V_LOAD_F32
 #undef BS_V_LOAD_FILLED
 #undef BS_V_LOAD_PART
+#undef BS_V_LOAD_TWO
 #undef BS_V_LOAD_U8
 #undef BS_V_LOAD_U16
 #undef BS_V_MAX
 #undef BS_V_MIN
 #undef BS_V_MUL
+#undef BS_V_ODD
 #undef BS_V_ODD_PAIRS
 #undef BS_V_OR
 #undef BS_V_PART
@@ -19762,6 +19815,8 @@ static BS_TARGET void BS_TIER_FN(bs_normalise)(const bs_row_norm *norm, const fl
 #undef BS_V_TURN
 #undef BS_V_XOR
 #undef BS_V_ZERO
+#undef BS_V_ZIP_HIGH
+#undef BS_V_ZIP_LOW
 #undef BS_WEIGHTS_1
 #undef BS_WEIGHTS_2
 #undef BS_WINOGRAD_TILES
@@ -20573,12 +20628,12 @@ static BS_TARGET void BS_TIER_FN(bs_normalise)(const bs_row_norm *norm, const fl
 #undef BS_EACH_14
 #undef BS_EIGHT
 #undef BS_EIGHT_EACH_1
-#undef BS_EIGHT_EACH_4
-#undef BS_EIGHT_EACH_6
+#undef BS_EIGHT_EACH_3
 #undef BS_EIGHT_FIRST
 #undef BS_EIGHT_FMA
 #undef BS_EIGHT_KERNELS
 #undef BS_EIGHT_STORE
+#undef BS_EIGHT_WEIGHTS
 #undef BS_EPILOGUE
 #undef BS_G
 #undef BS_GEMM_ADD_1
@@ -20679,12 +20734,6 @@ static BS_TARGET void BS_TIER_FN(bs_normalise)(const bs_row_norm *norm, const fl
 #undef BS_INIT_2
 #undef BS_LANES
 #undef BS_LINE_IN
-#undef BS_M0
-#undef BS_M1
-#undef BS_M2
-#undef BS_M3
-#undef BS_M4
-#undef BS_M5
 #undef BS_MAC_1
 #undef BS_MAC_2
 #undef BS_NEXT_COLUMN
@@ -20784,6 +20833,7 @@ static BS_TARGET void BS_TIER_FN(bs_normalise)(const bs_row_norm *norm, const fl
 #undef BS_V_AND
 #undef BS_V_BITS_23
 #undef BS_V_DIV
+#undef BS_V_EVEN
 #undef BS_V_EVEN_PAIRS
 #undef BS_V_FMA
 #undef BS_V_FNMA
@@ -20793,11 +20843,13 @@ static BS_TARGET void BS_TIER_FN(bs_normalise)(const bs_row_norm *norm, const fl
 #undef BS_V_LOAD_F32
 #undef BS_V_LOAD_FILLED
 #undef BS_V_LOAD_PART
+#undef BS_V_LOAD_TWO
 #undef BS_V_LOAD_U8
 #undef BS_V_LOAD_U16
 #undef BS_V_MAX
 #undef BS_V_MIN
 #undef BS_V_MUL
+#undef BS_V_ODD
 #undef BS_V_ODD_PAIRS
 #undef BS_V_OR
 #undef BS_V_PART
@@ -20823,6 +20875,8 @@ static BS_TARGET void BS_TIER_FN(bs_normalise)(const bs_row_norm *norm, const fl
 #undef BS_V_TURN
 #undef BS_V_XOR
 #undef BS_V_ZERO
+#undef BS_V_ZIP_HIGH
+#undef BS_V_ZIP_LOW
 #undef BS_WEIGHTS_1
 #undef BS_WEIGHTS_2
 #undef BS_WINOGRAD_TILES
@@ -20928,6 +20982,7 @@ void bs_row_normalise(bs_tier tier, const bs_row_norm *norm, const float *x, ptr
  * Must never: be guarded against a second inclusion, or need -m flags.
  */
 #include <immintrin.h>
+#include <string.h>
 
 #define BS_TIER_FN(name) name##_avx2
 #define BS_TARGET __attribute__((target("avx2,fma")))
@@ -21041,6 +21096,13 @@ void bs_row_normalise(bs_tier tier, const bs_row_norm *norm, const float *x, ptr
 #define BS_HOLD(a) __asm__("" : "+x"(a))
 #define BS_HOLD4(a, b, c, d) __asm__("" : "+x"(a), "+x"(b), "+x"(c), "+x"(d))
 #define BS_POINTS_EIGHT
+/* Two floats, over and over. Of each four lanes: the lower or upper two of a and b in turns, the even or odd ones of a
+ * before those of b. */
+#define BS_V_LOAD_TWO(p) bs_load_two_avx2(p)
+#define BS_V_ZIP_LOW(a, b) _mm256_unpacklo_ps(a, b)
+#define BS_V_ZIP_HIGH(a, b) _mm256_unpackhi_ps(a, b)
+#define BS_V_EVEN(a, b) _mm256_shuffle_ps(a, b, 0x88)
+#define BS_V_ODD(a, b) _mm256_shuffle_ps(a, b, 0xdd)
 #define BS_DOT_UPTO(M) M(1, 0) M(2, 0)
 #ifdef __OPTIMIZE_SIZE__
 #define BS_DOT_PIXELS 2
@@ -21078,6 +21140,13 @@ static inline BS_TARGET __m256i bs_part_mask_avx2(int32_t part)
 static inline BS_TARGET __m256 bs_load_part_avx2(const float *from, int32_t part)
 {
     return part == BS_LANES ? _mm256_loadu_ps(from) : _mm256_maskload_ps(from, bs_part_mask_avx2(part));
+}
+
+static inline BS_TARGET __m256 bs_load_two_avx2(const float *from)
+{
+    double two;
+    memcpy(&two, from, sizeof two);
+    return _mm256_castpd_ps(_mm256_set1_pd(two));
 }
 
 static inline BS_TARGET __m256 bs_load_filled_avx2(const float *from, int32_t part, float fill)
@@ -21390,12 +21459,12 @@ static BS_TARGET bool BS_TIER_FN(bs_pool)(const bs_pool_window *w)
 #undef BS_EACH_14
 #undef BS_EIGHT
 #undef BS_EIGHT_EACH_1
-#undef BS_EIGHT_EACH_4
-#undef BS_EIGHT_EACH_6
+#undef BS_EIGHT_EACH_3
 #undef BS_EIGHT_FIRST
 #undef BS_EIGHT_FMA
 #undef BS_EIGHT_KERNELS
 #undef BS_EIGHT_STORE
+#undef BS_EIGHT_WEIGHTS
 #undef BS_EPILOGUE
 #undef BS_G
 #undef BS_GEMM_ADD_1
@@ -21496,12 +21565,6 @@ static BS_TARGET bool BS_TIER_FN(bs_pool)(const bs_pool_window *w)
 #undef BS_INIT_2
 #undef BS_LANES
 #undef BS_LINE_IN
-#undef BS_M0
-#undef BS_M1
-#undef BS_M2
-#undef BS_M3
-#undef BS_M4
-#undef BS_M5
 #undef BS_MAC_1
 #undef BS_MAC_2
 #undef BS_NEXT_COLUMN
@@ -21601,6 +21664,7 @@ static BS_TARGET bool BS_TIER_FN(bs_pool)(const bs_pool_window *w)
 #undef BS_V_AND
 #undef BS_V_BITS_23
 #undef BS_V_DIV
+#undef BS_V_EVEN
 #undef BS_V_EVEN_PAIRS
 #undef BS_V_FMA
 #undef BS_V_FNMA
@@ -21610,11 +21674,13 @@ static BS_TARGET bool BS_TIER_FN(bs_pool)(const bs_pool_window *w)
 #undef BS_V_LOAD_F32
 #undef BS_V_LOAD_FILLED
 #undef BS_V_LOAD_PART
+#undef BS_V_LOAD_TWO
 #undef BS_V_LOAD_U8
 #undef BS_V_LOAD_U16
 #undef BS_V_MAX
 #undef BS_V_MIN
 #undef BS_V_MUL
+#undef BS_V_ODD
 #undef BS_V_ODD_PAIRS
 #undef BS_V_OR
 #undef BS_V_PART
@@ -21640,6 +21706,8 @@ static BS_TARGET bool BS_TIER_FN(bs_pool)(const bs_pool_window *w)
 #undef BS_V_TURN
 #undef BS_V_XOR
 #undef BS_V_ZERO
+#undef BS_V_ZIP_HIGH
+#undef BS_V_ZIP_LOW
 #undef BS_WEIGHTS_1
 #undef BS_WEIGHTS_2
 #undef BS_WINOGRAD_TILES
@@ -22028,12 +22096,12 @@ static BS_TARGET bool BS_TIER_FN(bs_pool)(const bs_pool_window *w)
 #undef BS_EACH_14
 #undef BS_EIGHT
 #undef BS_EIGHT_EACH_1
-#undef BS_EIGHT_EACH_4
-#undef BS_EIGHT_EACH_6
+#undef BS_EIGHT_EACH_3
 #undef BS_EIGHT_FIRST
 #undef BS_EIGHT_FMA
 #undef BS_EIGHT_KERNELS
 #undef BS_EIGHT_STORE
+#undef BS_EIGHT_WEIGHTS
 #undef BS_EPILOGUE
 #undef BS_G
 #undef BS_GEMM_ADD_1
@@ -22134,12 +22202,6 @@ static BS_TARGET bool BS_TIER_FN(bs_pool)(const bs_pool_window *w)
 #undef BS_INIT_2
 #undef BS_LANES
 #undef BS_LINE_IN
-#undef BS_M0
-#undef BS_M1
-#undef BS_M2
-#undef BS_M3
-#undef BS_M4
-#undef BS_M5
 #undef BS_MAC_1
 #undef BS_MAC_2
 #undef BS_NEXT_COLUMN
@@ -22239,6 +22301,7 @@ static BS_TARGET bool BS_TIER_FN(bs_pool)(const bs_pool_window *w)
 #undef BS_V_AND
 #undef BS_V_BITS_23
 #undef BS_V_DIV
+#undef BS_V_EVEN
 #undef BS_V_EVEN_PAIRS
 #undef BS_V_FMA
 #undef BS_V_FNMA
@@ -22248,11 +22311,13 @@ static BS_TARGET bool BS_TIER_FN(bs_pool)(const bs_pool_window *w)
 #undef BS_V_LOAD_F32
 #undef BS_V_LOAD_FILLED
 #undef BS_V_LOAD_PART
+#undef BS_V_LOAD_TWO
 #undef BS_V_LOAD_U8
 #undef BS_V_LOAD_U16
 #undef BS_V_MAX
 #undef BS_V_MIN
 #undef BS_V_MUL
+#undef BS_V_ODD
 #undef BS_V_ODD_PAIRS
 #undef BS_V_OR
 #undef BS_V_PART
@@ -22278,6 +22343,8 @@ static BS_TARGET bool BS_TIER_FN(bs_pool)(const bs_pool_window *w)
 #undef BS_V_TURN
 #undef BS_V_XOR
 #undef BS_V_ZERO
+#undef BS_V_ZIP_HIGH
+#undef BS_V_ZIP_LOW
 #undef BS_WEIGHTS_1
 #undef BS_WEIGHTS_2
 #undef BS_WINOGRAD_TILES
@@ -22703,12 +22770,12 @@ static BS_TARGET bool BS_TIER_FN(bs_pool)(const bs_pool_window *w)
 #undef BS_EACH_14
 #undef BS_EIGHT
 #undef BS_EIGHT_EACH_1
-#undef BS_EIGHT_EACH_4
-#undef BS_EIGHT_EACH_6
+#undef BS_EIGHT_EACH_3
 #undef BS_EIGHT_FIRST
 #undef BS_EIGHT_FMA
 #undef BS_EIGHT_KERNELS
 #undef BS_EIGHT_STORE
+#undef BS_EIGHT_WEIGHTS
 #undef BS_EPILOGUE
 #undef BS_G
 #undef BS_GEMM_ADD_1
@@ -22809,12 +22876,6 @@ static BS_TARGET bool BS_TIER_FN(bs_pool)(const bs_pool_window *w)
 #undef BS_INIT_2
 #undef BS_LANES
 #undef BS_LINE_IN
-#undef BS_M0
-#undef BS_M1
-#undef BS_M2
-#undef BS_M3
-#undef BS_M4
-#undef BS_M5
 #undef BS_MAC_1
 #undef BS_MAC_2
 #undef BS_NEXT_COLUMN
@@ -22914,6 +22975,7 @@ static BS_TARGET bool BS_TIER_FN(bs_pool)(const bs_pool_window *w)
 #undef BS_V_AND
 #undef BS_V_BITS_23
 #undef BS_V_DIV
+#undef BS_V_EVEN
 #undef BS_V_EVEN_PAIRS
 #undef BS_V_FMA
 #undef BS_V_FNMA
@@ -22923,11 +22985,13 @@ static BS_TARGET bool BS_TIER_FN(bs_pool)(const bs_pool_window *w)
 #undef BS_V_LOAD_F32
 #undef BS_V_LOAD_FILLED
 #undef BS_V_LOAD_PART
+#undef BS_V_LOAD_TWO
 #undef BS_V_LOAD_U8
 #undef BS_V_LOAD_U16
 #undef BS_V_MAX
 #undef BS_V_MIN
 #undef BS_V_MUL
+#undef BS_V_ODD
 #undef BS_V_ODD_PAIRS
 #undef BS_V_OR
 #undef BS_V_PART
@@ -22953,6 +23017,8 @@ static BS_TARGET bool BS_TIER_FN(bs_pool)(const bs_pool_window *w)
 #undef BS_V_TURN
 #undef BS_V_XOR
 #undef BS_V_ZERO
+#undef BS_V_ZIP_HIGH
+#undef BS_V_ZIP_LOW
 #undef BS_WEIGHTS_1
 #undef BS_WEIGHTS_2
 #undef BS_WINOGRAD_TILES

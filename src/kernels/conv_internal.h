@@ -129,8 +129,8 @@ typedef void bs_gemm_row_kernel(const bs_gemm_row *row);
 enum { BS_ROW_LINES = 4, BS_ROW_TURNS = 2 };
 #endif
 
-/* Winograd tiles being transformed: lines one below the other of `tiles` side by side. `points` is the element of point 0
- * of the first; its others follow at `point_step`, the next tile's a pixel of whole vectors on. Of outputs `rows` and
+/* Winograd tiles being transformed: lines one below the other of `tiles` side by side. `points` is the element of point
+ * 0 of the first; its others follow at `point_step`, the next tile's a pixel of whole vectors on. Of outputs `rows` and
  * `columns` are stored, 4 of each where there is more than one tile. */
 typedef void bs_conv_winograd_in(const float *in, ptrdiff_t in_row, ptrdiff_t in_pixel, int32_t channels, int32_t tiles,
                                  int32_t lines, float *points, ptrdiff_t point_step);

@@ -5,6 +5,7 @@
  * Must never: be guarded against a second inclusion, or need -m flags.
  */
 #include <immintrin.h>
+#include <string.h>
 
 #define BS_TIER_FN(name) name##_avx2
 #define BS_TARGET __attribute__((target("avx2,fma")))
@@ -118,6 +119,13 @@
 #define BS_HOLD(a) __asm__("" : "+x"(a))
 #define BS_HOLD4(a, b, c, d) __asm__("" : "+x"(a), "+x"(b), "+x"(c), "+x"(d))
 #define BS_POINTS_EIGHT
+/* Two floats, over and over. Of each four lanes: the lower or upper two of a and b in turns, the even or odd ones of a
+ * before those of b. */
+#define BS_V_LOAD_TWO(p) bs_load_two_avx2(p)
+#define BS_V_ZIP_LOW(a, b) _mm256_unpacklo_ps(a, b)
+#define BS_V_ZIP_HIGH(a, b) _mm256_unpackhi_ps(a, b)
+#define BS_V_EVEN(a, b) _mm256_shuffle_ps(a, b, 0x88)
+#define BS_V_ODD(a, b) _mm256_shuffle_ps(a, b, 0xdd)
 #define BS_DOT_UPTO(M) M(1, 0) M(2, 0)
 #ifdef __OPTIMIZE_SIZE__
 #define BS_DOT_PIXELS 2
@@ -155,6 +163,13 @@ static inline BS_TARGET __m256i bs_part_mask_avx2(int32_t part)
 static inline BS_TARGET __m256 bs_load_part_avx2(const float *from, int32_t part)
 {
     return part == BS_LANES ? _mm256_loadu_ps(from) : _mm256_maskload_ps(from, bs_part_mask_avx2(part));
+}
+
+static inline BS_TARGET __m256 bs_load_two_avx2(const float *from)
+{
+    double two;
+    memcpy(&two, from, sizeof two);
+    return _mm256_castpd_ps(_mm256_set1_pd(two));
 }
 
 static inline BS_TARGET __m256 bs_load_filled_avx2(const float *from, int32_t part, float fill)
