@@ -1,6 +1,6 @@
 /* brainstorm.c - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: 1bb46a175d560b7ee57bed91441d83bb7e426435275f6cacfdb1d3415cae81a3
+ * sha256 of the parts: 9f0433224f0e63738cd0c2e5e4962adb83f570970a7c379323ca83cefe2a416f
  */
 #if !defined(_POSIX_C_SOURCE) && !defined(BS_NO_POSIX)
 #define _POSIX_C_SOURCE 200809L
@@ -5898,8 +5898,8 @@ static bs_conv_tile_kernel *const BS_TIER_FN(bs_conv_outer_2)[] = { NULL, BS_OUT
  * Owns:      for each count of tiles a kernel like OUTER's of a 1x1 kernel: with few channels a call of that for each
  *            point takes longer than its products.
  * Relies on: conv_outer.inc before it, for the steps.
- * Must never: do other arithmetic than OUTER: sums from zero over the channels, in order (eight channels are alike: no
- *            other kernel ever has them).
+ * Must never: do other arithmetic than OUTER: sums from zero over the channels, in order. Only the kernel of eight
+ *            channels may: no other one ever has them.
  */
 #if !defined(BS_NO_WINOGRAD) && !defined(__OPTIMIZE_SIZE__)
 
@@ -8212,8 +8212,8 @@ static bs_conv_tile_kernel *const BS_TIER_FN(bs_conv_outer_2)[] = { NULL, BS_OUT
  * Owns:      for each count of tiles a kernel like OUTER's of a 1x1 kernel: with few channels a call of that for each
  *            point takes longer than its products.
  * Relies on: conv_outer.inc before it, for the steps.
- * Must never: do other arithmetic than OUTER: sums from zero over the channels, in order (eight channels are alike: no
- *            other kernel ever has them).
+ * Must never: do other arithmetic than OUTER: sums from zero over the channels, in order. Only the kernel of eight
+ *            channels may: no other one ever has them.
  */
 #if !defined(BS_NO_WINOGRAD) && !defined(__OPTIMIZE_SIZE__)
 
@@ -10561,8 +10561,8 @@ static bs_conv_tile_kernel *const BS_TIER_FN(bs_conv_outer_2)[] = { NULL, BS_OUT
  * Owns:      for each count of tiles a kernel like OUTER's of a 1x1 kernel: with few channels a call of that for each
  *            point takes longer than its products.
  * Relies on: conv_outer.inc before it, for the steps.
- * Must never: do other arithmetic than OUTER: sums from zero over the channels, in order (eight channels are alike: no
- *            other kernel ever has them).
+ * Must never: do other arithmetic than OUTER: sums from zero over the channels, in order. Only the kernel of eight
+ *            channels may: no other one ever has them.
  */
 #if !defined(BS_NO_WINOGRAD) && !defined(__OPTIMIZE_SIZE__)
 
