@@ -1,6 +1,6 @@
 /* brainstorm.c - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: 9f0433224f0e63738cd0c2e5e4962adb83f570970a7c379323ca83cefe2a416f
+ * sha256 of the parts: e1aeed15d0cb5a6b8ec001fad54d5677300b3f4d482562048f96106d3c1fc494
  */
 #if !defined(_POSIX_C_SOURCE) && !defined(BS_NO_POSIX)
 #define _POSIX_C_SOURCE 200809L
@@ -11413,6 +11413,14 @@ static bs_winograd_plan bs_winograd_plan_of(const bs_conv_geometry *g, int32_t l
     plan.out_points = plan.in_place ? 0 : BS_WINOGRAD_POINTS * (size_t)plan.out_step;
     plan.patch = (size_t)BS_WINOGRAD_POINTS * (size_t)plan.in_padded;
     plan.weights = plan.stores ? 0 : (size_t)BS_WINOGRAD_IN * (size_t)g->in_channels * (size_t)plan.block;
+#ifdef __OPTIMIZE_SIZE__ /* no kernel for half a panel of weights: whole ones for half the tiles, in the same memory */
+    if (plan.block < bs_conv_min(plan.out_padded, 2 * lanes)) {
+        plan.block *= 2;
+        plan.strip /= 2;
+        plan.in_step = bs_winograd_step(plan.strip, plan.in_padded);
+        plan.out_step = bs_winograd_step(plan.strip, plan.block);
+    }
+#endif
     return plan;
 }
 

@@ -73,6 +73,14 @@ static bs_winograd_plan bs_winograd_plan_of(const bs_conv_geometry *g, int32_t l
     plan.out_points = plan.in_place ? 0 : BS_WINOGRAD_POINTS * (size_t)plan.out_step;
     plan.patch = (size_t)BS_WINOGRAD_POINTS * (size_t)plan.in_padded;
     plan.weights = plan.stores ? 0 : (size_t)BS_WINOGRAD_IN * (size_t)g->in_channels * (size_t)plan.block;
+#ifdef __OPTIMIZE_SIZE__ /* no kernel for half a panel of weights: whole ones for half the tiles, in the same memory */
+    if (plan.block < bs_conv_min(plan.out_padded, 2 * lanes)) {
+        plan.block *= 2;
+        plan.strip /= 2;
+        plan.in_step = bs_winograd_step(plan.strip, plan.in_padded);
+        plan.out_step = bs_winograd_step(plan.strip, plan.block);
+    }
+#endif
     return plan;
 }
 
