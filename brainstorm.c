@@ -1,6 +1,6 @@
 /* brainstorm.c - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: e1aeed15d0cb5a6b8ec001fad54d5677300b3f4d482562048f96106d3c1fc494
+ * sha256 of the parts: 79a4161ec9120abb0e695ec7ea105289d96ff6f31388207dedb5342e60f0c750
  */
 #if !defined(_POSIX_C_SOURCE) && !defined(BS_NO_POSIX)
 #define _POSIX_C_SOURCE 200809L
@@ -5551,8 +5551,8 @@ static BS_TARGET void BS_TIER_FN(bs_conv_winograd_in)(const float *in, ptrdiff_t
 }
 
 /* ----------------------------------------------------------------------------------------- output
- * A^T m A up to the factors a^(row + column), which come with the bias: with b = 2a only 2, 4, 8 remain. */
-/* What is used twice is held, lest it be read twice. */
+ * A^T m A up to the factors a^(row + column), which come with the bias: with b = 2a only 2, 4, 8 remain. Points that
+ * are used twice are held, lest they be read twice. */
 #define BS_COLUMN_OUT(x)                                                                          \
     BS_V m1_##x = BS_V_LOAD(m + row), m2_##x = BS_V_LOAD(m + 2 * row);                            \
     BS_V m3_##x = BS_V_LOAD(m + row3), m4_##x = BS_V_LOAD(m + row4);                              \
@@ -5721,12 +5721,13 @@ static BS_TARGET void BS_TIER_FN(bs_conv_winograd_out)(const float *points, ptrd
             .residual_pixel = first->residual_pixel };
     for (int32_t c = 0; c < first->channels; c += BS_LANES) {
         const int32_t valid = bs_conv_min(first->channels - c, BS_LANES);
+        const bool whole = straight && valid == BS_LANES;
         const float *from = points + c;
         float *to = first->out + c;
         if (task->bias)
             end.bias = BS_V_LOAD_PART(task->bias + c, BS_V_PART_OF(valid));
-        end.residual = straight && valid == BS_LANES && first->residual ? first->residual + c : NULL;
-        if (!straight || valid < BS_LANES) {
+        end.residual = whole && first->residual ? first->residual + c : NULL;
+        if (!whole) {
             bs_conv_tile tile = *first;
             for (int32_t line = 0; line < lines; line++, tile.out += BS_WINOGRAD_OUT * out_row) {
                 BS_TIER_FN(bs_conv_winograd_out_patches)
@@ -7865,8 +7866,8 @@ static BS_TARGET void BS_TIER_FN(bs_conv_winograd_in)(const float *in, ptrdiff_t
 }
 
 /* ----------------------------------------------------------------------------------------- output
- * A^T m A up to the factors a^(row + column), which come with the bias: with b = 2a only 2, 4, 8 remain. */
-/* What is used twice is held, lest it be read twice. */
+ * A^T m A up to the factors a^(row + column), which come with the bias: with b = 2a only 2, 4, 8 remain. Points that
+ * are used twice are held, lest they be read twice. */
 #define BS_COLUMN_OUT(x)                                                                          \
     BS_V m1_##x = BS_V_LOAD(m + row), m2_##x = BS_V_LOAD(m + 2 * row);                            \
     BS_V m3_##x = BS_V_LOAD(m + row3), m4_##x = BS_V_LOAD(m + row4);                              \
@@ -8035,12 +8036,13 @@ static BS_TARGET void BS_TIER_FN(bs_conv_winograd_out)(const float *points, ptrd
             .residual_pixel = first->residual_pixel };
     for (int32_t c = 0; c < first->channels; c += BS_LANES) {
         const int32_t valid = bs_conv_min(first->channels - c, BS_LANES);
+        const bool whole = straight && valid == BS_LANES;
         const float *from = points + c;
         float *to = first->out + c;
         if (task->bias)
             end.bias = BS_V_LOAD_PART(task->bias + c, BS_V_PART_OF(valid));
-        end.residual = straight && valid == BS_LANES && first->residual ? first->residual + c : NULL;
-        if (!straight || valid < BS_LANES) {
+        end.residual = whole && first->residual ? first->residual + c : NULL;
+        if (!whole) {
             bs_conv_tile tile = *first;
             for (int32_t line = 0; line < lines; line++, tile.out += BS_WINOGRAD_OUT * out_row) {
                 BS_TIER_FN(bs_conv_winograd_out_patches)
@@ -10214,8 +10216,8 @@ static BS_TARGET void BS_TIER_FN(bs_conv_winograd_in)(const float *in, ptrdiff_t
 }
 
 /* ----------------------------------------------------------------------------------------- output
- * A^T m A up to the factors a^(row + column), which come with the bias: with b = 2a only 2, 4, 8 remain. */
-/* What is used twice is held, lest it be read twice. */
+ * A^T m A up to the factors a^(row + column), which come with the bias: with b = 2a only 2, 4, 8 remain. Points that
+ * are used twice are held, lest they be read twice. */
 #define BS_COLUMN_OUT(x)                                                                          \
     BS_V m1_##x = BS_V_LOAD(m + row), m2_##x = BS_V_LOAD(m + 2 * row);                            \
     BS_V m3_##x = BS_V_LOAD(m + row3), m4_##x = BS_V_LOAD(m + row4);                              \
@@ -10384,12 +10386,13 @@ static BS_TARGET void BS_TIER_FN(bs_conv_winograd_out)(const float *points, ptrd
             .residual_pixel = first->residual_pixel };
     for (int32_t c = 0; c < first->channels; c += BS_LANES) {
         const int32_t valid = bs_conv_min(first->channels - c, BS_LANES);
+        const bool whole = straight && valid == BS_LANES;
         const float *from = points + c;
         float *to = first->out + c;
         if (task->bias)
             end.bias = BS_V_LOAD_PART(task->bias + c, BS_V_PART_OF(valid));
-        end.residual = straight && valid == BS_LANES && first->residual ? first->residual + c : NULL;
-        if (!straight || valid < BS_LANES) {
+        end.residual = whole && first->residual ? first->residual + c : NULL;
+        if (!whole) {
             bs_conv_tile tile = *first;
             for (int32_t line = 0; line < lines; line++, tile.out += BS_WINOGRAD_OUT * out_row) {
                 BS_TIER_FN(bs_conv_winograd_out_patches)
