@@ -64,7 +64,8 @@ PLAIN := $(if $(VARIANT),$(BUILD:%$(VARIANT)=%),$(BUILD))
 
 # Where no CFLAGS are given each part has the level that it is worth. Kernels gain by -O3. Loops of ops gain by the
 # vectorizer, but not by -O3, which unrolls them completely: half of their time in the compiler. What builds, loads and
-# plans runs once. Examples and benchmarks are -O2 because their speed is reported, tests are not.
+# plans runs once. Examples and benchmarks are -O2 because their speed is reported. Tests run once: what optimizing them
+# takes, five times as long in the compiler, they do not give back, but for those that are tagged.
 ifeq ($(origin CFLAGS),undefined)
   DEFAULT_FLAGS := 1
   CFLAGS = $(LEVEL)
@@ -74,9 +75,8 @@ LEVEL_OF_KERNELS := -O3
 LEVEL_OF_OPS := -O2 -ftree-vectorize $(if $(findstring clang,$(CC)),,-fvect-cost-model=dynamic)
 LEVEL_OF_TESTS := -O1
 LEVEL_OF_PLANNING := -O1
-LEVEL_OF_CASES = $(LEVEL_OF_TESTS)
-# With the address sanitizer compilers take so long that optimizing most tests, which run once, does not pay, and clang
-# takes two minutes in kernels unless it leaves out sizes (-Os), of which gcc has all.
+LEVEL_OF_CASES := -O0
+# With the address sanitizer clang takes two minutes in kernels unless it leaves out sizes (-Os), of which gcc has all.
 ifneq ($(and $(DEFAULT_FLAGS),$(SANITIZE)),)
   ADDRESS := $(findstring address,$(SANITIZE))
   LEVEL := $(if $(and $(ADDRESS),$(findstring clang,$(CC))),-Os,-O1) -g1
@@ -86,8 +86,6 @@ ifneq ($(and $(DEFAULT_FLAGS),$(SANITIZE)),)
   LEVEL_OF_CASES := $(if $(ADDRESS),-O0 -g1,$(LEVEL))
   LEVEL_OF_PLANNING := $(LEVEL)
 endif
-# Tests that compute more than they check: optimized in any case.
-COMPUTING := conv_errors conv_kernels plan_image planner sweep_plan references gemm
 PLANNING := base/cursor graph/% ops/structure ops/routers ops/segments ops/describe ops/ports plan/% profile/read \
   profile/trace stream/store_plan stream/replay run/session_make run/session_memory run/device_layout run/report model/%
 level_of = $(foreach d,$(sort $(PLAIN) $(BUILD)),$(1:%=$(d)/obj/%.o))
@@ -95,8 +93,7 @@ level_of = $(foreach d,$(sort $(PLAIN) $(BUILD)),$(1:%=$(d)/obj/%.o))
 $(call level_of,src/kernels/% unit_kernels): private LEVEL = $(LEVEL_OF_KERNELS)
 $(call level_of,src/ops/% unit_ops): private LEVEL = $(LEVEL_OF_OPS)
 $(call level_of,tests/% src/cuda/%): private LEVEL = $(LEVEL_OF_TESTS)
-$(call level_of,tests/test_%): private LEVEL = $(LEVEL_OF_CASES)
-$(call level_of,$(COMPUTING:%=tests/test_%)): private LEVEL = $(LEVEL_OF_TESTS)
+$(call level_of,tests/test_% tests/fuzz/%): private LEVEL = $(LEVEL_OF_CASES)
 $(call level_of,$(PLANNING:%=src/%) unit_planning): private LEVEL = $(LEVEL_OF_PLANNING)
 
 WARNINGS := -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wvla
@@ -141,70 +138,45 @@ EXAMPLE_MODULES := $(filter-out $(foreach p,$(PROGRAM_MAINS),$(lastword $(subst 
 
 # tests/test_*.{c,sh,py} are tests; what has a main() in bench/ is a benchmark; other C files there are modules.
 # What begins with cuda or test_cuda_ is for builds with the CUDA backend.
-CUDA_TESTS := $(wildcard tests/test_cuda_*.c tests/test_cuda_*.sh)
+CUDA_TESTS := $(wildcard tests/test_cuda_*.c tests/test_cuda_*.sh tests/test_cuda_*.py)
 TEST_C := $(filter-out $(CUDA_TESTS),$(wildcard tests/test_*.c))
 TEST_SH := $(filter-out $(CUDA_TESTS),$(wildcard tests/test_*.sh))
-TEST_PY := $(wildcard tests/test_*.py)
+TEST_PY := $(filter-out $(CUDA_TESTS),$(wildcard tests/test_*.py))
 TEST_MODULES := $(filter-out tests/test_% $(if $(CUDA),,tests/cuda_%),$(wildcard tests/*.c))
 BENCH_SOURCES := $(filter-out $(if $(CUDA),,bench/cuda%),$(wildcard bench/*.c))
 BENCH_C := $(if $(BENCH_SOURCES),$(shell grep -l '^int main' $(BENCH_SOURCES)))
 BENCH_MODULES := $(filter-out $(BENCH_C),$(BENCH_SOURCES)) $(if $(CUDA),$(wildcard bench/*.cu))
 
-# Tiers: `make test` leaves these out, `make test-all` (TIER=all) does not.
+# The first comment of a test has its tags; tests/tags.txt says what each means. $(call with,asan tsan): the tests that
+# have one of these.
+TAGGED := $(shell awk '/^[^a-z]*tags: / { sub(/.*tags: /, ""); sub(/ *\*\/$$/, ""); \
+  for (i = 1; i <= NF; i++) print FILENAME "=" $$i } FNR == 2 { nextfile }' \
+  $(TEST_C) $(TEST_SH) $(TEST_PY) $(CUDA_TESTS))
+with = $(foreach tag,$(1),$(patsubst %=$(tag),%,$(filter %=$(tag),$(TAGGED))))
+comma := ,
+used_by = $(subst $(comma), ,$(foreach t,$(1),$(patsubst $(t)=uses:%,%,$(filter $(t)=uses:%,$(TAGGED)))))
+
+# TEST="test_gguf test_cli": only these. TAGS="long": those with one of these tags. Else TIER: quick, which leaves out
+# what takes long, or all. Tests of the CUDA backend run in builds with it; TIER=all makes the emulation's for them.
 TIER ?= quick
+SLOW := $(call with,long minutes board)
+OWN_TESTS := $(if $(CUDA),$(CUDA_TESTS),$(TEST_C) $(TEST_SH) $(TEST_PY))
+OTHER_TESTS := $(if $(CUDA),,$(CUDA_TESTS))
 files_of_test = $(or $(wildcard tests/$(1).c tests/$(1).sh tests/$(1).py),$(error no test is named $(1)))
-named_tests = $(foreach t,$(1),$(call files_of_test,test_$(t)))
-LATER_CUDA := $(CUDA_TESTS)
-LATER_BOARD := $(call named_tests,bare)
-LATER_LONG := $(call named_tests,super_resolution replay demo_clip soak placing fast_math large_python same_files \
-  replay_guesses saved_plans ncnn_nets python_package python_hostile python_main)
-
-# `make sweep` runs all of these with the address sanitizer, other builds a part of each.
-ALL_SWEEPS := $(filter tests/test_sweep_% tests/test_cuda_sweep%,$(TEST_C) $(CUDA_TESTS))
-SWEPT_WHOLE := $(if $(findstring address,$(SANITIZE)),$(ALL_SWEEPS))
-
-# Tests that start no thread: the thread sanitizer would only make them slow. Those of the CUDA backend with which it
-# can find something: streams, launches one after the other, and threads of a block that share memory.
-THREADLESS := $(call named_tests,canvas conv_errors conv_kernels conv_supports damage demo_clip describe \
-  elementwise_kernels frame_rgb functions gemm graph ground lies limits_of_ops limits_told messages_file \
-  messages_graph messages_plan messages_routers messages_structure messages_weights model_calls numbers \
-  op_patches picture placing png references replay replay_calls replay_guesses stream stream_edges stream_reads \
-  sweep_arena sweep_file upper_halves y4m_failures y4m_frames y4m_headers)
-CUDA_THREADED := $(call named_tests,cuda_session cuda_stream cuda_stream_faults cuda_streams cuda_route cuda_gemm \
-  cuda_random cuda_session_faults cuda_move)
-
-# Those that go to the limits of sizes, counts and files: `make test-unsigned`. EXCEPT=unsigned leaves them to it.
-# SKIPPED="planner rings" leaves those out.
-UNSIGNED := damage gguf graph ground image_rows lies limits limits_of_ops limits_told model model_calls numbers \
-  plan_cases plan_desc plan_devices plan_units planner references shared_weights steering store_layout sweep_arena \
-  sweep_file sweep_platform y4m_failures y4m_frames y4m_headers
-
-# TEST="test_gguf test_cli" runs only these.
 ifdef TEST
-  named = $(filter $(foreach t,$(TEST),$(call files_of_test,$(t))),$(1))
-  TESTS := $(call named,$(TEST_C) $(TEST_SH) $(TEST_PY) $(if $(CUDA),$(CUDA_TESTS)))
-  EMULATED_TESTS := $(if $(CUDA),,$(call named,$(CUDA_TESTS)))
-  ifeq ($(TESTS)$(EMULATED_TESTS),)
-    $(error no test is named $(TEST))
-  endif
-else ifneq ($(CUDA),)
-  # The thread sanitizer takes minutes for whole programs, whose kernels other tests run too.
-  LEFT_OUT := $(SWEPT_WHOLE)
-  TESTS := $(filter-out $(LEFT_OUT),$(if $(filter thread,$(SANITIZE)),$(CUDA_THREADED),$(CUDA_TESTS)))
+  NAMED := $(foreach t,$(TEST),$(call files_of_test,$(t)))
+  TESTS := $(filter $(NAMED),$(OWN_TESTS) $(if $(CUDA),$(TEST_C) $(TEST_SH) $(TEST_PY)))
+  EMULATED_TESTS := $(filter $(NAMED),$(OTHER_TESTS))
+else ifdef TAGS
+  LEFT_OUT := $(if $(filter long minutes board,$(TAGS))$(filter all,$(TIER)),,$(SLOW))
+  TESTS := $(filter-out $(LEFT_OUT),$(filter $(call with,$(TAGS)),$(OWN_TESTS)))
 else
-  # Python tests read what the library writes; a cross or sanitized build adds nothing to them. Nor to the emulation:
-  # that is instrumented by CUDA=emulated.
-  OTHER_BUILD := $(SANITIZE)$(filter-out $(HOST_ARCH),$(TARGET_ARCH))
-  LEFT_OUT := $(if $(filter all,$(TIER)),,$(LATER_CUDA) $(LATER_LONG) $(LATER_BOARD)) $(SWEPT_WHOLE) \
-    $(call named_tests,$(SKIPPED)) \
-    $(if $(filter unsigned,$(EXCEPT)),$(call named_tests,$(UNSIGNED)))
-  TESTS := $(filter-out $(LEFT_OUT) $(if $(OTHER_BUILD),$(LATER_BOARD)) \
-    $(if $(filter thread,$(SANITIZE)),$(THREADLESS)),$(TEST_C) $(TEST_SH) $(if $(OTHER_BUILD),,$(TEST_PY)))
-  EMULATED_TESTS := $(filter-out $(LEFT_OUT),$(if $(OTHER_BUILD),,$(CUDA_TESTS)))
+  LEFT_OUT := $(if $(filter all,$(TIER)),$(call with,board),$(SLOW) $(OTHER_TESTS))
+  TESTS := $(filter-out $(if $(CUDA),,$(LEFT_OUT)),$(OWN_TESTS))
+  EMULATED_TESTS := $(filter-out $(LEFT_OUT),$(OTHER_TESTS))
 endif
 # Why, a line each.
-names_of = $(basename $(notdir $(filter $(LEFT_OUT),$(1))))
-later = $(if $(call names_of,$(1)),echo 'left out of this tier: $(call names_of,$(1)) ($(2)); make $(3) runs them';)
+left_out = $(if $(filter $(LEFT_OUT),$(1)),echo 'left out: $(basename $(notdir $(filter $(LEFT_OUT),$(1)))) ($(2))';)
 
 LIBRARY := $(BUILD)/libbrainstorm.a
 PROGRAM_FILES := $(PROGRAMS:%=$(BUILD)/%)
@@ -227,21 +199,21 @@ UNIT_running := $(filter-out $(UNIT_kernels) $(UNIT_ops) $(UNIT_planning) src/ba
 NO_UNIT := $(filter-out $(foreach u,$(UNITS),$(UNIT_$(u))),$(LIBRARY_SOURCES))
 LIBRARY_OBJECTS := $(UNITS:%=$(PLAIN)/obj/unit_%.o) $(call objects,$(NO_UNIT) $(CUDA_SOURCES))
 
-.PHONY: all demo test test-all test-longer test-foreign test-build coverage test-asan test-ubsan test-tsan \
-        test-unsigned test-32 test-aarch64 test-modules mutants-cuda check-cuda consumers bench bench-planning \
-        bench-imports bench-preload bench-products bench-time bench-zoo amalgamate check size sweep soak mutants lint \
-        install clean help FORCE
+.PHONY: all demo test test-all test-shipped test-build coverage test-asan test-ubsan test-tsan test-unsigned test-32 \
+        test-aarch64 test-modules mutants-cuda check-cuda consumers bench bench-planning bench-imports bench-preload \
+        bench-products bench-time bench-zoo amalgamate check size sweep soak mutants lint install clean help FORCE
 
 all: $(LIBRARY) $(PROGRAM_FILES)
 
 help:
 	@echo 'make              $(LIBRARY) and the example programs'
 	@echo 'make demo         upscale a clip on this machine (CLIP=file.y4m)'
-	@echo 'make test         the tests, without those that take long (TEST=test_gguf: one of any; AMALGAM=1: against' \
-	  'brainstorm.c)'
-	@echo 'make test-all     all tests'
-	@echo 'make test-asan    all tests with address and undefined-behaviour sanitizers (also: test-ubsan)'
+	@echo 'make test         the tests, without those that take long (TEST=test_gguf: one of any; TAGS=long: those that' \
+	  'tests/tags.txt calls so; TIER=all: all)'
+	@echo 'make test-all     everything that can be tested here: an hour or two'
+	@echo 'make test-asan    tests with address and undefined-behaviour sanitizers (also: test-ubsan)'
 	@echo 'make test-tsan    those with threads, with the thread sanitizer'
+	@echo 'make test-shipped  those that brainstorm.c can break, against it instead of src/'
 	@echo 'make test-unsigned  those of sizes and files, with clang, which reports unsigned sums that wrap'
 	@echo 'make test-32      those that another processor can break, built with gcc -m32'
 	@echo 'make test-aarch64 the same cross-built, under qemu'
@@ -313,6 +285,10 @@ $(PLAIN)/obj/unit_$(1).o: $(PLAIN)/obj/unit_$(1).c $(PLAIN)/flags
 endef
 $(foreach u,$(UNITS),$(eval $(call unit,$(u))))
 
+# Tests that compute more than they check.
+OPTIMIZED := $(patsubst %.c,$(PLAIN)/obj/%.o,$(filter %.c,$(call with,optimized)))
+$(OPTIMIZED): private LEVEL = $(LEVEL_OF_TESTS)
+
 # Lists of members: an archive is made again when a file appears in or vanishes from its folder.
 archive = mkdir -p $(@D) && rm -f $@ && $(AR) rcs $@ $(filter %.o,$^)
 
@@ -366,50 +342,64 @@ $(BENCH_FILES): $(BENCH_ARCHIVE) $(MODULES) $(LIBRARY) $(BUILD)/flags_link
 
 # What does not build counts as failed, and the tests that do still run: hence a make of its own, with -k.
 test-build: $(TEST_FILES) $(if $(filter %.sh %.py,$(TESTS)),$(PROGRAM_FILES)) \
-  $(if $(filter %/test_same_files.sh,$(TESTS)),$(addprefix $(BUILD)/bench/,ops frames preload)) \
-  $(if $(filter %/test_bench_products.py %/test_bench_time.py %/test_bench_imports.py %/test_ncnn_layers.py \
-    %/test_ncnn_nets.py %/test_mixtures.py %/test_markers.py,$(TESTS)), \
-    $(addprefix $(BUILD)/bench/,products networks)) \
-  $(if $(filter %_plans.sh %_plan_cli.sh,$(TESTS)),$(addprefix $(BUILD)/tests/,test_plan_image test_model_plans))
+  $(addprefix $(BUILD)/,$(sort $(call used_by,$(TESTS))))
 
-# Tests of the CUDA backend run in the emulation, from a build of their own below this one.
+# Tests of the CUDA backend run in the emulation, from a build of their own below this one. LIST=1 prints the names.
+ifeq ($(LIST),1)
+test:
+	@printf '%s\n' $(basename $(notdir $(TESTS) $(EMULATED_TESTS)))
+else
 test:
 	@$(MAKE) --no-print-directory -k test-build; built=$$?; \
 	$(if $(EMULATED_TESTS),$(if $(CUDA_HEADERS),$(MAKE) --no-print-directory -k test-build CUDA=emulated \
 	  BUILD='$(BUILD)/cuda-emulated' TEST='$(basename $(notdir $(EMULATED_TESTS)))' || built=1; \
 	  CUDA_BUILD='$(BUILD)/cuda-emulated') \
 	  CUDA_OBSTACLE='$(CUDA_OBSTACLE)'; export CUDA_BUILD CUDA_OBSTACLE;) \
-	$(if $(filter all,$(TIER)),,$(call later,$(LATER_CUDA),the CUDA backend in the emulation,test-all) \
-	  $(call later,$(LATER_LONG),they take long,test-all) \
-	  $(call later,$(LATER_BOARD),a board under qemu,bare)) \
-	$(call later,$(SWEPT_WHOLE),with this sanitizer,sweep) \
-	BUILT=$$built BUILD='$(BUILD)' RUN='$(RUN)' PYTHON='$(PYTHON)' TIMEOUT='$(TIMEOUT)' JOBS='$(JOBS)' \
+	$(if $(TAGS)$(CUDA),,$(call left_out,$(OTHER_TESTS),the CUDA backend: make test CUDA=emulated) \
+	  $(call left_out,$(call with,long minutes),they take long: make test TIER=all) \
+	  $(call left_out,$(call with,board),a board under qemu: make bare)) \
+	BUILT=$$built BUILD='$(BUILD)' RUN='$(RUN)' PYTHON='$(PYTHON)' SECONDS_EACH='$(SECONDS_EACH)' JOBS='$(JOBS)' \
 	  sh tests/run.sh $(EMULATED_TESTS) $(TESTS)
+endif
 
-# What the first of these leaves out, but for the emulation, and for what SKIPPED names.
-test-longer:
-	@$(MAKE) --no-print-directory test TEST='$(filter-out $(SKIPPED:%=test_%),$(basename $(notdir $(LATER_LONG))))'
-
+# Everything: CI's stages, each whole, and those that take long. An hour or two, and it wants all tools.
 test-all:
-	@$(MAKE) --no-print-directory test TIER=all
+	@bash tests/stages.sh all
 
-# Slower by 2 (address), 10 (thread) and 20 (qemu): hence the seconds a test may take.
-SANITIZED_TIER = $(if $(findstring command,$(origin TIER)),$(TIER),all)
+# Other builds run the tests whose tags say that they can find something new there. SECONDS_EACH: of a processor, that a
+# test may take; slower by 2 (address), 10 (thread) and 20 (qemu).
+chosen = $(if $(TEST),TEST='$(TEST)',TAGS='$(or $(TAGS),$(1))')
 test-asan test-ubsan:
-	@$(MAKE) --no-print-directory test TIER=$(SANITIZED_TIER) BUILD='$(PLAIN)/asan$(VARIANT)' \
-	  SANITIZE=address,undefined,float-cast-overflow TIMEOUT=600
+	@$(MAKE) --no-print-directory test $(call chosen,asan unsigned) BUILD='$(PLAIN)/asan$(VARIANT)' \
+	  SANITIZE=address,undefined,float-cast-overflow SECONDS_EACH=600
 
-# Only clang sees sums of unsigned numbers that wrap. It compiles them for size, of which some kernels have forms of
-# their own.
-FOR_SIZE := conv_kernels
+# Only clang sees sums of unsigned numbers that wrap. It compiles kernels for size, of which some have forms of their own.
 test-unsigned:
-	@$(MAKE) --no-print-directory test BUILD='$(PLAIN)/unsigned' CC=clang \
-	  SANITIZE=address,undefined,float-cast-overflow,unsigned-integer-overflow TIMEOUT=600 \
-	  TEST='$(or $(TEST),$(patsubst %,test_%,$(filter-out $(SKIPPED),$(UNSIGNED) $(FOR_SIZE))))'
+	@$(MAKE) --no-print-directory test $(call chosen,unsigned) BUILD='$(PLAIN)/unsigned' CC=clang \
+	  SANITIZE=address,undefined,float-cast-overflow,unsigned-integer-overflow SECONDS_EACH=600
+
+test-tsan:
+	@$(MAKE) --no-print-directory test $(call chosen,tsan) BUILD='$(PLAIN)/tsan$(VARIANT)' SANITIZE=thread \
+	  SECONDS_EACH=900
+
+# The file that users copy, instead of src/.
+test-shipped:
+	@$(MAKE) --no-print-directory test $(call chosen,shipped) BUILD='$(PLAIN)/shipped' AMALGAM=1
+
+test-aarch64:
+	@$(MAKE) --no-print-directory test $(call chosen,aarch64) BUILD='$(PLAIN)/aarch64' TARGET_ARCH=aarch64 \
+	  SECONDS_EACH=1200
+
+# size_t of 32 bits, on this machine: gcc-multilib has the libraries. Floats as everywhere but on the x87, whose sums have
+# 80 bits.
+CC_32 ?= gcc -m32 -msse2 -mfpmath=sse -Wno-psabi -idirafter /usr/include/x86_64-linux-gnu
+test-32:
+	@$(MAKE) --no-print-directory test $(call chosen,32-bit) BUILD='$(PLAIN)/32' CC='$(CC_32)' SECONDS_EACH=600 \
+	  CFLAGS='-O1 -g'
 
 # The tests that take a part of their cases only, with all of them.
-SWEEPS := $(basename $(notdir $(wildcard tests/test_sweep_*.c)))
-CUDA_SWEEPS := $(if $(CUDA_HEADERS),$(basename $(notdir $(wildcard tests/test_cuda_sweep*.c))))
+SWEEPS := $(basename $(notdir $(filter-out $(CUDA_TESTS),$(call with,sweep))))
+CUDA_SWEEPS := $(if $(CUDA_HEADERS),$(basename $(notdir $(filter $(CUDA_TESTS),$(call with,sweep)))))
 SWEEP_PROGRAMS := $(SWEEPS:%=$(BUILD_ROOT)/asan/tests/%)
 CUDA_SWEEP_PROGRAMS := $(CUDA_SWEEPS:%=$(BUILD_ROOT)/asan/cuda-emulated/tests/%)
 SWEPT = SANITIZE=address,undefined,float-cast-overflow
@@ -419,33 +409,6 @@ sweep:
 	  BUILD='$(BUILD_ROOT)/asan/cuda-emulated' $(SWEPT), \
 	  echo 'test_cuda_sweep is left out: $(or $(CUDA_OBSTACLE),there is none)')
 	@STRIDE='$(STRIDE)' sh tests/sweep.sh $(SWEEP_PROGRAMS) $(CUDA_SWEEP_PROGRAMS)
-
-test-tsan:
-	@$(MAKE) --no-print-directory test TIER=$(SANITIZED_TIER) BUILD='$(PLAIN)/tsan$(VARIANT)' SANITIZE=thread \
-	  TIMEOUT=900
-
-# What another processor can break: kernels of its own, ops, whole nets, the files, threads, a program. TEST=... runs
-# others.
-FOREIGN := arrange attention conv_kernels elementwise_kernels functions gguf graph ground limits_of_ops limits_told \
-  minimal \
-  model op_cases op_patches op_shapes op_tiers op_vectors routers routers_budget routers_nested segments session \
-  session_binding session_states store store_faults stream_reads stream_source tiling video_stream
-test-foreign:
-	@$(MAKE) --no-print-directory test TEST='$(or $(TEST),$(FOREIGN:%=test_%))'
-
-# Under qemu the test of all stores takes a quarter of an hour: shared_weights has nets that stream. (TEST=test_store
-# runs it.)
-test-aarch64:
-	@$(MAKE) --no-print-directory test BUILD='$(PLAIN)/aarch64' TARGET_ARCH=aarch64 TIMEOUT=1200 \
-	  TEST='$(or $(TEST),$(patsubst %,test_%,$(filter-out store store_faults,$(FOREIGN)) shared_weights))'
-
-# size_t of 32 bits, on this machine: gcc-multilib has the libraries; and what counts bytes. Floats as everywhere but on
-# the x87, whose sums have 80 bits.
-COUNTING := limits plan_desc planner shared_weights store_layout sweep_arena
-CC_32 ?= gcc -m32 -msse2 -mfpmath=sse -Wno-psabi -idirafter /usr/include/x86_64-linux-gnu
-test-32:
-	@$(MAKE) --no-print-directory test BUILD='$(PLAIN)/32' CC='$(CC_32)' TIMEOUT=600 CFLAGS='-O1 -g' \
-	  TEST='$(or $(TEST),$(patsubst %,test_%,$(FOREIGN) $(COUNTING)))'
 
 # What can be found without running anything (PARTS="stack recursion": only these).
 lint:

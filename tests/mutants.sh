@@ -5,8 +5,8 @@
 # A line of LIST: name|file|test that must notice|how it is built: plain, asan or tsan|what sed -E does to the file.
 # No two have one name; one that changes nothing survived.
 # Says `caught NAME by TEST (tool)` or `SURVIVED NAME`, and ends with `N passed, N failed`. Without a fault all tests
-# must pass first. A fault is caught by a failed check, a report of a sanitizer, a crash, or by no end ten times as long
-# after what the test took without it, and $PATIENCE seconds more [30]; that is said, since a busy machine is slow too.
+# must pass first. A fault is caught by a failed check, a report of a sanitizer, a crash, or by no end: ten times as much
+# of a processor as the test takes without it, and $PATIENCE seconds more [30], or none in $PATIENCE seconds.
 # $BUILD is where it works [build]; $JOBS faults at a time [2]; CUDA=emulated is for tests of the CUDA backend, and
 # wants $CUDA_HOME. tsan wants clang.
 set -u
@@ -16,6 +16,7 @@ root=$(cd "$(dirname "$0")/.." && pwd)
 BUILD=${BUILD:-build} JOBS=${JOBS:-2} PATIENCE=${PATIENCE:-30} MAKE=${MAKE:-make}
 work=$BUILD/$(basename "$list" .txt)
 unset MAKEFLAGS MFLAGS MAKEOVERRIDES MAKELEVEL
+. "$root/tests/guard.sh"
 export TSAN_OPTIONS="halt_on_error=1 ${TSAN_OPTIONS:-}"
 
 twice=$(grep -v '^ *\(#\|$\)' "$list" | cut -d '|' -f 1 | sort | uniq -d)
@@ -45,23 +46,41 @@ build() {
     $MAKE -s -j"$JOBS" -C "$tree" CUDA="${CUDA:-}" BUILD="$tool" "$@" $target >"$tree/build.log" 2>&1
 }
 
-# Runs test $2 of the copy $1, built for tool $3, for $4 seconds and to its first failure. Status 0: it passed; 124: no
-# end.
+# Runs test $2 of the copy $1, built for tool $3, for $4 seconds of a processor and to its first failure. Status 0: it
+# passed; 124: no end.
 judge() {
     log=$1/$3/$2.log
     command=$3/tests/$2
     [ ! -f "$root/tests/$2.sh" ] || command="sh tests/$2.sh"
-    (cd "$1" && BUILD=$3 exec timeout -k 2 "$4" $command) >"$log" 2>&1 </dev/null &
-    pid=$!
+    { cd "$1" && export BUILD="$3" && ulimit -t "$4" && exec setsid $command; } >"$log" 2>&1 </dev/null &
+    pid=$! polls=0 idle=0 before=
     while kill -0 $pid 2>/dev/null; do
         if grep -q '^FAIL' "$log"; then
-            kill $pid 2>/dev/null
-            wait $pid 2>/dev/null
+            end $pid
             return 1
         fi
         sleep 0.2
+        polls=$((polls + 1))
+        [ $((polls % 25)) -eq 0 ] || continue
+        now=$(ticks $pid)
+        if [ "$now" = "$before" ] && [ "$now" != stopped ]; then idle=$((idle + 5)); else idle=0; fi
+        before=$now
+        if [ "$idle" -ge "$PATIENCE" ]; then
+            end $pid
+            return 124
+        fi
     done
     wait $pid 2>/dev/null
+    judged=$?
+    case $judged in
+    137 | 152) return 124 ;;
+    esac
+    return $judged
+}
+
+end() {
+    kill -s KILL -- "-$1" 2>/dev/null
+    wait "$1" 2>/dev/null
 }
 
 # The objects of tool $2 that come of file $1, in the copy that was not changed. Of the backend there is one, with no
@@ -119,9 +138,13 @@ while IFS='|' read -r test tool; do
 done <"$work/pairs"
 # Without a fault.
 while IFS='|' read -r test tool; do
-    began=$(date +%s)
-    judge "$work/tree" "$test" "$tool" 900 2>/dev/null &&
-        echo $(($(date +%s) - began)) >"$work/seconds.$test.$tool" && continue
+    times >"$work/times"
+    earlier=$(used "$work/times")
+    if judge "$work/tree" "$test" "$tool" 900 2>/dev/null; then
+        times >"$work/times"
+        echo "$earlier $(used "$work/times")" | awk '{ print int($2 - $1) + 1 }' >"$work/seconds.$test.$tool"
+        continue
+    fi
     tail -n 20 "$work/tree/$tool/$test.log"
     echo "FAIL $test ($tool) without a fault"
     exit 1

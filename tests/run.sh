@@ -3,30 +3,32 @@
 #
 # A test is tests/test_NAME.c (built to $BUILD/tests/test_NAME), .sh or .py. It runs in the repository's root
 # and says `N passed, N failed` (or `N passed, N failed, N skipped`) in its last line. One that says nothing,
-# passes nothing, runs longer than $TIMEOUT seconds or ends with another status than its report counts as
-# failed, and its output is shown; so does a build that failed ($BUILT, its exit status). All output is kept
-# in $BUILD/tests/test_NAME.log. Tests run beside each other: one writes below a name of its own only.
+# passes nothing, or ends with another status than its report counts as failed, and its output is shown; so does a
+# build that failed ($BUILT, its exit status). A process of a test may use $SECONDS_EACH seconds of a processor [300],
+# and a test may wait for $STILL seconds without using any [300]: no clock makes a test fail. All output is kept in
+# $BUILD/tests/test_NAME.log. Tests run beside each other: one writes below a name of its own only.
 #
-# A script names what it cannot do without in a line `# needs: WORD...`: programs (.sh) or modules (.py).
-# Where one is missing the test is skipped. Scripts find in their environment:
+# Its tags (tests/tags.txt) name what it cannot do without (needs:): programs (.sh) or modules (.py). Where one is
+# missing the test is skipped. Scripts find in their environment:
 #   BUILD   where programs are: "$BUILD/brainstorm"      RUN   what to start them with ("" or an emulator)
+#
+# Behind each report stands the time of processors that the test took, then the seconds. $TEST_TIMES names a file to
+# which both are added, a line a test.
 #
 # test_cuda_* come from a build with the CUDA backend: $CUDA_BUILD, if that is another one. $CUDA_OBSTACLE says why
 # there is none; then they are skipped.
 set -u
 export BUILD="${BUILD:-build}" RUN="${RUN:-}" PYTHON="${PYTHON:-python3}"
-export TIMEOUT="${TIMEOUT:-}" JOBS="${JOBS:-1}"
-[ -n "$TIMEOUT" ] || TIMEOUT=300
+export SECONDS_EACH="${SECONDS_EACH:-}" STILL="${STILL:-300}" JOBS="${JOBS:-1}" TEST_TIMES="${TEST_TIMES:-}"
+[ -n "$SECONDS_EACH" ] || SECONDS_EACH=300
+. tests/guard.sh
 # Not detect_stack_use_after_return: with it gcc 12 misaligns 64-byte vectors on the stack (its bug 110027).
 export ASAN_OPTIONS="${ASAN_OPTIONS:-strict_string_checks=1}"
 export UBSAN_OPTIONS="${UBSAN_OPTIONS:-print_stacktrace=1}"
 
-limit=
-command -v timeout >/dev/null && limit="timeout -k 5 $TIMEOUT"
-
 # Prints what the script $1 needs and this machine lacks.
 missing() {
-    for word in $(sed -n 's/^# needs: *//p' "$1" | head -n 1); do
+    for word in $(sed -n '1,2s/^.* tags: .*needs:\([^ ]*\).*/\1/p' "$1" | tr ',' ' '); do
         case $1 in
         *.py) "$PYTHON" -c "import $word" >/dev/null 2>&1 || echo "Python module $word" ;;
         *) command -v "$word" >/dev/null || echo "$word" ;;
@@ -45,10 +47,11 @@ obstacle() {
 
 run() {
     case $1 in
-    *.c) $limit $RUN "$BUILD/tests/$(basename "$1" .c)" ;;
-    *.sh) $limit sh "$1" ;;
-    *.py) $limit "$PYTHON" "$1" ;;
+    *.c) set -- $RUN "$BUILD/tests/$(basename "$1" .c)" ;;
+    *.sh) set -- sh "$1" ;;
+    *.py) set -- "$PYTHON" "$1" ;;
     esac
+    guarded "$SECONDS_EACH" "$STILL" "$log.still" "$@"
 }
 
 # Sets p f s to what the log $1 of a test with exit status $2 reports; note to what is wrong beyond that.
@@ -57,8 +60,11 @@ judge() {
     line=$(grep -E '^[0-9]+ passed, [0-9]+ failed(, [0-9]+ skipped)?$' "$log" | tail -n 1)
     set -- $(echo "$line" | tr -cd '0-9 ')
     p=${1:-0} f=${2:-0} s=${3:-0}
-    if [ "$status" -eq 124 ]; then
-        note="ran longer than $TIMEOUT s"
+    if [ -e "$log.still" ]; then
+        note="used no processor for $STILL s"
+        rm -f "$log.still"
+    elif [ "$status" -eq 137 ] || [ "$status" -eq 152 ]; then
+        note="killed; a process may use $SECONDS_EACH s of a processor"
     elif [ -z "$line" ]; then
         note="no report, exit status $status"
     elif [ "$status" -ne 0 ] && [ "$f" -eq 0 ]; then
@@ -90,7 +96,10 @@ one() {
     judge "$log" $?
     report="$p passed, $f failed"
     [ "$s" -eq 0 ] || report="$report, $s skipped"
-    report=$(printf '%-28s %-32s %4d s%s' "$name" "$report" $(($(date +%s) - started)) "${note:+  ($note)}")
+    times >"$log.times" # not in a subshell, which has waited for nothing
+    seconds=$(($(date +%s) - started)) used=$(used "$log.times")
+    [ -z "$TEST_TIMES" ] || echo "$used $seconds $name $BUILD" >>"$TEST_TIMES"
+    report=$(printf '%-28s %-32s %6s s, %d s%s' "$name" "$report" "$used" "$seconds" "${note:+  ($note)}")
     [ "$f" -eq 0 ] || report=$(echo "$report" && tail -n 60 "$log" | sed 's/^/    | /')
     echo "$report"
     echo "$p $f $s" >>"$RESULTS"

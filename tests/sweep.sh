@@ -3,13 +3,13 @@
 # part of them. STRIDE=3: every third. `make sweep` calls it, with programs built with sanitizers.
 #
 # Each program runs in $SHARES shares, as many at a time as there are cores. What they print is kept beside them, in
-# PROGRAM.K.log; a share that fails, that ends without its report or that takes longer than $TIMEOUT seconds shows its
-# last lines and counts as failed.
+# PROGRAM.K.log; a share that fails, that ends without its report, that takes more than $SECONDS_EACH seconds of a
+# processor or none for $STILL seconds shows its last lines and counts as failed.
 set -u
 SHARES="${SHARES:-4}"
-TIMEOUT="${TIMEOUT:-900}"
+SECONDS_EACH="${SECONDS_EACH:-900}" STILL="${STILL:-300}"
 JOBS="${JOBS:-$(nproc 2>/dev/null || echo 2)}"
-export SWEEP_STRIDE="${STRIDE:-1}" TIMEOUT SHARES
+export SWEEP_STRIDE="${STRIDE:-1}" SECONDS_EACH STILL SHARES
 export ASAN_OPTIONS="${ASAN_OPTIONS:-strict_string_checks=1}"
 export UBSAN_OPTIONS="${UBSAN_OPTIONS:-print_stacktrace=1}"
 
@@ -23,7 +23,9 @@ shares() {
 
 shares "$@" | xargs -P "$JOBS" -L 1 sh -c '
     began=$(date +%s)
-    SWEEP_PART=$1/$SHARES timeout -k 5 "$TIMEOUT" "$0" >"$0.$1.log" 2>&1 </dev/null
+    . tests/guard.sh
+    export SWEEP_PART=$1/$SHARES
+    guarded "$SECONDS_EACH" "$STILL" "$0.$1.still" "$0" >"$0.$1.log" 2>&1 </dev/null
     echo "$? $(($(date +%s) - began))" >"$0.$1.status"'
 
 passed=0 failed=0

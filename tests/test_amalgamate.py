@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# tags: plain
 """test_amalgamate.py - what tools/amalgamate.py promises, on small trees of its own: order, refusals, differences.
 
 Prints what failed and `N passed, N failed`; `make check` calls it too. Must never: read or write the repository's

@@ -1,3 +1,4 @@
+/* tags: asan shipped aarch64 32-bit */
 /* test_arrange.c - weights are moved and widened to the same bytes on every tier, at every size. */
 #include "check.h"
 #include "kernels/arrange.h"

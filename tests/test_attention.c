@@ -1,3 +1,4 @@
+/* tags: asan tsan shipped aarch64 32-bit */
 /* test_attention.c: attention against a plain reference in double precision, with histories of whole sequences where
  * the library has a ring; what a cache holds; lengths and pasts that must be refused. */
 #include "segments_rig.h"

@@ -1,3 +1,4 @@
+/* tags: asan tsan */
 /* test_attention_forms.c: every form of attention against the oracle; that bytes depend on positions alone; what is not
  * seen has no influence; data that must be refused. */
 #include "segments_rig.h"

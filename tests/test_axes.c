@@ -1,3 +1,4 @@
+/* tags: asan */
 /* test_axes.c - reshape, transpose and slice over as many as six axes: chains of them move each element to where their
  * definition says, whatever its type and the bound layout, in a root tensor or in each of some rows; a reshape and a
  * transpose that are one kernel do, too; what other ops are of the same kind give the same bytes. On a GPU:

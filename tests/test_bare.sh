@@ -1,7 +1,7 @@
 #!/bin/sh
+# tags: board needs:aarch64-linux-gnu-gcc,aarch64-linux-gnu-nm,qemu-system-aarch64
 # test_bare.sh - examples/bare: on a board without operating system, files and allocator the network computes what it
 # computes on a workstation, bit by bit, and says so when it does not. The board is QEMU's `virt`. `make bare` runs it.
-# needs: aarch64-linux-gnu-gcc aarch64-linux-gnu-nm qemu-system-aarch64
 set -u
 BUILD="${BUILD:-build}" MAKE="${MAKE:-make}"
 . tests/checks.sh

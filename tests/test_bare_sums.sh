@@ -1,4 +1,5 @@
 #!/bin/sh
+# tags: plain
 # test_bare_sums.sh - sums of sizes are checked because nothing else compiles: bare ones are planted, one at a time, and
 # the compiler must refuse each. And the two ways out of the type stay where they are: its field in src/base/bytes.h
 # alone, and figures (for messages and public structs) in no arithmetic. Wants only a compiler.

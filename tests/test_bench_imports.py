@@ -1,9 +1,9 @@
+# tags: uses:bench/products,bench/networks needs:numpy,gguf,onnx
 """test_bench_imports.py: make bench-imports measures a network right, and says what it cannot have.
 
 Owns: a folder that goes when the program ends. Relies on: $BUILD/bench/networks and brainstorm, which `make test`
 builds for it; the light models of the onnx package. Must never: look at a time, or fetch anything.
 """
-# needs: numpy gguf onnx
 import importlib.util
 import json
 import os

@@ -1,9 +1,9 @@
+# tags: uses:bench/products,bench/networks needs:numpy,gguf
 """test_bench_products.py: make bench-products runs every family of cases in small, right, and says what it leaves out.
 
 Without peers: results are compared with their definitions in float64. Owns: $BUILD/bench/products.json.
 Relies on: $BUILD/bench/products and networks, which `make test` builds for it. Must never: look at a time.
 """
-# needs: numpy gguf
 import json
 import os
 import subprocess

@@ -1,10 +1,10 @@
+# tags: uses:bench/products,bench/networks needs:numpy,gguf
 """test_bench_time.py: make bench-time runs every group of networks in small, right, and times nothing that is wrong.
 
 Results are compared with definitions in float64, and stand beside peers where they are installed.
 Owns: $BUILD/tests/bench_time.json. Relies on: $BUILD/bench/products and networks, which `make test` builds for it.
 Must never: look at a time.
 """
-# needs: numpy gguf
 import json
 import os
 import subprocess

@@ -1,3 +1,4 @@
+/* tags: asan */
 /* test_bound_extents.c - promises: bs_bound_extents tells what the buffers of outputs and states must be for the inputs
  * that are bound, run after run, so that a run with such buffers takes them and one with any other does not; what comes
  * from data has its maximum; what bs_run would say of the inputs it says as well. */

@@ -1,3 +1,4 @@
+/* tags: asan tsan */
 /* Promises: an image comes out the same however its outputs are bound, nothing beside its elements is written, and
  * where an output is bound channels last, as kernels write, it is written once, without rows in the arena. An image
  * that comes in gives the same however it is bound, nothing beside its elements is read, and where it is bound channels

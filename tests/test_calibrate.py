@@ -1,4 +1,4 @@
-# needs: numpy gguf
+# tags: needs:numpy,gguf
 """test_calibrate.py: thresholds of exits are those that the wish wants, near the best that there are, and honest about
 it.
 

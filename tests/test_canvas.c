@@ -1,3 +1,4 @@
+/* tags: asan */
 /* test_canvas.c: what examples/pictures/canvas.h promises about drawing.
  *
  * Relies on: video_check.h.

@@ -1,3 +1,4 @@
+/* tags: asan */
 /* test_conv1d.c: convolutions and pools of [C,L] are their definition in float64, at every tier, on a line and on an
  * image of lines alike; without padding an image costs nothing more; what conv2d refuses is refused. */
 #include <math.h>

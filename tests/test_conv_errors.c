@@ -1,3 +1,4 @@
+/* tags: asan optimized */
 /* test_conv_errors.c: how far convolutions are from float64, beside plain sums in f32: few channels and many, small
  * images and large ones, groups; data of several kinds: signs that cancel, what comes after a ReLU, smooth images, all
  * of one sign, a few large channels among small ones.

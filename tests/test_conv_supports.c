@@ -1,3 +1,4 @@
+/* tags: asan */
 /* Promises: what no convolution can be is refused, with size 0 and no crash; a workstation plans for tiers that it
  * lacks; only small layers keep weights transformed for Winograd. */
 #include "check.h"

@@ -1,3 +1,4 @@
+/* tags: order asan */
 /* test_cuda_conv.c - convolutions on a device: every geometry and activation, on frames and in cells, f32 and f16.
  *
  *   frames   each case on a root image, by the kernel that the plan chooses and by plain loops

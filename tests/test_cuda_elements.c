@@ -1,3 +1,4 @@
+/* tags: order asan */
 /* test_cuda_elements.c - unary, binary, compare and where, and operands of several shapes: the device against the plain
  * reference, as test_cuda_ops.c has it. */
 #include "cuda_op_rig.h"

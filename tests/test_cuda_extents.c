@@ -1,3 +1,4 @@
+/* tags: asan */
 /* test_cuda_extents.c - extents from data on a device: one session, from no row to the maximum and beyond it, gives the
  * CPU's results, decisions, extents and failures, in every launch mode; its launches are captured once; what lies
  * beyond an extent is left alone. Counting needs the emulation; the rest runs on a GPU as well. */

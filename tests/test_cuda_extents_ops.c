@@ -1,3 +1,4 @@
+/* tags: asan */
 /* test_cuda_extents_ops.c - what a device finds in data is the CPU's to the byte: the different elements of a value
  * (unique) and the boxes that stay (nms), whatever the elements, from none to the maximum and beyond it, in one
  * captured graph.

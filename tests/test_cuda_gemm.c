@@ -1,3 +1,4 @@
+/* tags: order asan tsan */
 /* test_cuda_gemm.c - linear, matmul, attention and segments on a device: the CPU's results, whatever the shapes; and
  * the same bytes for a row however many others there are, and for a sequence in one run or token by token. */
 #include "cuda_rig.h"

@@ -1,3 +1,4 @@
+/* tags: asan */
 /* test_cuda_index.c - gather_rows, select, gather_elements, scatter_elements, scatter_rows: the device against the
  * plain reference, and what both do with indices that are out of range. */
 #include "cuda_rig.h"

@@ -1,3 +1,4 @@
+/* tags: emulated */
 /* test_cuda_large.c - what test_large.c runs, on a device: as many layers, experts and paths give the CPU's decisions
  * and, since all numbers are small integers, the CPU's very numbers, in both orders and with slots for a tenth of the
  * weights. */

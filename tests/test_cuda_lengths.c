@@ -1,3 +1,4 @@
+/* tags: asan */
 /* test_cuda_lengths.c - one session at many lengths: the device's results are the CPU's at each, the launches are
  * captured once, and little is copied beside the caller's buffers.
  *

@@ -1,3 +1,4 @@
+/* tags: asan */
 /* Promises: on a device a loop makes the trips that its rows need, in tiles and at top level, whatever the launch mode;
  * in tiles and in WHILE nodes neither launches nor waits of the host grow with trips or with how deep loops nest; a row
  * that does not end, or a count beyond the bound, is named as on the CPU. (Random graphs with loops:

@@ -1,3 +1,4 @@
+/* tags: asan */
 /* test_cuda_messages.c - what the CUDA backend says when something is wrong: each message names the device, router, op
  * or bytes at fault and what was expected, and this table knows every message of these files. Only in the emulation,
  * which fails on demand. */

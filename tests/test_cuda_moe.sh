@@ -1,4 +1,5 @@
 #!/bin/sh
+# tags: emulated
 # test_cuda_moe.sh - moe_text --device cuda: the text of the CPU, with experts that stay on the GPU or come and go.
 #
 # Texts are short: without a GPU the emulation of the tests computes. Without the CUDA backend in this build everything

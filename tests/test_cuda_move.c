@@ -1,3 +1,4 @@
+/* tags: order asan tsan */
 /* test_cuda_move.c - a device moves rows where the CPU moves them: images with margins, rings of caches, copies of any
  * type and shape. */
 #include "cuda_rig.h"

@@ -1,3 +1,4 @@
+/* tags: asan */
 /* test_cuda_nets.c - the networks of the GPU benchmark (bench/cuda_nets.h), small, on the device against the CPU; how
  * many kernels they take; and how the exact shapes are planned, which needs no device.
  *

@@ -1,3 +1,4 @@
+/* tags: order asan */
 /* test_cuda_ops.c - every op that is no convolution or matrix product: the device against the plain reference.
  *
  * Each op runs on rows, on whole images, and on cells with a margin around them (pooling that follows asks for it) in a

@@ -1,3 +1,4 @@
+/* tags: asan */
 /* test_cuda_random.c - graphs grown at random (random_graph.h), run on the device against their definition (naive.h):
  * any order, patch size, forced routes, launch mode, extents that change, strided buffers, states, streamed weights.
  * All numbers are small and whole, so that f32 must agree to the bit.

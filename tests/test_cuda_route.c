@@ -1,3 +1,4 @@
+/* tags: order asan tsan */
 /* test_cuda_route.c - a device decides what the CPU decides, row for row: every protocol, packed by one block and by
  * many, in tiles and over all rows; and every way to gather gives what the CPU's gives. */
 #include "cuda_rig.h"

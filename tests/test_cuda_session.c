@@ -1,3 +1,4 @@
+/* tags: asan tsan */
 /* test_cuda_session.c - sessions on a device: what is planned, bound, queued and waited for gives the same bytes
  * however it is run. What fails: test_cuda_session_faults.c. Counting calls needs the emulation; the rest runs on a GPU
  * as well. */

@@ -1,3 +1,4 @@
+/* tags: asan tsan */
 /* test_cuda_session_faults.c - sessions on a device: what is refused, what happens when data or calls are bad, and that
  * nothing is left behind. Counting, failing and delaying calls needs the emulation; the rest runs on a GPU as well. */
 #include "cuda_net_rig.h"

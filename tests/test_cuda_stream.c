@@ -1,3 +1,4 @@
+/* tags: tsan */
 /* test_cuda_stream.c - weights that stream to a device: the same bytes as with weights that stay, whatever fits,
  * whoever reads, however late and in which order the device works. Counting waits needs the emulation; the rest runs on
  * a GPU as well. What fails on the way: test_cuda_stream_faults.c. */

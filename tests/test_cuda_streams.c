@@ -1,3 +1,4 @@
+/* tags: asan tsan */
 /* test_cuda_streams.c - sessions of one device beside each other: on streams of their own and on the caller's, from one
  * thread and from two; and what a caller's buffers may be on a device. Delays and counts need the emulation; the rest
  * runs on a GPU as well. */

@@ -1,3 +1,4 @@
+/* tags: asan */
 /* test_cuda_suite_routers_budget.c - test_routers_budget.c, on the device. */
 #define BS_TEST_ON_DEVICE
 #include "test_routers_budget.c"

@@ -1,3 +1,4 @@
+/* tags: sweep */
 /* test_cuda_sweep.c - the model of the sweeps on a device: every call of CUDA fails, once and from then on, with every
  * launch mode, with weights that stay and weights that are streamed; and every size of the device's two arenas that is
  * too small.

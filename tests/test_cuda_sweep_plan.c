@@ -1,3 +1,4 @@
+/* tags: sweep */
 /* test_cuda_sweep_plan.c - Promises: what test_sweep_plan.c promises, of images of plans for a device: one with any
  * bit, byte or word changed, with several fields that lie, or with a whole story that agrees with itself, is refused
  * with a message, or runs within the arenas of its session, the device's two among them, and leaves nothing there.

@@ -1,3 +1,4 @@
+/* tags: asan */
 /* test_cuda_tails.c - chains of element-wise ops in one kernel of a device, which a softmax or a norm may begin: the
  * bytes of one kernel after the other, in f32 and f16, at the root, on rows and in tiles. Kernels of other ops have
  * nothing behind them.

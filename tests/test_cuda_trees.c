@@ -1,3 +1,4 @@
+/* tags: asan */
 /* Promises: on a device vertices read what their children have, in chains, trees and graphs, with the bytes of the CPU,
  * whatever the launch mode; in WHILE nodes neither launches nor waits of the host grow with levels; structures that are
  * none end the run, and the next one is a run like any other. */

@@ -1,4 +1,5 @@
 #!/bin/sh
+# tags: emulated
 # test_cuda_video.sh - video_sr --device cuda: the pictures of the CPU within one code, and clear words where there is
 # no GPU.
 #

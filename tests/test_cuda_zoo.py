@@ -1,4 +1,4 @@
-# needs: onnx gguf numpy
+# tags: emulated needs:onnx,gguf,numpy
 """test_cuda_zoo.py: small forms of the networks of zoo/ on a GPU give what eager mode gave, and the same bytes with
 each optimisation on and off.
 

@@ -1,3 +1,4 @@
+/* tags: unsigned */
 /* test_damage.c: a damaged model file is refused, or does no harm.
  *
  * Owns: a table of damages with the status each must give, and sweeps over all truncations and all single bit flips of

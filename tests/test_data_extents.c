@@ -1,3 +1,4 @@
+/* tags: asan tsan */
 /* test_data_extents.c - promises: what comes from data reaches exactly as far as the data say, from nothing to the
  * maximum, in any order, with any threads, weights that come and go and plans that were saved; nothing beyond is
  * written; a run whose extents cannot be ends with words that say which. */

@@ -1,3 +1,4 @@
+/* tags: asan tsan */
 /* Promises: what one path alone reads is computed for the rows of that path, chains and images in tiles too, and equal
  * work once; results are the same bytes as where it is not; what others read as well stays, and so does what
  * may refuse data; the caller's graph, its numbers and its messages stay as they are; saved plans know which it was.

@@ -1,3 +1,4 @@
+/* tags: long asan */
 /* test_demo_clip.c: what the demo clip's renderer promises.
  *
  * Owns: frames painted whole, to compare with frames painted piece by piece.

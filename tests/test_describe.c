@@ -1,3 +1,4 @@
+/* tags: asan */
 /* Promises: a node, an op, a dimension, a shape and a domain are told in one line each, as people read them; text is
  * cut where the buffer ends and says how long it would be. */
 #include "check.h"

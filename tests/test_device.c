@@ -1,3 +1,4 @@
+/* tags: asan */
 /* Promises: a session calls its device in the order that plan/device.h says, and whatever call fails, the run or the
  * session fails with that call's own words, nothing of it stays in the arenas, and the next run is as if nothing had
  * been.

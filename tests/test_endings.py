@@ -1,3 +1,4 @@
+# tags: plain
 """test_endings.py: programs that are stopped, or whose streams are odd: files hold whole frames, and a message says
 what happened.
 

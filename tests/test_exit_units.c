@@ -1,3 +1,4 @@
+/* tags: asan tsan */
 /* Promises: stages behind exits are loaded one by one: a network with five exits, one behind another, runs in slots of
  * 40 % of its weights, gives the bytes that it gives with all of them, and reads what its rows need and little more; of
  * stages that no row comes to nothing is waited for. */

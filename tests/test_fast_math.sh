@@ -1,4 +1,5 @@
 #!/bin/sh
+# tags: minutes
 # test_fast_math.sh - options under which checks for NaN vanish or sums change their order are refused by name:
 # brainstorm.c, each part by itself, and the host side of brainstorm_cuda.cu. Others, that keep the arithmetic, are
 # taken.

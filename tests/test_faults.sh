@@ -1,4 +1,5 @@
 #!/bin/sh
+# tags: plain
 # test_faults.sh - every planted fault still is one: what it does changes its file, the test that must notice is there,
 # and no two of a list have one name. (Whether they are noticed, `make mutants` and `make mutants-cuda` tell, in most of
 # an hour.)

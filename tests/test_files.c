@@ -1,3 +1,4 @@
+/* tags: asan */
 /* Promises: a file that is written is no other file of the run, whatever its name; nothing changes before files_empty;
  * what was made for a run that is refused goes again; standard descriptors are there, and theirs. */
 #define _XOPEN_SOURCE 700

@@ -1,3 +1,4 @@
+/* tags: asan */
 /* test_frame_rgb.c: what examples/video/frame_rgb.h promises about frames as RGB.
  *
  * Owns: colours worked out from the formulas. Relies on: plane_rig.h, video_check.h.

@@ -1,3 +1,4 @@
+/* tags: asan shipped aarch64 32-bit */
 /* test_functions.c: what the rows of kernels/functions.h promise, at every tier this machine has.
  *
  *   error       of every function, against libm in double, over all exponents: at most what the header says

@@ -1,4 +1,5 @@
 #!/bin/sh
+# tags: asan uses:fuzz/replays
 # test_fuzz_corpus.sh - what fuzzers found stays fixed: seeds and the committed inputs go through every fuzzer once.
 set -u
 BUILD="${BUILD:-build}" RUN="${RUN:-}"

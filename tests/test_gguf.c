@@ -1,3 +1,4 @@
+/* tags: unsigned shipped aarch64 32-bit */
 /* test_gguf.c: what the model file reader promises about good files, failing readers and small arenas.
  *
  * Owns: files that are good, wherever they lie; the library's own weights, checksums and hashes.

@@ -1,4 +1,4 @@
-# needs: gguf numpy
+# tags: needs:gguf,numpy
 """test_gguf_python.py: what python/brainstorm writes is what the library and the `gguf` package read.
 
 Owns: one graph with every op and structure that the exporter knows. Relies on: model_rig.py, python/, tools/, the gguf

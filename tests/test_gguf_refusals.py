@@ -1,4 +1,4 @@
-# needs: gguf numpy
+# tags: needs:gguf,numpy
 """test_gguf_refusals.py: python/brainstorm refuses to write what the library would refuse, and no more.
 
 Relies on: model_rig.py. Must never leave a file behind.

@@ -1,3 +1,4 @@
+/* tags: unsigned shipped aarch64 32-bit */
 /* Promises: a graph takes the bytes it says; equal expressions of symbols are one; nodes belong to the block that is
  * open. What cannot be built: test_messages_graph.c, test_messages_ops.c. Limits: test_limits_told.c. */
 #include "graph_rig.h"

@@ -1,3 +1,4 @@
+/* tags: unsigned shipped aarch64 32-bit */
 /* test_ground.c: what everything stands on keeps its word: sizes saturate, arenas and cursors end where they should,
  * types and statuses have names, f16 and bf16 are IEEE's.
  *

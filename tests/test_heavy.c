@@ -1,3 +1,4 @@
+/* tags: asan tsan */
 /* Promises: where the planner chooses the order, what has many weights beside its rows runs at top level, and what is
  * around it on images runs in tiles: also on paths, between exits, and in a network that ends with large images again.
  * The bytes are those of all layers in tiles, and of layer by layer, whatever the threads; what tiles decide about is

@@ -1,3 +1,4 @@
+/* tags: asan tsan */
 /* test_large.c - sizes that people run: 48 layers of 128 experts are built, planned and run in both orders, resident
  * and with slots for a tenth of the weights, and give what the oracle says; so does a router with 512 paths, whatever
  * its protocol.

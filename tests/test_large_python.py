@@ -1,4 +1,4 @@
-# needs: gguf numpy
+# tags: long needs:gguf,numpy
 """test_large_python.py: a mixture of 48 layers and 128 experts, written by python/brainstorm, runs as
 test_large.c says.
 

@@ -1,3 +1,4 @@
+/* tags: unsigned */
 /* test_lies.c: a model file whose numbers, names or types are not true is refused, and what is wrong is named.
  *
  * Owns: for every number of a sound file all the values that tend to break readers, for every key its absence, its

@@ -1,3 +1,4 @@
+/* tags: asan tsan */
 /* Promises: what is the same in every trip is computed before the loop, as far out as it can be, and results are the
  * same bytes as where nothing is lifted; what may differ from trip to trip, or needs its rows, stays; what is
  * refused is so in the same words, and no run is refused for rows that make no trip. (Random graphs: test_planner.c;

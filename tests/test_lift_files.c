@@ -1,3 +1,4 @@
+/* tags: asan */
 /* Promises: a model file whose nodes stand in the body of a loop gives the graph that builders make, lifted, in the
  * room that the file says; one whose nodes stand around the loop already, or whose loop lifts nothing, gives what was
  * written; operands that a file numbers are those that its builder had, and ones that do not exist are refused. */

@@ -1,3 +1,4 @@
+/* tags: unsigned 32-bit */
 /* Promises: sizes at and beyond what numbers can hold. A sum of bytes that does not fit never becomes a small number,
  * whatever is done to it afterwards; a plan, a model or a session that needs more than there can be is refused, with
  * the figure; and what this machine cannot count (32 bits) is refused too, never cut. */

@@ -1,3 +1,4 @@
+/* tags: unsigned shipped aarch64 32-bit */
 /* Promises: the limits of ops that the header tells are those of the code: at the number, and one beyond. */
 #include "limit_told.h"
 

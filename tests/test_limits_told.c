@@ -1,3 +1,4 @@
+/* tags: unsigned shipped aarch64 32-bit */
 /* Promises: the limits of graphs, values and plans that the header tells are those of the code: at the number, and one
  * beyond. Of ops: test_limits_of_ops.c. */
 #include "limit_told.h"

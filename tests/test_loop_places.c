@@ -1,3 +1,4 @@
+/* tags: asan tsan */
 /* Promises: what a loop carries may be changed where it lies, if nothing else reads what it was; whole images go round,
  * with convolutions. (All else of loops: test_loops.c; on a device: test_cuda_random.c.) */
 #include "net.h"

@@ -1,3 +1,4 @@
+/* tags: asan tsan */
 /* Promises: a loop is its definition, whatever runs in its body, in both orders and for any threads; rows that are done
  * cost nothing; a count or a predicate beyond the bound ends in an error that names loop, row and bound; what cannot be
  * a loop is refused while it is built. (Random graphs with loops: test_planner.c.) */

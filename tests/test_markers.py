@@ -1,4 +1,4 @@
-# needs: onnx gguf numpy
+# tags: uses:bench/products,bench/networks needs:onnx,gguf,numpy
 """test_markers.py: networks that brainstorm.torch made dynamic, as torch exported them, run with eager's decisions; and
 markers that are wrong are refused.
 

@@ -1,3 +1,4 @@
+/* tags: asan */
 /* test_messages_file.c: what is wrong with a model file is said in one line: which file, which record of it, what was
  * expected.
  *

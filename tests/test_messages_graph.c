@@ -1,3 +1,4 @@
+/* tags: asan */
 /* Promises: every message of the builder names the op, its node and what was expected, word for word; limits are named
  * with the field that raises them; what says no other than by such a message is not there. */
 #include "ops/table.h"

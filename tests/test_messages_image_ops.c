@@ -1,3 +1,4 @@
+/* tags: asan */
 /* Promises: every message of the shape rule of an op that images go through, and of the rules that ops share, names the
  * op, its node, the operand, dimension or field at fault and what was expected, word for word; what says no other than
  * by such a message is not there. */

@@ -1,3 +1,4 @@
+/* tags: asan */
 /* Promises: every message of the builders and kernels of loops and trees names the loop, its node and what was
  * expected, word for word. */
 #include "ops/table.h"

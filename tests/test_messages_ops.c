@@ -1,3 +1,4 @@
+/* tags: asan */
 /* Promises: every message of an op's shape rule names the op, its node, the operand, dimension or field at fault and
  * what was expected, word for word; what says no other than by such a message is not there. Ops on images:
  * test_messages_image_ops.c. */

@@ -1,3 +1,4 @@
+/* tags: asan */
 /* Promises: a plan that cannot be made says which field, router, node or arena is at fault, what it is and what was
  * expected, word for word; what says no other than by such a message is not there. */
 #include "messages.h"

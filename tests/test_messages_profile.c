@@ -1,3 +1,4 @@
+/* tags: asan */
 /* Promises: a profile that cannot be written or read, and a replay that cannot be made, say in one line what is wrong,
  * at which router, unit, phase or event, and what was expected; and this table knows every message of these files.
  *

@@ -1,3 +1,4 @@
+/* tags: asan */
 /* Promises: every message of routers, of what they scatter and gather, and of segments names the op, its node, the
  * value or router at fault and what was expected, word for word; what says no other than by such a message is not
  * there. */

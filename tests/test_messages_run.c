@@ -1,3 +1,4 @@
+/* tags: asan */
 /* Promises: whatever goes wrong in a run is said in one line that names the input, router or segment at fault and what
  * was expected; and this table knows every message of the files that bind and run. How sessions are made:
  * test_messages_session.c. */

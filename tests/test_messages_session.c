@@ -1,3 +1,4 @@
+/* tags: asan tsan */
 /* Promises: whatever keeps a session from being made, or its weights from being read, is said in one line that names
  * the op, weight, block, arena or thread at fault and what was expected; and this table knows every message of the
  * files that make sessions and stream weights.

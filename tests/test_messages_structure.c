@@ -1,3 +1,4 @@
+/* tags: asan */
 /* Promises: every message of inputs, outputs, states and the ops that make cells of a value names the op, its node and
  * what was expected, word for word; what says no other than by such a message is not there. */
 #include "ops/table.h"

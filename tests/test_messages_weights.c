@@ -1,3 +1,4 @@
+/* tags: asan */
 /* test_messages_weights.c: what keeps a weight from being taken is said in one line: which weight, what it is, what was
  * expected.
  *

@@ -1,4 +1,5 @@
 #!/bin/sh
+# tags: asan shipped aarch64 32-bit
 # test_minimal.sh - the smallest program does what it says, and is the same in the header, the README and examples/.
 set -u
 BUILD="${BUILD:-build}" RUN="${RUN:-}"

@@ -1,4 +1,4 @@
-# needs: gguf numpy
+# tags: uses:bench/products,bench/networks needs:gguf,numpy
 """test_mixtures.py: mixtures of experts of GGUF files and of Hugging Face's arrays compute what they do there, with the
 same decisions, resident and streamed.
 

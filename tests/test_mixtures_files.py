@@ -1,4 +1,4 @@
-# needs: gguf numpy safetensors
+# tags: needs:gguf,numpy,safetensors
 """test_mixtures_files.py: files of mixtures that are wrong, cut off or hostile are refused in words, and nothing is
 written; whatever is accepted, the library opens.
 

@@ -1,3 +1,4 @@
+/* tags: unsigned tsan shipped aarch64 32-bit */
 /* test_model.c: a model file runs as the builder's own graph does.
  *
  * Owns: the tiny model of gguf_tiny.h once more, by builder calls; runs of both.

@@ -1,3 +1,4 @@
+/* tags: unsigned */
 /* test_model_calls.c: what is asked of a model file wrongly, or after its bytes changed, is refused.
  *
  * Owns: wrong arguments, names that change or cannot be read once the file is open, names of one hash.

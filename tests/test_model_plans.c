@@ -1,3 +1,4 @@
+/* tags: asan tsan */
 /* test_model_plans.c - Promises: the plan of a model that is shipped, saved and opened again with a graph that was
  * built anew, gives what the plan that was made gives: sizes, report, every byte of every output and every decision,
  * frame by frame, in any order, with any threads, tiles, tiers, forced routes and streamed weights; whether the image

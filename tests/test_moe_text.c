@@ -1,3 +1,4 @@
+/* tags: asan tsan */
 /* Promises of the text model: the shipped file gives PyTorch's logits; what runs beside a text, in how many pieces it
  * is read and by how many threads changes no byte of them. tests/vectors/moe_text.bin:
  * training/moe_text/make_vectors.py. */

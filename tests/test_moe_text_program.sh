@@ -1,4 +1,5 @@
 #!/bin/sh
+# tags: asan tsan
 # test_moe_text_program.sh - the text program: the same text however it is run, prompts, and errors that say what is
 # wrong.
 set -u

@@ -1,4 +1,4 @@
-# needs: gguf numpy
+# tags: needs:gguf,numpy
 """test_ncnn_files.py: files of ncnn that are wrong, cut off or hostile are refused in words, and nothing is written;
 whatever is accepted, the library opens.
 

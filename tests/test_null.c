@@ -1,3 +1,4 @@
+/* tags: asan tsan */
 /* Promises: a handle, a name or an out-pointer that is NULL does no harm in any public function: what returns a status
  * returns BS_ERROR_ARGUMENT (a session that has no stream: its own refusal), what gives bytes or a handle gives none,
  * and what fills a struct fills it with zeros. One table; a function of brainstorm.h without a row is a failure. */

@@ -1,3 +1,4 @@
+/* tags: unsigned */
 /* Promises: whatever numbers stand in descriptors, handles and shapes, the builder and the planner give an error with a
  * message, or a plan of bounded size: never undefined behaviour (run it with sanitizers). Cycles cannot be said:
  * operands are made before what reads them, and a handle of what is yet to come, or of a larger graph, is refused. */

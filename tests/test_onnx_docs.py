@@ -1,4 +1,4 @@
-# needs: onnx numpy gguf
+# tags: needs:onnx,numpy,gguf
 """docs/onnx.md lists the ops that the importer takes; `test_onnx_docs.py --write` brings it up to date."""
 
 import os

@@ -1,4 +1,4 @@
-# needs: onnx numpy gguf
+# tags: needs:onnx,numpy,gguf
 """Loops over experts, as exporters write them out, and com.microsoft.MoE become routers with a block an expert:
 results, decisions, records of their own, streamed as resident; what only looks like such a loop is not taken for one.
 

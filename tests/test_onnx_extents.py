@@ -1,4 +1,4 @@
-# needs: onnx numpy gguf
+# tags: needs:onnx,numpy,gguf
 """ONNX ops that say how many elements there are when they run, and what is computed of these: as the reference does,
 for none, some and all elements; where an extent would be fixed, refused.
 

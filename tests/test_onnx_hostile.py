@@ -1,4 +1,4 @@
-# needs: onnx numpy gguf
+# tags: needs:onnx,numpy,gguf
 """ONNX files that are damaged, or lie: a message that names what is wrong, and no file left behind."""
 
 import argparse

@@ -1,4 +1,4 @@
-# needs: onnx numpy gguf
+# tags: needs:onnx,numpy,gguf
 """ONNX loops whose number of trips a run computes, what they collect, and loops of each row of a free batch: as they
 are defined; a run that would make more trips than there is room for ends with words.
 

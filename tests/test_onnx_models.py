@@ -1,4 +1,4 @@
-# needs: onnx onnxruntime numpy gguf
+# tags: needs:onnx,onnxruntime,numpy,gguf
 """Whole networks by the ONNX importer: each gives what its reference gives.
 
     test_onnx_models.py [--all] [NAME...]      --all: every light model of the onnx package, some of half a gigabyte

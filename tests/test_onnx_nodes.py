@@ -1,4 +1,4 @@
-# needs: onnx numpy gguf
+# tags: needs:onnx,numpy,gguf
 """The node tests of the onnx package: which ops the importer takes, and that none gives a wrong result.
 
 tests/onnx_nodes.txt lists the cases that pass. One of them that does not pass is a failure; so is a wrong result, a

@@ -1,4 +1,4 @@
-# needs: onnx numpy gguf
+# tags: needs:onnx,numpy,gguf
 """Inputs and outputs of the ONNX importer: names, shapes and types that our files cannot hold as they are, and what is
 told of them; inputs that nobody reads, outputs that are inputs or constants.
 """

@@ -1,4 +1,4 @@
-# needs: onnx numpy gguf
+# tags: needs:onnx,numpy,gguf
 """Random graphs of ONNX: whatever is taken gives what the reference gives.
 
     test_onnx_random.py [FIRST [COUNT]]      seeds; the first one that fails is printed with its nodes

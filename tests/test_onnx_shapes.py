@@ -1,4 +1,4 @@
-# needs: onnx numpy gguf
+# tags: needs:onnx,numpy,gguf
 """Shapes that are pinned for the ONNX importer, batches and frames that are free: what is refused, and why."""
 
 import os

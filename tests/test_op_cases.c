@@ -1,3 +1,4 @@
+/* tags: asan shipped aarch64 32-bit */
 /* Promises: ops in rare cases: borders of every type, empty and planar operands, symbols that a run bound below what an
  * op needs, NaN among the best, lines that are not contiguous, features beyond the last bucket, and weights as a device
  * wants them. */

@@ -1,3 +1,4 @@
+/* tags: asan shipped aarch64 32-bit */
 /* test_op_patches.c - a frame cut into cells, with the halo that the op asks for and nothing more, gives the uncut
  * frame's bits; and so does a rectangle cut in bands of rows.
  *

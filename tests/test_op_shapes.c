@@ -1,3 +1,4 @@
+/* tags: asan shipped aarch64 32-bit */
 /* test_op_shapes.c - symbolic extents; refusals that name op, node and dimension; indices out of range, which are
  * refused when they are met; halves; the table itself.
  *

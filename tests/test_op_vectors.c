@@ -1,3 +1,4 @@
+/* tags: asan shipped aarch64 32-bit */
 /* test_op_vectors.c - results of every op equal PyTorch's (tests/vectors, made by tools/make_op_vectors.py and
  * make_line_vectors.py, make_move_vectors.py and make_element_vectors.py), at every tier this machine can run and on
  * any layout.

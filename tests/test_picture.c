@@ -1,3 +1,4 @@
+/* tags: asan */
 /* test_picture.c: what examples/video promises about resampling and measuring. Frames as RGB:
  * test_frame_rgb.c; drawing: test_canvas.c; files of it: test_png.c.
  *

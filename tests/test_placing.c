@@ -1,3 +1,4 @@
+/* tags: long asan */
 /* Promises: what is alive together never shares bytes, however many lives there are; in little more than the largest
  * sum alive at once; and the time that placing and planning take grows with a network, not with its square. */
 #define _POSIX_C_SOURCE 200809L

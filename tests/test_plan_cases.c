@@ -1,3 +1,4 @@
+/* tags: unsigned */
 /* Promises: what the planner decides where cases are rare: which chains are fused and which are not, when a state is
  * written in place, which values share a slab. Plans only: that results are right, random graphs tell. Weights that
  * come and go: test_plan_units.c; devices: test_plan_devices.c. */

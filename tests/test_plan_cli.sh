@@ -1,4 +1,5 @@
 #!/bin/sh
+# tags: asan tsan uses:tests/test_plan_image,tests/test_model_plans
 # test_plan_cli.sh - `brainstorm plan MODEL --save FILE`: the file is the image of the plan that was asked for, and
 # gives what that plan gives, whether it is read or mapped (test_model_plans opens it). What cannot be saved is said,
 # with the status of an error, and an old file stays as it was unless writing itself fails. What else --save must not

@@ -1,3 +1,4 @@
+/* tags: unsigned tsan 32-bit */
 /* Promises: what a plan says is what a session takes, to the byte; what its description asks for is what happens:
  * threads, order, forced routes, patches of any size; symbols take any extent up to their maximum; and a wrong
  * description is refused. On a net that is known; random graphs: test_planner.c. */

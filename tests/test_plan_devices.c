@@ -1,3 +1,4 @@
+/* tags: unsigned */
 /* Promises: what the planner decides for a device: what runs in tiles, where its bytes lie, and what is read as it
  * lies. Plans only: that results are right, the tests of the backend tell. */
 #include "plan_rig.h"

@@ -1,3 +1,4 @@
+/* tags: unsigned */
 /* Promises: what the planner decides of weights that come and go: what a look-ahead needs, which weights make a unit
  * and which steps a phase. Plans only: that results are right, test_store.c tells. */
 #include "plan_rig.h"

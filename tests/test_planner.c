@@ -1,3 +1,4 @@
+/* tags: unsigned tsan 32-bit optimized */
 /* Promises: what is alive together never shares bytes, and whatever the order, the threads, the patches or what memory
  * held before, a run of a random graph gives what the graph's definition gives, with weights that stay and that come
  * and go. A net that is known: test_plan_desc.c. */

@@ -1,3 +1,4 @@
+/* tags: asan tsan */
 /* Promises: the default platform does what brainstorm.h says of it: threads, gates, files and a clock that goes on;
  * what cannot be made or opened is said, and interrupted or short reads are whole ones.
  *

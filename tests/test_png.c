@@ -1,3 +1,4 @@
+/* tags: asan */
 /* test_png.c: what examples/pictures/png.h promises: any picture comes back, and a full device is told.
  *
  * Owns: an inflate of its own. Relies on: video_check.h.

@@ -1,3 +1,4 @@
+/* tags: asan */
 /* test_png_read.c - PNG files: what png.c writes is read as it was; a file that is cut, or of which a bit is another,
  * is refused in words; and no byte beyond either buffer is touched (sanitizers look). */
 #define _POSIX_C_SOURCE 200809L

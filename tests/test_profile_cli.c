@@ -1,3 +1,4 @@
+/* tags: asan tsan */
 /* test_profile_cli.c - `brainstorm profile`, `replay` and `trace` on a profile whose figures are known, and Chrome
  * traces: in pieces of any size, of any events. Needs python3 for what is said of JSON; without it, or without the
  * programs, those checks are left out. */

@@ -1,3 +1,4 @@
+/* tags: asan */
 /* Promises: no file that is read as a profile harms, nor does a reader that fails, nor too little room. Truncations and
  * bit flips are worth most under `make test-asan`. */
 #include "profile_rig.h"

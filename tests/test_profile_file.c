@@ -1,3 +1,4 @@
+/* tags: asan tsan */
 /* Promises: the file of a profile says what was recorded, and a trace what follows from it. */
 #include "profile_rig.h"
 

@@ -1,3 +1,4 @@
+/* tags: asan tsan */
 /* test_profile_ops.c - events of ops and tiles: every instruction that ran is told once, with its rows, within its run,
  * in tiles within its tile; they change no result; who did not ask for them has none; of short runs so many have them
  * that they take a hundredth of the time; a file's nodes are those of the graph, or are refused. */

@@ -1,3 +1,4 @@
+/* tags: asan tsan */
 /* Promises: the ring of a profile loses nothing in silence and never waits. Producers are worth most under `make
  * test-tsan`. */
 #include "profile_rig.h"

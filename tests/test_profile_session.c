@@ -1,3 +1,4 @@
+/* tags: asan tsan */
 /* test_profile_session.c - what a session that streams records is what its own counters say, and replay can use it;
  * of a loop each trip. */
 #include "brainstorm.h"

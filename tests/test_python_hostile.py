@@ -1,4 +1,4 @@
-# needs: numpy gguf
+# tags: long needs:numpy,gguf
 """test_python_hostile.py: what does not fit is refused by the Python package with brainstorm.Error and words that say
 what was expected; nothing that a program does with arrays, threads, files or closed things ends it.
 

@@ -1,4 +1,4 @@
-# needs: numpy gguf
+# tags: long needs:numpy,gguf
 """test_python_main.py: `python -m brainstorm` runs models from and to files, finds the importer for a file, and says in
 one line what is wrong with anything else.
 

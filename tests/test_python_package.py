@@ -1,4 +1,4 @@
-# needs: numpy gguf
+# tags: long needs:numpy,gguf
 """test_python_package.py: models that are written in Python run in Python, and compute what NumPy does.
 
 Owns: small graphs and what NumPy makes of them. Relies on: python_site.py, which builds the package; docs/python.md,

@@ -1,3 +1,4 @@
+/* tags: asan tsan */
 /* Promises: in whatever order a record holds the weights of a layer, of two bytes or of four, what is streamed gives
  * the bytes of what is resident.
  *

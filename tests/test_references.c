@@ -1,3 +1,4 @@
+/* tags: unsigned optimized */
 /* test_references.c: what a model file refers to is there, comes before it, and is nobody else's.
  *
  * Owns: all operands, cycles, routers, ranges of blocks, records and places of weights that a tiny file could claim,

@@ -1,3 +1,4 @@
+/* tags: long asan */
 /* Promises: a replay says what theory says where theory knows the answer: uniform routing, cycles, Belady, the oracle,
  * a static order that hides its reads. Guesses: test_replay_guesses.c; what is refused: test_replay_calls.c. */
 #include "replay_traces.h"

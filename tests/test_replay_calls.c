@@ -1,3 +1,4 @@
+/* tags: asan */
 /* Promises: a trace that refers to what it does not have is refused, like arguments out of range; a replay takes the
  * bytes that it says, and no more for routers of many paths. */
 #include "replay_traces.h"

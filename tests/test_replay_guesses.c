@@ -1,3 +1,4 @@
+/* tags: long asan */
 /* Promises: guesses cost nothing when they are worth nothing, and hide reads when they are right; what always follows
  * is foreseen, like what is chosen often, and what is needed sooner stays. On traces that are replayed. */
 #include "replay_traces.h"

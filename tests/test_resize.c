@@ -1,3 +1,4 @@
+/* tags: asan */
 /* Promises: images of many channels, which lie side by side, are resized to the bytes of their channels one by one: of
  * every kind, by factors and to sizes, whatever remains of a block of channels. */
 #include "net.h"

@@ -1,3 +1,4 @@
+/* tags: asan tsan */
 /* Promises: a tile that may go on computes only what it needs until it does, and gives the same bytes as with all
  * margins at once: exits in exits, residual sums, values read on both sides of a decision, other scales, edges. */
 #include "net.h"

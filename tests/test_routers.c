@@ -1,3 +1,4 @@
+/* tags: asan tsan shipped aarch64 32-bit */
 /* Promises: every protocol decides what brainstorm.h says, whatever the order, the threads and the domain; what follows
  * a decision is moved by it and put back by it; bad scores are an error, and the session runs again. Routers below
  * routers: test_routers_nested.c. Budgets and capacities: test_routers_budget.c. */

@@ -1,3 +1,4 @@
+/* tags: asan shipped aarch64 32-bit */
 /* Promises: a budget's choice keeps to the budget, or to the floor where that gives more, and no other choice is
  * better; sorting for a capacity takes time in proportion to n log n. */
 #include "router_trial.h"

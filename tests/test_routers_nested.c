@@ -1,3 +1,4 @@
+/* tags: asan tsan shipped aarch64 32-bit */
 /* Promises: routers below routers decide about the cells that reach them, whatever they look at; and a mixture of
  * experts is its formula, token by token. */
 #include "router_trial.h"

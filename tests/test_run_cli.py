@@ -1,4 +1,4 @@
-# needs: gguf numpy
+# tags: needs:gguf,numpy
 """test_run_cli.py: `brainstorm run` gives what the network gives, shows any value inside, compares, tells the time;
 what it cannot do it refuses in one line, and leaves no file behind.
 

@@ -1,4 +1,5 @@
 #!/bin/sh
+# tags: long asan tsan uses:bench/ops,bench/frames,bench/preload
 # test_same_files.sh - no program destroys a file that it reads, or writes for something else, whatever that file is
 # called.
 #

@@ -1,4 +1,5 @@
 #!/bin/sh
+# tags: minutes asan uses:tests/test_plan_image,tests/test_model_plans
 # test_saved_plans.sh - what test_model_plans and test_plan_image do a part of, whole: every case of the shipped models,
 # and 1,000 random graphs. GRAPHS=5000 SEED=7 takes so many, from another seed on.
 set -u

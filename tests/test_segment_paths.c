@@ -1,3 +1,4 @@
+/* tags: asan tsan */
 /* test_segment_paths.c - segments of rows that take a path or make a trip of a loop: each op against the oracle, in
  * paths, in paths of paths, in loops of every kind, and across domains. */
 #include "segments_rig.h"

@@ -1,3 +1,4 @@
+/* tags: asan tsan shipped aarch64 32-bit */
 /* test_segments.c: rows in segments - reductions against the oracle; a small decoder; images; what must be refused.
  * Attention: test_attention.c. */
 #include "segments_rig.h"

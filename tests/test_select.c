@@ -1,3 +1,4 @@
+/* tags: asan */
 /* test_select.c - channels, or rows, by a list of indices: the same elements whether a list interleaves runs, which are
  * copied as such, or is any other, wherever elements lie. Usage: test_select [seed] */
 #include "op_harness.h"

@@ -1,3 +1,4 @@
+/* tags: asan tsan shipped aarch64 32-bit */
 /* Promises: a failure leaves nothing running and nothing taken, and the next attempt works; sessions of one plan do not
  * know of each other. What is refused before a run: test_session_binding.c. States: test_session_states.c. */
 #define _POSIX_C_SOURCE 200809L

@@ -1,3 +1,4 @@
+/* tags: asan shipped aarch64 32-bit */
 /* Promises: what does not fit is refused by name before anything runs: buffers, extents that disagree, strides by which
  * elements overlap. What a session is asked, it tells. */
 #include "state_rig.h"

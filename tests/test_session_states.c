@@ -1,3 +1,4 @@
+/* tags: asan tsan shipped aarch64 32-bit */
 /* Promises: states are what the last run wrote, in place or copied, until a reset. */
 #include "state_rig.h"
 

@@ -1,3 +1,4 @@
+/* tags: unsigned tsan aarch64 32-bit */
 /* Promises: a weight is prepared once for each layout, however many nodes use it, resident, in slots or on a GPU; what
  * is shared gives the bytes of what is copied; a name stands for one tensor; a session can read another's prepared
  * weights.

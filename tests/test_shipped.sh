@@ -1,4 +1,5 @@
 #!/bin/sh
+# tags: asan
 # test_shipped.sh - programs find the models that come with them from wherever they are started, installed or in their
 # build.
 set -u

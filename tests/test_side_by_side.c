@@ -1,3 +1,4 @@
+/* tags: asan tsan */
 /* Promises: what does not depend on each other gets one time, on a device or with several threads, as long as it takes
  * little memory; results are the same bytes with any number of threads, and where nothing joins; which of two failures
  * a run reports does not depend on threads; an image in which one of a time touches what another writes is refused.

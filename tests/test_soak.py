@@ -1,3 +1,4 @@
+# tags: long
 """test_soak.py: video_sr goes on for as long as video comes, and is at the end what it was at the beginning.
 
 A clip is fed to it again and again for $MINUTES [0.2], with streamed weights, a profile and a trace. Every loop must

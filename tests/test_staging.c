@@ -1,3 +1,4 @@
+/* tags: asan */
 /* Promises: large weights are read and prepared a few rows at a time, within 1 MiB of staging, and give the bytes that
  * they give when they are read in place; what is only copied needs none.
  *

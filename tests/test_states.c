@@ -1,3 +1,4 @@
+/* tags: asan tsan */
 /* Promises: a tensor of cells that becomes a state is made in it, whatever the graph, when everything that reads the
  * old content has run before; else it is copied when all else is done. Either way the next run reads what this one
  * wrote. */

@@ -1,3 +1,4 @@
+/* tags: unsigned tsan */
 /* Promises: run-time tensors that decide what runs (scores, knobs, labels, keys, indices, answers of callbacks) may
  * hold anything. Either the decision is what brainstorm.h defines, ties and infinities included, or the run is refused
  * by a message that names the router and the cell; and the next run is as if nothing had been.

@@ -1,3 +1,4 @@
+/* tags: asan tsan shipped 32-bit */
 /* Promises: a network whose weights come and go gives the same bytes as one whose weights stay, whatever fits, whoever
  * reads and whatever is guessed, in the bytes that were planned. What fails on the way: test_store_faults.c. */
 #define _POSIX_C_SOURCE 200809L /* nanosleep */

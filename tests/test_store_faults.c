@@ -1,3 +1,4 @@
+/* tags: asan tsan shipped 32-bit */
 /* Promises: whatever fails while weights come and go, a failure is an error once, never a hang nor a wrong result, and
  * nothing is left running. Sessions on small networks, over flat_source.h and a platform that counts and refuses. */
 #define _POSIX_C_SOURCE 200809L /* nanosleep */

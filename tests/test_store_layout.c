@@ -1,3 +1,4 @@
+/* tags: unsigned tsan 32-bit */
 /* Promises: wherever a source says that weights lie (in any order, far apart, not aligned, with heads or without), what
  * is streamed is what is there, or it is refused when the session is made; and a store does without threads, clock or
  * room what it does with them.

@@ -1,3 +1,4 @@
+/* tags: asan */
 /* Promises: whatever the order in which visits, reads and failures come, nothing that is needed goes, nothing half read
  * is published, nothing is read twice for one use, guesses never stand in the way of demand, and every visit can be
  * completed.

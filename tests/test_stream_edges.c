@@ -1,3 +1,4 @@
+/* tags: asan */
 /* Promises: the stream does what stream/stream.h says where the random worlds of test_stream seldom or never get:
  * margins that are no numbers, a unit asked for twice, waits that nothing can end, pauses and counters at their limits.
  *

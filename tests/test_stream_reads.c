@@ -1,3 +1,4 @@
+/* tags: asan shipped aarch64 32-bit */
 /* test_stream_reads.c: a streamed read that is cut, overwritten, interrupted or that fails is refused, or is the
  * weight.
  *

@@ -1,3 +1,4 @@
+/* tags: asan tsan shipped aarch64 32-bit */
 /* test_stream_source.c: what a streamed read brings is the weight, whatever the source, the handle and the piece. What
  * fails or changes meanwhile: test_stream_reads.c.
  *

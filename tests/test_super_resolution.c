@@ -1,3 +1,4 @@
+/* tags: long asan */
 /* Promises of the main job with the shipped models: a forced route is the untiled net, seams do not show, memory is
  * what was planned and little, leaving early is cheap, what nobody sees is not paid for.
  *

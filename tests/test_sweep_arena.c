@@ -1,3 +1,4 @@
+/* tags: sweep unsigned 32-bit */
 /* test_sweep_arena.c - every arena shrunk byte by byte, from enough to nothing: what is too small is refused by the
  * name of the arena, with the bytes that are needed and those that there are, and is left as it was; exactly enough is
  * enough.

@@ -1,3 +1,4 @@
+/* tags: sweep unsigned */
 /* test_sweep_file.c - a model file cut at every byte, and every single bit of it flipped: an error that tells
  * something, or a run that ends. A flip in a record is found by its checksum, one in padding when the file is opened.
  *

@@ -1,3 +1,4 @@
+/* tags: sweep unsigned tsan */
 /* test_sweep_platform.c - the n-th call of every function that the library calls and that can fail (of a platform, of a
  * caller's reader, source of weights and router, of the writer of a profile) fails, once or from then on: an error that
  * tells something, or the right bytes. Nothing is left open or running, and what failed works when it is tried again,

@@ -1,3 +1,4 @@
+/* tags: asan */
 /* test_symbols.c - any dimension of any op may be a symbol: one graph gives at each extent the bytes of the graph whose
  * dimensions are these extents, and refuses the runs of which no such graph can be built. Where weights hang on a
  * dimension it must be a constant, and a builder says so. Every op that has a kernel is here.

@@ -1,3 +1,4 @@
+/* tags: asan tsan */
 /* Promises: what changes a kernel's result element by element and is all that reads it is done by that kernel
  * (plan/tails.c): sums, activations, chains of them; behind convolutions and linears and by itself; in every algorithm
  * and order, in tiles, on paths, for several rows, with operands of other shapes. The bytes are those of one kernel

@@ -1,3 +1,4 @@
+/* tags: asan tsan */
 /* test_throttle.c - examples/throttle: the speeds it understands, the time that reads take, the bytes they give.
  * Reads a file that it writes itself. Upper bounds on time are loose: the machine may be busy. */
 #define _POSIX_C_SOURCE 200809L

@@ -1,3 +1,4 @@
+/* tags: asan */
 /* Promises: where an image of a tile lies as another one did, the zeros around it are those of that one, if nothing was
  * written there since: networks whose images come and go in a tile give the bytes of the same network layer by layer,
  * whatever margins and extents follow each other; zeros are kept where all images are alike. */

@@ -1,3 +1,4 @@
+/* tags: asan tsan shipped aarch64 32-bit */
 /* Promises: forced routes equal the untiled net, any thread count and order give the same bytes, exits compact. */
 #include "net.h"
 

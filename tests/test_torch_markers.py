@@ -1,4 +1,4 @@
-# needs: torch onnxscript onnx gguf numpy
+# tags: needs:torch,onnxscript,onnx,gguf,numpy
 """test_torch_markers.py: modules of brainstorm.torch are plain PyTorch in eager mode, gradients included; what is
 exported afresh is what tests/markers holds, and runs as eager mode.
 

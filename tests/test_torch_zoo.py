@@ -1,4 +1,4 @@
-# needs: torch onnxscript onnx gguf numpy
+# tags: needs:torch,onnxscript,onnx,gguf,numpy
 """test_torch_zoo.py: networks of zoo/ that look at images, small: with markers they are what they are in plain
 PyTorch, with few lines more; exported afresh they are as near to float64 as eager mode, decide as it does, and give the
 same bytes whatever is switched off; tests/zoo is of these networks.

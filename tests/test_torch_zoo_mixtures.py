@@ -1,4 +1,4 @@
-# needs: torch onnxscript onnx gguf numpy
+# tags: needs:torch,onnxscript,onnx,gguf,numpy
 """test_torch_zoo_mixtures.py: the mixtures of the zoo need as few lines as zoo/README.md says, both forms give the
 same, with rows beyond a capacity too, TaskMoE exported afresh is what tests/zoo holds, and zoo/planned.py plans what
 the export of Switch does.

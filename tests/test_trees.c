@@ -1,3 +1,4 @@
+/* tags: asan tsan */
 /* Promises: vertices read what their children have, in chains, trees and graphs, whatever their numbers; those of one
  * level make a trip together, and levels without rows take none; what a row reads of others is as before the trip; a
  * structure that is none ends in an error that names row and number. */

@@ -1,3 +1,4 @@
+/* tags: asan tsan */
 /* test_unique_nms.c - promises: unique tells the elements that differ, where, which and how often, with NaN as one
  * element and -0 as 0; nms keeps what its definition keeps, in its order; both hold in larger graphs, from nothing to
  * the maximum, whatever the strides; beyond it nothing is written, and the run says so. */

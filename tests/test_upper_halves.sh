@@ -1,8 +1,8 @@
 #!/bin/sh
+# tags: needs:objdump
 # test_upper_halves.sh - no kernel for AVX2 leaves the upper halves of vector registers in use. Compilers give a
 # function that takes or returns a vector no vzeroupper: it must be inlined, or what follows it, compiled for SSE, takes
 # many times as long.
-# needs: objdump
 set -u
 BUILD="${BUILD:-build}"
 . tests/checks.sh

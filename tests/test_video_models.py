@@ -1,4 +1,4 @@
-# needs: gguf numpy
+# tags: needs:gguf,numpy
 """test_video_models.py: video_sr takes any model that is as examples/video/README.md says, and tells what another one
 lacks.
 

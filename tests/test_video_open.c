@@ -1,3 +1,4 @@
+/* tags: asan */
 /* test_video_open.c: a model is opened once, by the programs that take it by name: none is too large for a guess, and
  * one that is replaced meanwhile is either refused or used with memory of its own size.
  *

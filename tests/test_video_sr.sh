@@ -1,4 +1,5 @@
 #!/bin/sh
+# tags: asan tsan
 # test_video_sr.sh - the command line of video_sr: what it refuses, what it survives, and what must not change a byte.
 #
 # Inputs are a tiny rendered clip and frames made of its bytes. MODEL=file.gguf tests another model; where there is

@@ -1,3 +1,4 @@
+/* tags: asan */
 /* Promises: words of a command line mean what their help says, or nothing; any text becomes a JSON string. */
 #include "check.h"
 #include "json_text.h"

@@ -1,3 +1,4 @@
+/* tags: unsigned */
 /* test_y4m_failures.c: what examples/video/y4m.h promises about failures of files: full devices, pipes that are closed,
  * streams that do not block, names that cannot be opened.
  *

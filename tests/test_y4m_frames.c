@@ -1,3 +1,4 @@
+/* tags: unsigned tsan */
 /* test_y4m_frames.c: what examples/video/y4m.h promises about frames.
  *
  * Owns: streams cut at every byte, every layout through files and pipes, and through ffmpeg.

@@ -1,3 +1,4 @@
+/* tags: unsigned */
 /* test_y4m_headers.c: what examples/video/y4m.h promises about headers.
  *
  * Owns: tables of accepted and refused headers. Relies on: video_check.h.

@@ -1,4 +1,4 @@
-# needs: onnx gguf numpy
+# tags: needs:onnx,gguf,numpy
 """test_zoo.py: small variants of the networks of zoo/, as torch exported them, give what eager mode gave, by the same
 decisions; streamed and resident, with one thread and two the same bytes.
 

@@ -24,7 +24,7 @@ BARE_OBJECTS := $(BARE)/brainstorm.o $(BARE)/start.o $(BARE_SOURCES:%.c=$(BARE)/
 
 .PHONY: bare bare-board
 bare:
-	@$(MAKE) --no-print-directory test TEST=test_bare TIMEOUT=900
+	@$(MAKE) --no-print-directory test TEST=test_bare SECONDS_EACH=900
 
 bare-board: $(BARE)/flash0.img $(BARE)/flash1.img
 
