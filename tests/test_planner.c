@@ -239,7 +239,8 @@ static bool try_graph(const bs_graph *g, coverage *c, int32_t plans)
 }
 
 /* What random graphs may hold, and which they are. Of each kind some graphs, `early`, hold between them all that any
- * graph of it holds: they are taken first. `test_planner early` looks for them, when the generator has changed. */
+ * graph of it holds: they are taken first. `test_planner early` looks for them, when the generator has changed. Rows 24 and segments in
+ * loops 21 are the only ones that notice a state that is written while it is still read. */
 typedef struct kind {
     const char *name;
     uint64_t first;
@@ -251,11 +252,11 @@ typedef struct kind {
 } kind;
 
 static kind kinds[] = {
-    {"rows", 1000, 120, .early = {40, 79, 23, -1}},
+    {"rows", 1000, 120, .early = {40, 79, 23, 24, -1}},
     {"segments", 501000, 60, .segments = true, .early = {16, 52, 5, -1}},
     {"boxes", 601000, 60, .boxes = true, .early = {54, 1, 2, 5, 11, -1}},
     {"loops", 801000, 120, .loops = true, .early = {33, 5, 11, 18, 8, 79, -1}},
-    {"loops-segments", 951000, 120, .segments = true, .loops = true, .early = {3, 41, 48, 0, 96, -1}},
+    {"loops-segments", 951000, 120, .segments = true, .loops = true, .early = {3, 41, 48, 0, 96, 21, -1}},
     {"trees", 901000, 80, .loops = true, .trees = true, .early = {57, 28, 19, 24, 32, 44, -1}},
 };
 enum { KINDS = sizeof kinds / sizeof *kinds, LEAST = 3 };
