@@ -239,8 +239,8 @@ static bool try_graph(const bs_graph *g, coverage *c, int32_t plans)
 }
 
 /* What random graphs may hold, and which they are. Of each kind some graphs, `early`, hold between them all that any
- * graph of it holds: they are taken first. `test_planner early` looks for them, when the generator has changed. Rows 24 and segments in
- * loops 21 are the only ones that notice a state that is written while it is still read. */
+ * graph of it holds: they are taken first. `test_planner early` looks for them, when the generator has changed. Of rows
+ * 24, and of segments in loops 21, are the only ones that notice a state that is written while it is still read. */
 typedef struct kind {
     const char *name;
     uint64_t first;
