@@ -388,6 +388,33 @@ static void tell_of_margins(tally *t)
         }
 }
 
+/* Moves go by another map than what they move: always refused. */
+static void tell_of_maps(tally *t)
+{
+    for (int32_t k = 0; k < plan->n_instrs; k++) {
+        const int64_t refused = t->refused;
+        if (plan->instrs[k].kind != BS_INSTR_MOVE)
+            continue;
+        plan->instrs[k].map = (uint8_t)((plan->instrs[k].map + 1) % (BS_MAP_TRIP + 1));
+        tell(t);
+        t->silent += t->refused == refused;
+    }
+}
+
+/* Weights lie behind what is loaded of their unit: always refused. */
+static void tell_of_weights(tally *t)
+{
+    for (int32_t n = 1; n < plan->graph->n_nodes; n++) {
+        const int64_t refused = t->refused;
+        bs_node_plan *np = &plan->nodes[n];
+        if (np->unit == 0 || !bs_bytes_less(bs_bytes_of(0), np->prepared_bytes))
+            continue;
+        np->prepared_offset = bs_bytes_add(np->prepared_offset, plan->units[np->unit].prepared_bytes);
+        tell(t);
+        t->silent += t->refused == refused;
+    }
+}
+
 /* Units are of the domain before theirs. */
 static void tell_of_units(tally *t)
 {
@@ -413,6 +440,8 @@ static void test_stories(void)
     tell_of_layouts(&t);
     tell_of_margins(&t);
     tell_of_units(&t);
+    tell_of_maps(&t);
+    tell_of_weights(&t);
     check(t.silent == 0 && t.refused > 0, "of %d lies that agree with each other %d are refused, and %d run",
           (int)t.cases, (int)t.refused, (int)t.ran);
 }
