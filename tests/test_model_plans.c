@@ -3,7 +3,7 @@
  * frame by frame, in any order, with any threads, tiles, tiers, forced routes and streamed weights; whether the image
  * is read from its file or mapped. Every file in models/ takes part.
  *
- * test_model_plans              a part of the cases
+ * test_model_plans              a part of the cases, while the budget lasts (budget.h)
  * test_model_plans all          all of them
  * test_model_plans IMAGE MODEL [NAME=AxBxC ...] [CODE_BITS]
  *     IMAGE is what bs_plan_save gives of a plan with its description, and runs like it (test_plan_cli.sh)
@@ -12,6 +12,8 @@
  * model_lives.h. */
 #define _POSIX_C_SOURCE 200809L
 #include "model_lives.h"
+
+#include "budget.h"
 
 #include <dirent.h>
 
