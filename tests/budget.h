@@ -23,6 +23,9 @@ typedef struct budget {
 
 static inline double budget_used(const budget *b) { return (double)(clock() - b->begun) / CLOCKS_PER_SEC; }
 
+/* No end: all cases are asked for. */
+static inline budget budget_whole(void) { return (budget){clock(), -1}; }
+
 /* seconds: what the test takes where nothing else is asked for. */
 static inline budget budget_of(double seconds)
 {
