@@ -104,8 +104,7 @@ static inline void naive_cell(naive *n, const bs_node *node, int32_t row, int32_
 {
     double *out[BS_MAX_OUTPUTS] = {NULL};
     const double *in[BS_MAX_OPERANDS];
-    const bool global =
-        naive_is(node, "pool2d") && ((const bs_pool2d_desc *)node->params)->global;
+    const bool global = naive_is(node, "pool2d") && ((const bs_pool2d_desc *)node->params)->global;
     const double *view = naive_view(n, node, row);
     const bool kernel = !(bs_op_get(node->op)->flags & BS_OP_STRUCTURAL);
     for (int32_t i = 0; i < node->n_out; i++) {

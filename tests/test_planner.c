@@ -396,8 +396,8 @@ int main(int argc, char **argv)
         const uint64_t first = strtoull(argv[2], NULL, 10), count = argc > 3 ? strtoull(argv[3], NULL, 10) : 1;
         for (uint64_t i = 0; i < count; i++)
             test_graph(k, first + i);
-        check(k->wrong == 0 && k->seen.refused == 0, "%s: %llu graphs from %llu on", k->name,
-              (unsigned long long)count, (unsigned long long)first);
+        check(k->wrong == 0 && k->seen.refused == 0, "%s: %llu graphs from %llu on", k->name, (unsigned long long)count,
+              (unsigned long long)first);
         return check_end();
     }
     const budget b = budget_of(2.5);

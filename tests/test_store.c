@@ -43,8 +43,8 @@ static void test_same(kind k, int32_t round)
         want(k, dtypes[d]);
         stream_bytes(&facts);
         for (int32_t i = 0; i < TRIES && same_ways[k][d].wrong == 0; i++) {
-            check_state = check_mixed(first_seed * 100000 + (uint64_t)(((int32_t)k * DTYPES + d) * 100 +
-                                                                        round * TRIES + i));
+            check_state =
+                check_mixed(first_seed * 100000 + (uint64_t)(((int32_t)k * DTYPES + d) * 100 + round * TRIES + i));
             const setup s = random_setup(&facts);
             same_ways[k][d].tried++;
             if (!streams_same(k, &s)) {

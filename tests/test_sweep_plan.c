@@ -173,7 +173,8 @@ static void test_bits(void)
             copy[bit / 8] = image[bit / 8];
     }
     free(copy);
-    check(t.cases > 0 && t.refused == t.cases && t.silent + mended.silent == 0, "%d flipped bits are found by the CRC", (int)t.cases);
+    check(t.cases > 0 && t.refused == t.cases && t.silent + mended.silent == 0, "%d flipped bits are found by the CRC",
+          (int)t.cases);
     check(mended.refused > 0 && mended.cases == mended.refused + mended.ran,
           "where it was mended, of %d %d are refused, and %d run within their arenas", (int)mended.cases,
           (int)mended.refused, (int)mended.ran);
