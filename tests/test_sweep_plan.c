@@ -581,9 +581,9 @@ static void test_round(const sweep_share *share)
 int main(int argc, char **argv)
 {
     const sweep_share share = sweep_share_of(argc, argv, PART);
-    const budget b = budget_of(2);
     stride = share.stride;
     rounds = stride == PART && share.parts == 1 ? ROUNDS : 1;
+    const budget b = rounds == 1 ? budget_whole() : budget_of(2);
     for (round_now = 0; budget_left(&b, round_now, 1, rounds); round_now++)
         test_round(&share);
     printf("%d rounds of %d\n", round_now, rounds);
