@@ -38,6 +38,12 @@ bool arenas_lend_session(arenas *a, bs_memory *m, const bs_sizes *s, bs_error *e
            arenas_lend(a, &m->slots, "slots", with_slack(s->slots), error);
 }
 
+void arenas_paint_rest(const arenas *a, const bs_arena *arena)
+{
+    if (a->painted && arena->base)
+        memset(arena->base + arena->used, PAINT, arena->size - arena->used);
+}
+
 static uint64_t block_touched(const arenas_block *b)
 {
     uint64_t touched = 0;

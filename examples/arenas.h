@@ -37,8 +37,10 @@ typedef struct arenas {
 bool arenas_lend(arenas *a, bs_arena *arena, const char *name, uint64_t bytes, bs_error *error);
 /* The four of a session. */
 bool arenas_lend_session(arenas *a, bs_memory *memory, const bs_sizes *sizes, bs_error *error);
-/* Bytes that were written to, in lines of BS_ALIGNMENT: what the paint no longer covers. */
+/* Bytes that were written to, in lines of BS_ALIGNMENT: what the paint no longer covers. What a call needed for itself
+ * behind what it made (a planner's tables) is free for others when it returns: arenas_paint_rest leaves it out. */
 uint64_t arenas_touched(const arenas *a);
+void arenas_paint_rest(const arenas *a, const bs_arena *arena);
 /* After whatever lies in them. Arenas of zeros are fine. */
 void arenas_free(arenas *a);
 

@@ -53,7 +53,7 @@ static inline void naive_assemble(naive *n, int32_t from, double *y)
 static inline const double *naive_source_data(naive *n, const bs_node *node)
 {
     for (int32_t s = 0; s < n->n_sources; s++)
-        if (strcmp(n->sources[s].name, bs_node_name(node)) == 0)
+        if (naive_named(n->sources[s].name, bs_node_name(node)))
             return n->sources[s].data;
     return naive_take(n, (size_t)naive_elements(n, node->first_out) * sizeof(double)); /* a state that was never set */
 }
@@ -104,8 +104,7 @@ static inline void naive_cell(naive *n, const bs_node *node, int32_t row, int32_
 {
     double *out[BS_MAX_OUTPUTS] = {NULL};
     const double *in[BS_MAX_OPERANDS];
-    const bool global =
-        strcmp(bs_op_get(node->op)->name, "pool2d") == 0 && ((const bs_pool2d_desc *)node->params)->global;
+    const bool global = naive_is(node, "pool2d") && ((const bs_pool2d_desc *)node->params)->global;
     const double *view = naive_view(n, node, row);
     const bool kernel = !(bs_op_get(node->op)->flags & BS_OP_STRUCTURAL);
     for (int32_t i = 0; i < node->n_out; i++) {
@@ -181,7 +180,7 @@ static inline bs_status naive_run(naive *n)
 {
     n->used = 0;
     n->status = BS_OK;
-    naive_last_name = NULL;
+    memset(naive_found, 0, sizeof naive_found);
     naive_last = 0;
     memset(n->dropped, 0, sizeof n->dropped);
     memset(n->counts, 0, sizeof n->counts);

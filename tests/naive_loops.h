@@ -16,7 +16,7 @@ static inline bool naive_is_there(const bs_graph *g, int32_t id)
            (!bs_router_loops(g, of) || g->routers[of].again != 0 || g->values[id].domain != g->routers[of].domain);
 }
 
-static inline bool naive_is(const bs_node *node, const char *op) { return strcmp(bs_op_get(node->op)->name, op) == 0; }
+static inline bool naive_is(const bs_node *node, const char *op) { return naive_named(bs_op_get(node->op)->name, op); }
 
 /* What the body gives: next and collect nodes of loop r, one after the other. */
 static inline bool naive_is_result(const naive *n, int32_t k, int32_t r)

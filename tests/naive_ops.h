@@ -4,35 +4,52 @@
 
 #include "naive_graph.h"
 
-/* The one that was asked for last; another is looked for from there on: nodes and tensors have one order, as a rule. */
-static const char *naive_last_name, *naive_last_suffix;
+/* Where weights are that were asked for before; another is looked for from the last one on: nodes and tensors have one
+ * order, as a rule. */
+enum { NAIVE_FOUND = 256 };
+static struct {
+    const char *name, *suffix;
+    int32_t at;
+} naive_found[NAIVE_FOUND];
 static int32_t naive_last;
 
-static inline void naive_find_weight(const naive *n, const char *name, const char *suffix)
+/* Whether it is `name`, a dot and `suffix`; without a suffix, `name`. */
+static inline bool naive_is_weight(const char *full, const char *name, size_t length, const char *suffix)
 {
-    char full[2 * BS_MAX_NAME];
-    if (name == naive_last_name && suffix == naive_last_suffix)
-        return;
-    snprintf(full, sizeof full, "%s%s%s", name, *suffix ? "." : "", suffix);
+    return strncmp(full, name, length) == 0 &&
+           (*suffix ? full[length] == '.' && strcmp(full + length + 1, suffix) == 0 : full[length] == '\0');
+}
+
+static inline const bs_tensor *naive_find_weight(const naive *n, const char *name, const char *suffix)
+{
+    const size_t slot = ((uintptr_t)name / 8 + (uintptr_t)suffix) % NAIVE_FOUND, length = strlen(name);
+    if (naive_found[slot].name == name && naive_found[slot].suffix == suffix)
+        return &n->weights->tensors[naive_found[slot].at];
     for (int32_t i = 0; i < n->weights->count; i++) {
-        const int32_t at = (int32_t)(((int64_t)naive_last + i) % n->weights->count);
-        if (strcmp(n->weights->tensors[at].name, full) != 0)
+        naive_last = naive_last + 1 < n->weights->count ? naive_last + 1 : 0;
+        if (!naive_is_weight(n->weights->tensors[naive_last].name, name, length, suffix))
             continue;
-        naive_last = at;
-        naive_last_name = name;
-        naive_last_suffix = suffix;
-        return;
+        naive_found[slot].name = name;
+        naive_found[slot].suffix = suffix;
+        naive_found[slot].at = naive_last;
+        return &n->weights->tensors[naive_last];
     }
-    printf("FAIL the oracle has no weight \"%s\"\n", full);
+    printf("FAIL the oracle has no weight \"%s\", \"%s\"\n", name, suffix);
     exit(1);
 }
 
 static inline double naive_weight(const naive *n, const char *name, const char *suffix, int64_t index)
 {
-    naive_find_weight(n, name, suffix);
-    const bs_tensor *tensor = &n->weights->tensors[naive_last];
+    const bs_tensor *tensor = naive_find_weight(n, name, suffix);
     return tensor->dtype == BS_I32 ? ((const int32_t *)tensor->data)[index]
                                    : (double)((const float *)tensor->data)[index];
+}
+
+/* So many of its elements. */
+static inline void naive_weights(const naive *n, const char *name, const char *suffix, double *to, int64_t count)
+{
+    for (int64_t i = 0; i < count; i++)
+        to[i] = naive_weight(n, name, suffix, i);
 }
 
 static inline double naive_act(int32_t act, float param, double x)
@@ -57,32 +74,50 @@ static inline void naive_unary(const char *op, const bs_node *node, const double
         float b;
     } *p = node->params;
     for (int64_t i = 0; i < count; i++)
-        y[i] = strcmp(op, "unary") == 0 ? naive_unary_kind((bs_unary_kind)p->a.i, x[i])
-               : strcmp(op, "affine") == 0 ? x[i] * (double)p->a.f + (double)p->b
-               : strcmp(op, "clip") == 0 ? (x[i] < (double)p->a.f ? (double)p->a.f
+        y[i] = naive_named(op, "unary") ? naive_unary_kind((bs_unary_kind)p->a.i, x[i])
+               : naive_named(op, "affine") ? x[i] * (double)p->a.f + (double)p->b
+               : naive_named(op, "clip") ? (x[i] < (double)p->a.f ? (double)p->a.f
                                             : x[i] > (double)p->b ? (double)p->b
                                                                   : x[i])
                                          : naive_act(p->a.i, p->b, x[i]);
 }
 
-/* The element of operand k that belongs to element i of the result, by NumPy's rules; but [C] beside an image is its
- * channels. */
-static inline int64_t naive_beside(const naive *n, const bs_node *node, int32_t k, int64_t i)
+/* By which steps an operand is read along the dimensions of the result. */
+typedef struct naive_beside {
+    int32_t rank;
+    int64_t extent[BS_MAX_RANK], step[BS_MAX_RANK];
+    bool each; /* element by element */
+} naive_beside;
+
+/* Operand k, by NumPy's rules; but [C] beside an image is its channels. */
+static inline naive_beside naive_beside_of(const naive *n, const bs_node *node, int32_t k)
 {
     const int32_t in = bs_node_in(n->g, node)[k], rank = n->g->values[node->first_out].rank;
     const bs_value_info *v = &n->g->values[in];
     const int32_t shift = rank == 3 && v->rank == 1 ? 0 : rank - v->rank;
-    int64_t at = 0, step = 1;
+    naive_beside b = {.rank = rank, .each = v->rank == rank};
+    int64_t step = 1;
     for (int32_t d = rank - 1; d >= 0; d--) {
-        const int64_t extent = naive_dim(n, node->first_out, d), index = i % extent;
-        i /= extent;
+        b.extent[d] = naive_dim(n, node->first_out, d);
         if (d < shift || d - shift >= v->rank)
             continue;
         const bool one = bs_dim_is_const(n->g, v->dims[d - shift]) && naive_dim(n, in, d - shift) == 1;
-        at += one ? 0 : index * step;
+        b.step[d] = one ? 0 : step;
+        b.each = b.each && naive_dim(n, in, d - shift) == b.extent[d];
         step *= naive_dim(n, in, d - shift);
     }
-    return at;
+    return b;
+}
+
+/* The element of the operand that belongs to element i of the result. */
+static inline int64_t naive_at(const naive_beside *b, int64_t i)
+{
+    int64_t at = 0;
+    for (int32_t d = b->rank - 1; !b->each && d >= 0; d--) {
+        at += i % b->extent[d] * b->step[d];
+        i /= b->extent[d];
+    }
+    return b->each ? i : at;
 }
 
 /* One of two operands; of f32 and i32 alike. */
@@ -93,43 +128,54 @@ static inline double naive_pair(const bs_node *node, double a, double b)
         const char *name;
         int32_t kind;
     } *p = node->params;
-    const bool logic = strcmp(op, "compare") == 0 && p->kind >= BS_COMPARE_AND;
+    const bool logic = naive_named(op, "compare") && p->kind >= BS_COMPARE_AND;
     if (logic)
         return bs_compare_apply_i32((bs_compare_kind)p->kind, a != 0, b != 0);
-    if (strcmp(op, "compare") == 0)
+    if (naive_named(op, "compare"))
         return bs_compare_apply((bs_compare_kind)p->kind, (float)a, (float)b);
-    if (strcmp(op, "binary") == 0)
+    if (naive_named(op, "binary"))
         return (double)bs_binary_apply((bs_binary_kind)p->kind, (float)a, (float)b);
     return op[0] == 'a' ? a + b : op[0] == 's' ? a - b : a * b;
 }
 
 static inline void naive_where(const naive *n, const bs_node *node, const double *const *in, double *y)
 {
-    for (int64_t i = 0; i < naive_elements(n, node->first_out); i++) {
-        const int32_t k = in[0][naive_beside(n, node, 0, i)] != 0 ? 1 : 2;
-        y[i] = in[k][naive_beside(n, node, k, i)];
+    const naive_beside beside[3] = {naive_beside_of(n, node, 0), naive_beside_of(n, node, 1),
+                                    naive_beside_of(n, node, 2)};
+    const int64_t count = naive_elements(n, node->first_out);
+    for (int64_t i = 0; i < count; i++) {
+        const int32_t k = in[0][naive_at(&beside[0], i)] != 0 ? 1 : 2;
+        y[i] = in[k][naive_at(&beside[k], i)];
     }
 }
 
 /* add, sub, mul, binary, compare. */
 static inline void naive_binary(const naive *n, const bs_node *node, const double *const *in, double *y)
 {
-    for (int64_t i = 0; i < naive_elements(n, node->first_out); i++)
-        y[i] = naive_pair(node, in[0][naive_beside(n, node, 0, i)], in[1][naive_beside(n, node, 1, i)]);
+    const naive_beside a = naive_beside_of(n, node, 0), b = naive_beside_of(n, node, 1);
+    const int64_t count = naive_elements(n, node->first_out);
+    for (int64_t i = 0; i < count; i++)
+        y[i] = naive_pair(node, in[0][naive_at(&a, i)], in[1][naive_at(&b, i)]);
 }
 
-static inline void naive_linear(const naive *n, const bs_node *node, const double *x, double *y)
+static inline void naive_linear(naive *n, const bs_node *node, const double *x, double *y)
 {
     const bs_linear_desc *p = node->params;
     const int32_t in = bs_node_in(n->g, node)[0];
     const int64_t inputs = naive_dim(n, in, n->g->values[in].rank - 1), lines = naive_elements(n, in) / inputs;
-    for (int64_t l = 0; l < lines; l++)
-        for (int32_t o = 0; o < p->out; o++) {
-            double sum = p->no_bias ? 0 : naive_weight(n, p->name, "bias", o);
+    const size_t mark = n->used;
+    double *weight = naive_take(n, (size_t)(inputs * p->out) * sizeof *weight);
+    naive_weights(n, p->name, "weight", weight, inputs * p->out);
+    for (int32_t o = 0; o < p->out; o++) {
+        const double bias = p->no_bias ? 0 : naive_weight(n, p->name, "bias", o);
+        for (int64_t l = 0; l < lines; l++) {
+            double sum = bias;
             for (int64_t k = 0; k < inputs; k++)
-                sum += x[l * inputs + k] * naive_weight(n, p->name, "weight", o * inputs + k);
+                sum += x[l * inputs + k] * weight[o * inputs + k];
             y[l * p->out + o] = naive_act(p->act, p->act_param, sum);
         }
+    }
+    n->used = mark;
 }
 
 static inline double naive_gate(const naive *n, const char *name, const char *of, int64_t line, const double *x,
@@ -188,18 +234,18 @@ static inline void naive_conv(const naive *n, const bs_node *node, const double 
     const int32_t top = same ? apart[0] * (kh - 1) / 2 : bs_or_default(p->pad_top, p->pad),
                   left = same ? apart[1] * (kw - 1) / 2 : bs_or_default(p->pad_left, p->pad);
     double weight[16 * 16 * 25];
-    for (int64_t i = 0; i < p->out * c * kh * kw; i++)
-        weight[i] = naive_weight(n, p->name, "weight", i);
+    naive_weights(n, p->name, "weight", weight, p->out * c * kh * kw);
     for (int64_t o = 0; o < p->out; o++) {
         const double bias = p->no_bias ? 0 : naive_weight(n, p->name, "bias", o);
         for (int64_t oy = 0; oy < oh; oy++)
             for (int64_t ox = 0; ox < ow; ox++) {
+                const double *of = weight + o * c * kh * kw;
                 double sum = bias;
-                for (int64_t i = 0; i < c * kh * kw; i++) {
-                    const int64_t iy = oy * step[0] - top + i / kw % kh * apart[0],
-                                  ix = ox * step[1] - left + i % kw * apart[1];
-                    if (iy >= 0 && iy < h && ix >= 0 && ix < w)
-                        sum += x[(i / kw / kh * h + iy) * w + ix] * weight[o * c * kh * kw + i];
+                for (int64_t i = 0; i < c * kh; i++, of += kw) {
+                    const int64_t iy = oy * step[0] - top + i % kh * apart[0];
+                    for (int64_t kx = 0, ix = ox * step[1] - left; kx < kw && iy >= 0 && iy < h; kx++, ix += apart[1])
+                        if (ix >= 0 && ix < w)
+                            sum += x[(i / kh * h + iy) * w + ix] * of[kx];
                 }
                 y[(o * oh + oy) * ow + ox] = naive_act(p->act, p->act_param, sum);
             }
@@ -237,8 +283,8 @@ static inline void naive_enlarge(const naive *n, const bs_node *node, const char
 {
     const int32_t in = bs_node_in(n->g, node)[0], out = node->first_out;
     const bs_resize_desc *resize = node->params;
-    const int32_t den = strcmp(op, "resize") == 0 ? bs_or_default(resize->den, 1) : 1;
-    const int32_t r = strcmp(op, "resize") == 0 ? bs_or_default(resize->factor, 2)
+    const int32_t den = naive_named(op, "resize") ? bs_or_default(resize->den, 1) : 1;
+    const int32_t r = naive_named(op, "resize") ? bs_or_default(resize->factor, 2)
                                                 : ((const struct {
                                                        const char *name;
                                                        int32_t r;
@@ -248,9 +294,9 @@ static inline void naive_enlarge(const naive *n, const bs_node *node, const char
                   ow = naive_dim(n, out, 2);
     for (int64_t i = 0; i < naive_elements(n, out); i++) {
         const int64_t c = i / ow / oh, oy = i / ow % oh, ox = i % ow;
-        if (strcmp(op, "resize") == 0)
+        if (naive_named(op, "resize"))
             y[i] = x[(c * h + (2 * oy + 1) * den / (2 * r)) * w + (2 * ox + 1) * den / (2 * r)];
-        else if (strcmp(op, "pixel_shuffle") == 0)
+        else if (naive_named(op, "pixel_shuffle"))
             y[i] = x[((c * r * r + oy % r * r + ox % r) * h + oy / r) * w + ox / r];
         else
             y[i] = x[(c / (r * r) * h + oy * r + c / r % r) * w + ox * r + c % r];
@@ -297,7 +343,7 @@ static inline void naive_indexed(const naive *n, const bs_node *node, const char
 {
     const int32_t *operands = bs_node_in(n->g, node);
     const bool reads = op[0] == 'g' || op[1] == 'e'; /* gather_elements, select */
-    const int64_t each = strcmp(op, "scatter_rows") == 0
+    const int64_t each = naive_named(op, "scatter_rows")
                              ? naive_elements(n, operands[0]) / naive_dim(n, operands[0], 0) : 1;
     const int64_t count = naive_elements(n, operands[1]) * each;
     for (int64_t i = 0; !reads && i < naive_elements(n, operands[0]); i++)

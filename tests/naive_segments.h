@@ -170,71 +170,71 @@ static inline void naive_attention(naive *n, const bs_node *node, int32_t row, d
 static inline void naive_op(naive *n, const bs_node *node, int32_t row, const double *const *in, double *const *out)
 {
     const char *op = bs_op_get(node->op)->name;
-    const bool binary = strcmp(op, "add") == 0 || strcmp(op, "sub") == 0 || strcmp(op, "mul") == 0 ||
-                        strcmp(op, "binary") == 0 || strcmp(op, "compare") == 0;
-    if (strcmp(op, "affine") == 0 || strcmp(op, "clip") == 0 || strcmp(op, "activation") == 0 ||
-        strcmp(op, "unary") == 0)
+    const bool binary = naive_named(op, "add") || naive_named(op, "sub") || naive_named(op, "mul") ||
+                        naive_named(op, "binary") || naive_named(op, "compare");
+    if (naive_named(op, "affine") || naive_named(op, "clip") || naive_named(op, "activation") ||
+        naive_named(op, "unary"))
         naive_unary(op, node, in[0], out[0], naive_elements(n, node->first_out));
     else if (binary)
         naive_binary(n, node, in, out[0]);
-    else if (strcmp(op, "where") == 0)
+    else if (naive_named(op, "where"))
         naive_where(n, node, in, out[0]);
-    else if (strcmp(op, "linear") == 0)
+    else if (naive_named(op, "linear"))
         naive_linear(n, node, in[0], out[0]);
-    else if (strcmp(op, "lstm") == 0 || strcmp(op, "gru") == 0)
+    else if (naive_named(op, "lstm") || naive_named(op, "gru"))
         naive_recurrent(n, node, in, out);
-    else if (strcmp(op, "conv2d") == 0)
+    else if (naive_named(op, "conv2d"))
         naive_conv(n, node, in[0], out[0]);
-    else if (strcmp(op, "pool2d") == 0)
+    else if (naive_named(op, "pool2d"))
         naive_pool_max(n, node, row, in[0], out[0]);
-    else if (strcmp(op, "pixel_shuffle") == 0 || strcmp(op, "pixel_unshuffle") == 0 || strcmp(op, "resize") == 0)
+    else if (naive_named(op, "pixel_shuffle") || naive_named(op, "pixel_unshuffle") || naive_named(op, "resize"))
         naive_enlarge(n, node, op, in[0], out[0]);
-    else if (strcmp(op, "concat") == 0)
+    else if (naive_named(op, "concat"))
         naive_concat(n, node, in, out[0]);
-    else if (strcmp(op, "slice") == 0)
+    else if (naive_named(op, "slice"))
         naive_slice(n, node, in[0], out[0]);
-    else if (strcmp(op, "roll") == 0)
+    else if (naive_named(op, "roll"))
         naive_roll(n, node, in[0], out[0]);
-    else if (strcmp(op, "select") == 0 || strcmp(op, "gather_elements") == 0 || strncmp(op, "scatter_", 8) == 0)
+    else if (naive_named(op, "select") || naive_named(op, "gather_elements") || strncmp(op, "scatter_", 8) == 0)
         naive_indexed(n, node, op, in, out[0]);
-    else if (strcmp(op, "convert") == 0)
+    else if (naive_named(op, "convert"))
         naive_convert(n, node, in[0], out[0]);
-    else if (strcmp(op, "reduce") == 0)
+    else if (naive_named(op, "reduce"))
         naive_reduce(n, node, in[0], out[0]);
-    else if (strcmp(op, "cumsum") == 0)
+    else if (naive_named(op, "cumsum"))
         naive_cumsum(n, node, in[0], out[0]);
-    else if (strcmp(op, "argmax") == 0 || strcmp(op, "argmin") == 0)
+    else if (naive_named(op, "argmax") || naive_named(op, "argmin"))
         naive_arg(n, node, op[3] == 'm' && op[4] == 'i', in[0], out[0]);
-    else if (strcmp(op, "topk") == 0)
+    else if (naive_named(op, "topk"))
         naive_topk(n, node, in[0], out[0], out[1]);
-    else if (strcmp(op, "segment_spread") == 0) {
+    else if (naive_named(op, "segment_spread")) {
         int32_t first;
         const int64_t each = naive_elements(n, node->first_out);
         memcpy(out[0], in[0] + naive_segment(n, node->domain, row, &first) * each, (size_t)each * sizeof(double));
-    } else if (strcmp(op, "segment_reduce") == 0)
+    } else if (naive_named(op, "segment_reduce"))
         naive_segment_reduce(n, node, row, out[0]);
-    else if (strcmp(op, "segment_index") == 0)
+    else if (naive_named(op, "segment_index"))
         out[0][0] = naive_index(n, node, row);
-    else if (strcmp(op, "rope") == 0)
+    else if (naive_named(op, "rope"))
         naive_rope(n, node, in[0], in[1][0], out[0]);
-    else if (strcmp(op, "constant") == 0)
+    else if (naive_named(op, "constant"))
         for (int64_t i = 0; i < naive_elements(n, node->first_out); i++)
             out[0][i] = naive_weight(n, bs_node_name(node), "", i);
-    else if (strcmp(op, "attention") == 0)
+    else if (naive_named(op, "attention"))
         naive_attention(n, node, row, out[0]);
-    else if (strcmp(op, "gather_rows") == 0)
+    else if (naive_named(op, "gather_rows"))
         naive_gather_rows(n, node, in, out[0]);
-    else if (strcmp(op, "reshape") == 0)
+    else if (naive_named(op, "reshape"))
         memcpy(out[0], in[0], (size_t)naive_elements(n, node->first_out) * sizeof(double));
-    else if (strcmp(op, "arange") == 0)
+    else if (naive_named(op, "arange"))
         n->made = naive_arange(node, in, out[0], naive_elements(n, node->first_out));
-    else if (strcmp(op, "unique") == 0)
+    else if (naive_named(op, "unique"))
         n->made = naive_unique(n, node, in[0], out);
-    else if (strcmp(op, "nms") == 0)
+    else if (naive_named(op, "nms"))
         n->made = naive_nms(n, node, in, out[0]);
-    else if (strcmp(op, "levels") == 0)
+    else if (naive_named(op, "levels"))
         naive_levels(n, node, in[0], out[0]);
-    else if (strcmp(op, "nonzero") == 0)
+    else if (naive_named(op, "nonzero"))
         n->made = naive_nonzero(n, node, in[0], out[0]);
     else {
         printf("FAIL the oracle does not know op %s\n", op);

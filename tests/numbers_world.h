@@ -75,11 +75,13 @@ static inline bool plan_is_bounded(const bs_graph *g, const bs_plan_desc *desc)
 /* An error that is told, or a graph that can be described, with plans or errors of those. */
 static inline bool is_bounded(const bs_graph *g)
 {
-    static const bs_plan_desc descs[] = {{.tier = BS_TIER_SCALAR, .order = BS_ORDER_BREADTH},
-                                         {.order = BS_ORDER_DEPTH, .threads = 3, .slot_bytes = UINT64_MAX},
-                                         {.conv = BS_CONV_FORCE_WINOGRAD, .patch_size = 4},
-                                         {.tier = BS_TIER_CUDA, .half = 1, .order = BS_ORDER_DEPTH}};
+    static bs_plan_desc descs[] = {{.tier = BS_TIER_SCALAR, .order = BS_ORDER_BREADTH},
+                                   {.order = BS_ORDER_DEPTH, .threads = 3, .slot_bytes = UINT64_MAX},
+                                   {.conv = BS_CONV_FORCE_WINOGRAD, .patch_size = 4},
+                                   {.tier = BS_TIER_CUDA, .half = 1, .order = BS_ORDER_DEPTH}};
     bs_error error = {BS_OK, NULL, 0, 0, ""};
+    if (descs[1].tier == BS_TIER_AUTO) /* asking the processor takes longer than planning */
+        descs[1].tier = descs[2].tier = bs_tier_best();
     if (bs_graph_check(g, &error) != BS_OK) {
         refused++;
         return is_told(&error);

@@ -30,9 +30,9 @@ builds() {
 }
 
 # board CODE MODEL, two banks of flash: what it says goes to $work/said; its status. Time is what instructions take, so
-# that it does not depend on this machine.
+# that it does not depend on this machine; only a board that hangs is stopped.
 board() {
-    timeout -k 5 120 qemu-system-aarch64 -M virt -cpu cortex-a53 -m 8M -nic none -display none -monitor none \
+    timeout -k 5 900 qemu-system-aarch64 -M virt -cpu cortex-a53 -m 8M -nic none -display none -monitor none \
         -serial stdio -icount shift=0,sleep=off -semihosting-config enable=on,target=native \
         -drive if=pflash,unit=0,format=raw,readonly=on,file="$1" \
         -drive if=pflash,unit=1,format=raw,readonly=on,file="$2" </dev/null >"$work/said" 2>&1

@@ -78,7 +78,7 @@ def wrong():
 def refused():
     status, text = times("--peers", "nobody")
     check("a peer that nobody knows is refused", status == 2 and "nobody" in text, text)
-    status, text = times("--peers", "", "--only", "nothing-of-this-name")
+    status, text = times("--tiny", "--peers", "", "--only", "nothing-of-this-name")
     check("a group that is not there is refused", status == 2 and "nothing-of-this-name" in text, text)
 
 

@@ -13,6 +13,7 @@
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 static uint64_t errors_state;
 
@@ -47,6 +48,8 @@ static float errors_input(errors_kind kind, int32_t y, int32_t x, int32_t c)
     }
     return 0.0f;
 }
+
+enum { ERRORS_CHANNELS = 32 }; /* that come out, at most */
 
 typedef struct errors_case {
     const char *name;
@@ -83,30 +86,45 @@ static void *errors_memory(size_t count, size_t size)
     return p;
 }
 
-/* One output: in double, or as other runtimes sum. */
-static double errors_sum(const errors_run *r, int32_t y, int32_t x, int32_t o, double *plain)
+/* All outputs of a pixel: in double, and as other runtimes sum. Weights are in double, those of all outputs of a group
+ * beside each other. */
+static void errors_sums(const errors_run *r, const double *weights, int32_t y, int32_t x, double *sum, double *plain)
 {
     const bs_conv_geometry *g = &r->c->g;
-    const int32_t in = g->in_channels / g->groups, taps = g->kernel_h * g->kernel_w;
-    const int32_t first = o / (g->out_channels / g->groups) * in;
-    double sum = 0;
-    float all = 0;
-    for (int32_t block = 0; block < in; block += 8) {
-        float part = 0;
-        for (int32_t tap = 0; tap < taps; tap++) {
-            const int32_t at_y = y * g->stride_h + tap / g->kernel_w, at_x = x * g->stride_w + tap % g->kernel_w;
-            const float *from = r->in + ((ptrdiff_t)at_y * r->in_size + at_x) * g->in_channels + first;
-            for (int32_t i = block; i < in && i < block + 8; i++) {
-                const float w = r->weights[((ptrdiff_t)o * in + i) * taps + tap];
-                const double product = (double)from[i] * (double)w; /* exact */
-                sum += product;
-                part = (float)((double)part + product);
+    const int32_t in = g->in_channels / g->groups, out = g->out_channels / g->groups, taps = g->kernel_h * g->kernel_w;
+    for (int32_t group = 0; group < g->groups; group++, sum += out, plain += out, weights += in * taps * out) {
+        float all[ERRORS_CHANNELS] = {0}, part[ERRORS_CHANNELS];
+        memset(sum, 0, (size_t)out * sizeof *sum);
+        for (int32_t block = 0; block < in; block += 8) {
+            memset(part, 0, sizeof part);
+            for (int32_t tap = 0; tap < taps; tap++) {
+                const int32_t at_y = y * g->stride_h + tap / g->kernel_w, at_x = x * g->stride_w + tap % g->kernel_w;
+                const float *from = r->in + ((ptrdiff_t)at_y * r->in_size + at_x) * g->in_channels + group * in;
+                for (int32_t i = block; i < in && i < block + 8; i++)
+                    for (int32_t o = 0; o < out; o++) {
+                        const double product = (double)from[i] * weights[(i * taps + tap) * out + o]; /* exact */
+                        sum[o] += product;
+                        part[o] = (float)((double)part[o] + product);
+                    }
             }
+            for (int32_t o = 0; o < out; o++)
+                all[o] += part[o];
         }
-        all += part;
+        for (int32_t o = 0; o < out; o++)
+            plain[o] = (double)all[o];
     }
-    *plain = (double)all;
-    return sum;
+}
+
+/* In the order of those sums. */
+static double *errors_weights(const errors_run *r)
+{
+    const bs_conv_geometry *g = &r->c->g;
+    const int32_t in = g->in_channels / g->groups, out = g->out_channels / g->groups, taps = g->kernel_h * g->kernel_w;
+    double *to = errors_memory((size_t)(g->out_channels * in * taps), sizeof *to);
+    for (int32_t o = 0; o < g->out_channels; o++)
+        for (int32_t i = 0; i < in * taps; i++)
+            to[(o / out * in * taps + i) * out + o % out] = (double)r->weights[o * in * taps + i];
+    return to;
 }
 
 static double errors_begin(errors_run *r, const errors_case *c, errors_kind kind)
@@ -128,15 +146,16 @@ static double errors_begin(errors_run *r, const errors_case *c, errors_kind kind
                 *at++ = errors_input(kind, y, x, i);
     for (size_t i = 0; i < weights; i++)
         r->weights[i] = (float)((kind == KIND_POSITIVE ? fabs(errors_normal()) : errors_normal()) / sqrt(in * taps));
-    double *right = r->right;
+    double *right = r->right, plain[ERRORS_CHANNELS], *ordered = errors_weights(r);
     for (int32_t y = 0; y < c->size; y++)
-        for (int32_t x = 0; x < c->size; x++)
-            for (int32_t o = 0; o < g->out_channels; o++, right++) {
-                double plain;
-                *right = errors_sum(r, y, x, o, &plain);
-                r->scale = fmax(r->scale, fabs(*right));
-                worst = fmax(worst, fabs(plain - *right));
+        for (int32_t x = 0; x < c->size; x++, right += g->out_channels) {
+            errors_sums(r, ordered, y, x, right, plain);
+            for (int32_t o = 0; o < g->out_channels; o++) {
+                r->scale = fmax(r->scale, fabs(right[o]));
+                worst = fmax(worst, fabs(plain[o] - right[o]));
             }
+        }
+    free(ordered);
     return worst / r->scale;
 }
 

@@ -195,21 +195,56 @@ static void test_end(test_setup *s)
 
 /* --------------------------------------------------------------------------------------- reference */
 
-static double reference_sum(const test_setup *s, int32_t y, int32_t x, int32_t channel)
+/* Weights in the order of the sums below: those of all outputs of a group beside each other. */
+static double *reference_weights(const test_setup *s)
+{
+    const bs_conv_geometry *g = &s->g;
+    const int32_t in = g->in_channels / g->groups, out = g->out_channels / g->groups, taps = g->kernel_h * g->kernel_w;
+    double *to = malloc((size_t)(g->out_channels * in * taps) * sizeof *to);
+    if (!to)
+        exit(2);
+    for (int32_t o = 0; o < g->out_channels; o++)
+        for (int32_t i = 0; i < in; i++)
+            for (int32_t tap = 0; tap < taps; tap++)
+                to[((o / out * taps + tap) * in + i) * out + o % out] = (double)s->weights[(o * in + i) * taps + tap];
+    return to;
+}
+
+/* Of all channels of a pixel. */
+static void reference_sums(const test_setup *s, const double *weights, int32_t y, int32_t x, double *sums)
 {
     const bs_conv_geometry *g = &s->g;
     const int32_t in = g->in_channels / g->groups, out = g->out_channels / g->groups;
-    const int32_t first = channel / out * in;
-    double sum = s->task.bias ? (double)s->task.bias[channel] : 0;
-    for (int32_t ky = 0; ky < g->kernel_h; ky++)
-        for (int32_t kx = 0; kx < g->kernel_w; kx++) {
-            const float *p = s->in + (y * g->stride_h + ky * g->dilation_h) * s->task.in_row +
-                             (ptrdiff_t)(x * g->stride_w + kx * g->dilation_w) * s->task.in_pixel + first;
-            const float *w = s->weights + ((ptrdiff_t)channel * in * g->kernel_h + ky) * g->kernel_w + kx;
-            for (int32_t i = 0; i < in; i++)
-                sum += (double)p[i] * (double)w[i * g->kernel_h * g->kernel_w];
-        }
-    return sum;
+    for (int32_t o = 0; o < g->out_channels; o++)
+        sums[o] = s->task.bias ? (double)s->task.bias[o] : 0;
+    for (int32_t group = 0; group < g->groups; group++, sums += out)
+        for (int32_t ky = 0; ky < g->kernel_h; ky++)
+            for (int32_t kx = 0; kx < g->kernel_w; kx++) {
+                const float *p = s->in + (y * g->stride_h + ky * g->dilation_h) * s->task.in_row +
+                                 (ptrdiff_t)(x * g->stride_w + kx * g->dilation_w) * s->task.in_pixel + group * in;
+                for (int32_t i = 0; i < in; i++, weights += out)
+                    for (int32_t o = 0; o < out; o++)
+                        sums[o] += (double)p[i] * weights[o];
+            }
+}
+
+/* Of the whole image. All tiers and algorithms are given the same case, whose sums are kept. */
+static double *reference_kept;
+
+static const double *reference_all(const test_setup *s)
+{
+    const int32_t channels = s->g.out_channels;
+    if (reference_kept)
+        return reference_kept;
+    double *weights = reference_weights(s);
+    reference_kept = malloc((size_t)(s->task.out_h * s->task.out_w * channels) * sizeof *reference_kept);
+    if (!reference_kept)
+        exit(2);
+    for (int32_t y = 0; y < s->task.out_h; y++)
+        for (int32_t x = 0; x < s->task.out_w; x++)
+            reference_sums(s, weights, y, x, reference_kept + (y * s->task.out_w + x) * channels);
+    free(weights);
+    return reference_kept;
 }
 
 static double reference_activation(const bs_conv_task *t, int32_t channel, double v)
@@ -224,28 +259,28 @@ static double reference_activation(const bs_conv_task *t, int32_t channel, doubl
     return NAN;
 }
 
-static double reference(const test_setup *s, int32_t y, int32_t x, int32_t channel, const float *residual)
+static double reference(const test_setup *s, double sum, int32_t y, int32_t x, int32_t channel, const float *residual)
 {
-    double v = reference_sum(s, y, x, channel);
     const double r = residual
                          ? (double)residual[y * s->task.residual_row + (ptrdiff_t)x * s->task.residual_pixel + channel]
                          : 0;
     if (s->task.residual_before_activation)
-        return reference_activation(&s->task, channel, v + r);
-    return reference_activation(&s->task, channel, v) + r;
+        return reference_activation(&s->task, channel, sum + r);
+    return reference_activation(&s->task, channel, sum) + r;
 }
 
 /* ------------------------------------------------------------------------------------------ checks */
 
-static int test_failures, test_checks;
-static double test_worst[2]; /* [algorithm] */
+enum { TEST_TIERS = BS_TIER_NEON + 1 };
+static int test_failures[TEST_TIERS + 1], test_checks[TEST_TIERS + 1]; /* the last: of tensor cores */
+static double test_worst[TEST_TIERS][2]; /* [tier][algorithm] */
 
 static void test_report(const test_setup *s, const char *name, const char *what, bool ok)
 {
-    test_checks++;
+    test_checks[s->tier]++;
     if (ok)
         return;
-    test_failures++;
+    test_failures[s->tier]++;
     printf("FAIL %s, %s, %s, %dx%d, activation %d: %s\n", name, bs_tier_name(s->tier),
            s->algorithm == BS_CONV_DIRECT ? "direct" : "winograd", s->task.out_h, s->task.out_w,
            (int)s->task.activation, what);
@@ -256,13 +291,14 @@ static void test_report(const test_setup *s, const char *name, const char *what,
 static double test_error(const test_setup *s, const float *residual)
 {
     double worst = 0, scale = 1e-30;
+    const double *sum = reference_all(s);
     for (int32_t y = 0; y < s->task.out_h; y++)
         for (int32_t x = 0; x < s->task.out_w; x++)
-            for (int32_t c = 0; c < s->g.out_channels; c++) {
-                const double b = reference(s, y, x, c, residual);
+            for (int32_t c = 0; c < s->g.out_channels; c++, sum++) {
+                const double b = reference(s, *sum, y, x, c, residual);
                 const double e = fabs((double)s->out[y * s->task.out_row + (ptrdiff_t)x * s->task.out_pixel + c] - b);
                 worst = e <= worst ? worst : e == e ? e : INFINITY;
-                scale = fmax(scale, fabs(reference_sum(s, y, x, c)));
+                scale = fmax(scale, fabs(*sum));
             }
     return worst / scale;
 }
@@ -381,9 +417,10 @@ static void test_one(const test_case *c, bs_conv_algorithm algorithm, bs_tier ti
         return;
     test_setup s;
     test_begin(&s, c, algorithm, tier);
+    test_state ^= ((uint64_t)tier * 2 + (uint64_t)algorithm) << 40; /* what follows is random by itself */
     bs_conv_run(&s.g, algorithm, tier, &s.task);
     const double error = test_error(&s, s.residual);
-    test_worst[algorithm] = fmax(test_worst[algorithm], error);
+    test_worst[tier][algorithm] = fmax(test_worst[tier][algorithm], error);
     test_report(&s, c->name, "differs from the reference", error <= (1e-5));
     test_report(&s, c->name, "wrote beside its outputs", test_gaps_untouched(&s));
     test_split(&s, c->name);
@@ -392,7 +429,21 @@ static void test_one(const test_case *c, bs_conv_algorithm algorithm, bs_tier ti
     test_end(&s);
 }
 
-static void test_random_case(bs_tier tier)
+/* One case, of the same numbers, at every tier and by every algorithm. */
+static void test_everywhere(const test_case *c)
+{
+    const uint64_t state = test_state;
+    for (int tier = BS_TIER_SCALAR; tier <= BS_TIER_NEON; tier++)
+        for (int algorithm = BS_CONV_DIRECT; algorithm <= BS_CONV_WINOGRAD4; algorithm++)
+            if (bs_tier_available((bs_tier)tier)) {
+                test_state = state;
+                test_one(c, (bs_conv_algorithm)algorithm, (bs_tier)tier);
+            }
+    free(reference_kept), reference_kept = NULL;
+    test_random();
+}
+
+static void test_random_case(void)
 {
     const int32_t groups = test_between(0, 3) ? 1 : test_between(1, 4);
     test_case c = {"random",
@@ -404,8 +455,7 @@ static void test_random_case(bs_tier tier)
         c.geometry.kernel_h = c.geometry.kernel_w = 3;
     if (test_between(0, 2) == 0)
         c.geometry.stride_h = c.geometry.stride_w = c.geometry.dilation_h = c.geometry.dilation_w = 1;
-    test_one(&c, BS_CONV_DIRECT, tier);
-    test_one(&c, BS_CONV_WINOGRAD4, tier);
+    test_everywhere(&c);
 }
 
 /* Packing knows a tier's layout, not its instructions: a workstation prepares for a board. */
@@ -449,25 +499,22 @@ int main(int argc, char **argv)
             test_prepare(&test_cases[c], BS_CONV_WINOGRAD4, (bs_tier)tier);
             test_prepare(&test_cases[c], BS_CONV_TENSOR, BS_TIER_CUDA);
         }
-    for (int i = BS_TIER_SCALAR; i <= BS_TIER_NEON; i++) {
-        const bs_tier tier = (bs_tier)i;
-        if (!bs_tier_available(tier))
-            continue;
-        const int failures = test_failures, checks = test_checks;
-        test_worst[0] = test_worst[1] = 0;
-        for (size_t c = 0; c < sizeof test_cases / sizeof test_cases[0]; c++)
-            for (int repeat = 0; repeat < 5; repeat++) {
-                test_ending = repeat < TEST_ANY ? repeat : TEST_ANY;
-                test_one(&test_cases[c], BS_CONV_DIRECT, tier);
-                test_one(&test_cases[c], BS_CONV_WINOGRAD4, tier);
-            }
-        test_ending = TEST_ANY;
-        for (int repeat = 0; repeat < 300; repeat++)
-            test_random_case(tier);
-        printf("%s convolutions, tier %s: %d checks, largest error direct %.1e, winograd %.1e\n",
-               test_failures == failures ? "PASS" : "FAIL", bs_tier_name(tier), test_checks - checks, test_worst[0],
-               test_worst[1]);
+    for (size_t c = 0; c < sizeof test_cases / sizeof test_cases[0]; c++)
+        for (int repeat = 0; repeat < 5; repeat++) {
+            test_ending = repeat < TEST_ANY ? repeat : TEST_ANY;
+            test_everywhere(&test_cases[c]);
+        }
+    test_ending = TEST_ANY;
+    for (int repeat = 0; repeat < 300; repeat++)
+        test_random_case();
+    int failures = 0, checks = 0;
+    for (int i = 0; i <= TEST_TIERS; i++) {
+        failures += test_failures[i], checks += test_checks[i];
+        if (i < TEST_TIERS && bs_tier_available((bs_tier)i) && i != BS_TIER_AUTO)
+            printf("%s convolutions, tier %s: %d checks, largest error direct %.1e, winograd %.1e\n",
+                   test_failures[i] == 0 ? "PASS" : "FAIL", bs_tier_name((bs_tier)i), test_checks[i], test_worst[i][0],
+                   test_worst[i][1]);
     }
-    printf("%d passed, %d failed\n", test_checks - test_failures, test_failures);
-    return test_failures != 0;
+    printf("%d passed, %d failed\n", checks - failures, failures);
+    return failures != 0;
 }

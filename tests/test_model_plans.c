@@ -4,7 +4,7 @@
  * frame by frame, in any order, with any threads, tiles, tiers, forced routes and streamed weights; whether the image
  * is read from its file or mapped. Every file in models/ takes part.
  *
- * test_model_plans              a part of the cases
+ * test_model_plans              a part of the cases, while the budget lasts (budget.h)
  * test_model_plans all          all of them
  * test_model_plans IMAGE MODEL [NAME=AxBxC ...] [CODE_BITS]
  *     IMAGE is what bs_plan_save gives of a plan with its description, and runs like it (test_plan_cli.sh)
@@ -13,6 +13,8 @@
  * model_lives.h. */
 #define _POSIX_C_SOURCE 200809L
 #include "model_lives.h"
+
+#include "budget.h"
 
 #include <dirent.h>
 
@@ -96,47 +98,83 @@ static bool case_of(subject *s, kind of, int32_t number)
     return number < variants;
 }
 
-static void test_model(const char *path, int32_t every)
+/* A file, and what its cases gave. */
+typedef struct model_cases {
+    subject s;
+    kind of;
+    int32_t most, step, taken, wrong, streamed;
+    size_t bytes, largest;
+} model_cases;
+
+enum { MODELS = 16, LEAST = 8 };
+static model_cases models[MODELS];
+
+static int32_t common_divisor(int32_t a, int32_t b)
 {
-    subject s = {.n_inputs = 0};
-    int32_t cases = 0, wrong = 0, streamed = 0;
-    size_t bytes = 0, largest = 0;
-    snprintf(s.path, sizeof s.path, "%s", path);
-    const kind of = strstr(path, "text") ? TEXT : VIDEO;
-    for (int32_t number = 0; case_of(&s, of, number) && wrong < 5; number++) {
-        if (number % every != 0)
-            continue;
-        const bool ok = try_subject(&s, cases++ % 2 ? READ : MAPPED);
-        if (!ok)
-            printf("  case %d, order %d, %d threads, slots %g, half %d: %s\n", number, s.desc.order, s.desc.threads,
-                   s.slots, s.desc.half, why);
-        wrong += !ok;
-        streamed += s.slots > 0;
-        bytes += made.n;
-        largest = image_bytes > largest ? image_bytes : largest;
+    while (b != 0) {
+        const int32_t rest = a % b;
+        a = b;
+        b = rest;
     }
-    check(wrong == 0 && cases > 0 && streamed > 0,
-          "%s, %d plans, %d of them with slots: opened again they give the same %zu bytes; the largest image has %zu",
-          path, cases, streamed, bytes, largest);
+    return a;
+}
+
+/* Every so many-th case; neighbours are alike, so they are taken by steps that come round to all. */
+static void begin_model(model_cases *m, const char *name, int32_t every)
+{
+    snprintf(m->s.path, sizeof m->s.path, "models/%.200s", name);
+    m->of = strstr(name, "text") ? TEXT : VIDEO;
+    for (int32_t number = 0; case_of(&m->s, m->of, number); number += every)
+        m->most++;
+    m->step = 11;
+    while (common_divisor(m->step, m->most) != 1)
+        m->step++;
+}
+
+static void test_case(model_cases *m, int32_t every)
+{
+    const int32_t number = m->taken * m->step % m->most * every;
+    case_of(&m->s, m->of, number);
+    const bool ok = try_subject(&m->s, m->taken++ % 2 ? READ : MAPPED);
+    if (!ok)
+        printf("  %s, case %d, order %d, %d threads, slots %g, half %d: %s\n", m->s.path, number, m->s.desc.order,
+               m->s.desc.threads, m->s.slots, m->s.desc.half, why);
+    m->wrong += !ok;
+    m->streamed += m->s.slots > 0;
+    m->bytes += made.n;
+    m->largest = image_bytes > m->largest ? image_bytes : m->largest;
 }
 
 static void test_models(int32_t every)
 {
     struct dirent *entry;
-    int32_t models = 0;
+    const budget b = every == ALL ? budget_whole() : budget_of(1.2);
+    int32_t count = 0, taken = 0;
     DIR *folder = opendir("models");
     while (folder && (entry = readdir(folder)) != NULL) {
-        char path[300];
         const size_t length = strlen(entry->d_name);
         if (length < 5 || strcmp(entry->d_name + length - 5, ".gguf") != 0)
             continue;
-        snprintf(path, sizeof path, "models/%.200s", entry->d_name);
-        test_model(path, every);
-        models++;
+        if (count == MODELS)
+            exit(2);
+        begin_model(&models[count++], entry->d_name, every);
     }
     if (folder)
         closedir(folder);
-    check(models > 0, "%d models are shipped", models);
+    for (int32_t turn = 0, last = -1; last < taken; turn++) {
+        last = taken;
+        for (model_cases *m = models; m < models + count; m++)
+            if (m->wrong < 5 && budget_left(&b, turn, LEAST, m->most)) {
+                test_case(m, every);
+                taken++;
+            }
+    }
+    for (const model_cases *m = models; m < models + count; m++)
+        check(m->wrong == 0 && m->taken > 0 && m->streamed > 0,
+              "%s, %d plans, %d of them with slots: opened again they give the same %zu bytes; the largest image has "
+              "%zu",
+              m->s.path, m->taken, m->streamed, m->bytes, m->largest);
+    check(count > 0, "%d models are shipped", count);
 }
 
 /* -------------------------------------------------------------------------------------------- an image of others */

@@ -87,7 +87,7 @@ check "--help" writes help --help
 check "lists the options" grep -q -- '--temperature T' "$work/help"
 
 # Experts that come and go change nothing but the time.
-check "a short text" writes short --length 150 --seed 3
+check "a short text" writes short --length 80 --seed 3
 check "too few slots are refused" refuses 1 "arena slots" --slots 1
 least=$(sed -n 's/.* needs \([0-9]*\) bytes.*/\1/p' "$work/refused.err")
 check "and the least is named" test "$least" -gt 65536
@@ -97,10 +97,10 @@ for slots in "$least" "600K --speculate off" "1M --policy lru --threads 2" "2M -
     "50% --policy reuse" "100%" 100M "1M --lanes 1 --chunk 4K" "1M --lanes 8 --chunk 100000" \
     "1M --lanes 3 --chunk 1G" "1M --throttle nvme" "1M --check-records" \
     "1M --buffered --check-records --speculate auto"; do
-    check "--slots $slots" eval "writes slots --length 150 --seed 3 --slots $slots"
+    check "--slots $slots" eval "writes slots --length 80 --seed 3 --slots $slots"
     check "writes the same" same short slots
 done
-check "--slots 0, --throttle" writes slots --length 150 --seed 3 --slots 0 --throttle nvme --buffered --stats
+check "--slots 0, --throttle" writes slots --length 80 --seed 3 --slots 0 --throttle nvme --buffered --stats
 check "writes the same" same short slots
 check "and streams nothing" eval '! grep -q misses "$work/slots.err"'
 check "--slots, three texts" writes three_slots --sequences 3 --length 200 --seed 9 --prompt "Then " --slots 1M --stats

@@ -4,6 +4,8 @@
  * operands are made before what reads them, and a handle of what is yet to come, or of a larger graph, is refused. */
 #include "numbers_world.h"
 
+#include "budget.h"
+
 static const int32_t extremes[] = {INT32_MIN, -1, 0, 1, INT32_MAX};
 static const int32_t numbers[] = {INT32_MIN, -1, 0, 1, 2, 16, 255, 1 << 15, 1 << 20, 1 << 24, 1 << 30, INT32_MAX};
 enum { EXTREMES = sizeof extremes / sizeof *extremes, NUMBERS = sizeof numbers / sizeof *numbers };
@@ -105,28 +107,39 @@ static void test_single_fields(void)
           fields);
 }
 
+/* In rounds, of which each takes other numbers of all pairs. */
+enum { PAIR_ROUNDS = 7, LEAST_ROUNDS = 2 };
+
+static int32_t test_pairs_of(const bs_op *op, int32_t i, int32_t j, int32_t round)
+{
+    int32_t pairs = 0;
+    for (int32_t k = (round + i + j) % PAIR_ROUNDS; k < NUMBERS * NUMBERS; k += PAIR_ROUNDS, pairs++) {
+        world w;
+        params p;
+        sound_params(op, &p);
+        set_field(&p, i, numbers[k / NUMBERS]);
+        set_field(&p, j, numbers[k % NUMBERS]);
+        const int32_t turn = check_below(6);
+        if (build(op, turn, &p, &w) || build(op, 0, &p, &w))
+            expect_bounded(w.g, op->name, numbers[k / NUMBERS], numbers[k % NUMBERS]);
+    }
+    return pairs;
+}
+
 static void test_pairs_of_fields(void)
 {
+    const budget b = budget_of(0.7);
     const int32_t before = wrong;
-    int32_t pairs = 0;
-    for (int32_t o = 0; o < bs_op_count(); o++) {
-        const bs_op *op = bs_op_get(o);
-        for (int32_t i = 0; i < op->n_fields; i++)
-            for (int32_t j = 0; j < i; j++)
-                for (int32_t k = 0; k < NUMBERS * NUMBERS && op->fields[i].kind == 'i' && op->fields[j].kind == 'i';
-                     k++) {
-                    world w;
-                    params p;
-                    sound_params(op, &p);
-                    set_field(&p, i, numbers[k / NUMBERS]);
-                    set_field(&p, j, numbers[k % NUMBERS]);
-                    const int32_t turn = check_below(6);
-                    if (build(op, turn, &p, &w) || build(op, 0, &p, &w))
-                        expect_bounded(w.g, op->name, numbers[k / NUMBERS], numbers[k % NUMBERS]);
-                    pairs++;
-                }
-    }
-    check(wrong == before, "%d pairs of fields likewise", pairs);
+    int32_t pairs = 0, round = 0;
+    for (; budget_left(&b, round, LEAST_ROUNDS, PAIR_ROUNDS); round++)
+        for (int32_t o = 0; o < bs_op_count(); o++) {
+            const bs_op *op = bs_op_get(o);
+            for (int32_t i = 0; i < op->n_fields; i++)
+                for (int32_t j = 0; j < i; j++)
+                    if (op->fields[i].kind == 'i' && op->fields[j].kind == 'i')
+                        pairs += test_pairs_of(op, i, j, round);
+        }
+    check(wrong == before, "%d pairs of fields likewise, in %d rounds of %d", pairs, round, PAIR_ROUNDS);
     check(refused > 1000 && planned > 1000 && unplanned > 100,
           "of them %d builds are refused, %d plans made, %d refused", refused, planned, unplanned);
 }

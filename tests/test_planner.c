@@ -5,6 +5,7 @@
 #define _POSIX_C_SOURCE 200809L
 #include "random_graph.h"
 #include "against.h"
+#include "budget.h"
 #include "flat_source.h"
 #include "plan_watch.h"
 
@@ -238,28 +239,80 @@ static bool try_graph(const bs_graph *g, coverage *c, int32_t plans)
     return true;
 }
 
-static void test_random_graphs(uint64_t seed, int32_t count, const char *rows)
+/* What random graphs may hold, and which they are. Of each kind some graphs, `early`, hold between them all that any
+ * graph of it holds: they are taken first. `test_planner early` looks for them, when the generator has changed. Of rows
+ * 24, and of segments in loops 21, are the only ones that notice a state that is written while it is still read. */
+typedef struct kind {
+    const char *name;
+    uint64_t first;
+    int32_t most;
+    bool segments, boxes, loops, trees;
+    int32_t early[12]; /* ends with -1 */
+    coverage seen;
+    int32_t taken, wrong;
+} kind;
+
+static kind kinds[] = {
+    {"rows", 1000, 120, .early = {40, 79, 23, 24, -1}},
+    {"segments", 501000, 60, .segments = true, .early = {16, 52, 5, -1}},
+    {"boxes", 601000, 60, .boxes = true, .early = {54, 1, 2, 5, 11, -1}},
+    {"loops", 801000, 120, .loops = true, .early = {33, 5, 11, 18, 8, 79, -1}},
+    {"loops-segments", 951000, 120, .segments = true, .loops = true, .early = {3, 41, 48, 0, 96, 21, -1}},
+    {"trees", 901000, 80, .loops = true, .trees = true, .early = {57, 28, 19, 24, 32, 44, -1}},
+};
+enum { KINDS = sizeof kinds / sizeof *kinds, LEAST = 3 };
+
+static void test_graph(kind *k, uint64_t seed)
 {
-    coverage c = {0};
-    int32_t wrong = 0;
-    for (int32_t i = 0; i < count && wrong < 5; i++) {
-        check_state = check_mixed(seed + (uint64_t)i);
-        bs_graph *g = new_graph();
-        if (!rg_grow(&rg, g, &weights, 15 + check_below(60))) {
-            printf("  graph %llu is refused: %s\n", (unsigned long long)(seed + (uint64_t)i), g->error.message);
-            c.refused++;
-            continue;
-        }
-        c.graphs++;
-        if (try_graph(g, &c, 4) && try_streamed(g, &c))
-            continue;
-        printf("  graph %llu, N %d, H %d, W %d: %s\n", (unsigned long long)(seed + (uint64_t)i), (int)a.extent[0],
-               (int)a.extent[1], (int)a.extent[2], a.why);
-        wrong++;
+    rg_segments = k->segments, rg_boxes = k->boxes, rg_loops = k->loops, rg_trees = k->trees;
+    check_state = check_mixed(seed);
+    bs_graph *g = new_graph();
+    k->taken++;
+    if (!rg_grow(&rg, g, &weights, 15 + check_below(60))) {
+        printf("  graph %llu is refused: %s\n", (unsigned long long)seed, g->error.message);
+        k->seen.refused++;
+        return;
     }
-    check(wrong == 0,
+    k->seen.graphs++;
+    if (try_graph(g, &k->seen, 4) && try_streamed(g, &k->seen))
+        return;
+    printf("  test_planner %s %llu: N %d, H %d, W %d: %s\n", k->name, (unsigned long long)seed, (int)a.extent[0],
+           (int)a.extent[1], (int)a.extent[2], a.why);
+    k->wrong++;
+}
+
+static int32_t n_early(const kind *k)
+{
+    int32_t n = 0;
+    while (k->early[n] >= 0)
+        n++;
+    return n;
+}
+
+/* Its graph number `turn`: the early ones, then all others. */
+static uint64_t graph_of(const kind *k, int32_t turn)
+{
+    const int32_t n = n_early(k);
+    int32_t before = 0;
+    if (turn < n)
+        return k->first + (uint64_t)k->early[turn];
+    for (int32_t i = 0;; i++) {
+        bool early = false;
+        for (int32_t e = 0; e < n; e++)
+            early = early || k->early[e] == i;
+        if (!early && before++ == turn - n)
+            return k->first + (uint64_t)i;
+    }
+}
+
+static void look(const kind *k)
+{
+    const coverage c = k->seen;
+    printf("%s: %d graphs of %d, the early ones first, then from %llu on\n", k->name, k->taken, k->most,
+           (unsigned long long)k->first);
+    check(k->wrong == 0,
           "%d random graphs with %s: any order, threads, patches, sharing and paint give what the definition gives",
-          c.graphs, rows);
+          c.graphs, k->name);
     check(c.refused == 0, "the builder takes what the generator makes");
     check(c.sound == c.plans, "no two values of %d plans share bytes while both are needed", c.plans);
     check(c.noticed == c.moved && c.moved > c.plans / 2,
@@ -270,48 +323,110 @@ static void test_random_graphs(uint64_t seed, int32_t count, const char *rows)
     printf("  loads %d, packed gathers %d, fills %d, shared slabs %d, forced %d, other patches %d\n", c.loads, c.packed,
            c.fills, c.slabs, c.forced, c.sizes);
     printf("  loops %d, in loops %d, in tiles %d\n", c.loops, c.nested, c.looping_tiles);
-    check(!rg_boxes || c.kept, "random graphs keep the best of boxes");
-    check(!rg_segments || (c.parted && (c.looped || !rg_loops)), "rows of paths %d, of bodies %d, are in segments",
+    check(!k->boxes || c.kept, "random graphs keep the best of boxes");
+    check(!k->segments || (c.parted && (c.looped || !k->loops)), "rows of paths %d, of bodies %d, are in segments",
           c.parted, c.looped);
     printf("  loops in turn %d, that grow %d, rows of others %d, changed in place %d\n", c.turns, c.grown, c.around,
            c.updates);
-    check(!rg_loops || c.updates, "random graphs change carried values where they lie");
-    check(!rg_trees || (c.turns && c.grown && c.around), "random graphs have vertices that read others, and grow");
+    check(!k->loops || c.updates, "random graphs change carried values where they lie");
+    check(!k->trees || (c.turns && c.grown && c.around), "random graphs have vertices that read others, and grow");
     check(!c.miscounted, "ops have as many results as their table says");
     printf("  results before their loops %d, before outer ones as well %d\n", c.lifted, c.higher);
-    check(!rg_loops || (c.lifted && c.higher), "what is the same in every trip is lifted, out of loops in loops, too");
-    check(!rg_loops || (c.loops && c.nested && c.looping_tiles), "random graphs have loops of every kind");
+    check(!k->loops || (c.lifted && c.higher), "what is the same in every trip is lifted, out of loops in loops, too");
+    check(!k->loops || (c.loops && c.nested && c.looping_tiles), "random graphs have loops of every kind");
     printf("  units in loops %d, of paths there %d, layers with them in tiles %d; plans that visit phases again %d\n",
            c.looping_units, c.looping_paths, c.tiled_units, c.rounds);
-    check(!rg_loops || (c.looping_units && c.looping_paths && c.tiled_units && c.rounds),
+    check(!k->loops || (c.looping_units && c.looping_paths && c.tiled_units && c.rounds),
           "weights of bodies come and go in every way");
     printf("  nodes that sank below a decision %d, that were merged %d\n", c.sunk, c.merged);
-    check((c.sunk || rg_boxes) && c.merged, "work sinks below decisions, and equal work is merged");
+    check((c.sunk || k->boxes) && c.merged, "work sinks below decisions, and equal work is merged");
     printf("  streamed plans %d, with %d uses of units; extents from data %d, of nms %d, numbers of rows %d\n",
            c.streamed, c.uses, c.makers, c.kept, c.counted);
-    const bool counted = c.counted || rg_segments || rg_boxes || rg_trees;
+    const bool counted = c.counted || k->segments || k->boxes || k->trees;
     check(c.streamed && c.uses && c.regions && c.in_tile && c.torn && c.in_place && c.frames && c.loads && c.packed &&
               c.fills && c.slabs && c.forced && c.sizes && c.makers && counted,
           "random graphs reach every kind of launch mode");
 }
 
+/* Fields of the coverage that are not 0. */
+static uint64_t held(const coverage *c)
+{
+    int32_t counts[sizeof *c / sizeof(int32_t)];
+    uint64_t bits = 0;
+    memcpy(counts, c, sizeof *c);
+    for (size_t i = 0; i < sizeof *c / sizeof(int32_t); i++)
+        bits |= (uint64_t)(counts[i] != 0) << i;
+    return bits;
+}
+
+/* The graph that holds most of what is missing, again and again. */
+static void print_early(kind *k)
+{
+    uint64_t holds[128], all = 0, found = 0;
+    for (int32_t i = 0; i < k->most; i++) {
+        memset(&k->seen, 0, sizeof k->seen);
+        test_graph(k, k->first + (uint64_t)i);
+        all |= holds[i] = held(&k->seen);
+    }
+    printf("%s: .early = {", k->name);
+    while (found != all) {
+        int32_t best = 0, most = -1;
+        for (int32_t i = 0; i < k->most; i++) {
+            int32_t more = 0;
+            for (uint64_t bits = holds[i] & ~found; bits; bits &= bits - 1)
+                more++;
+            best = more > most ? i : best;
+            most = more > most ? more : most;
+        }
+        found |= holds[best];
+        printf("%d, ", best);
+    }
+    printf("-1}\n");
+}
+
+/* test_planner [SEED]           some of each kind, in turns; of another seed than 1 any
+ * test_planner KIND GRAPH       one graph, as a failure names it; a third number: so many from there on */
 int main(int argc, char **argv)
 {
-    const uint64_t seed = argc > 1 ? strtoull(argv[1], NULL, 10) : 1;
-    check_seed(seed);
-    test_random_graphs(seed * 1000, argc > 2 ? atoi(argv[2]) : 120, "rows and patches");
-    rg_segments = true;
-    test_random_graphs(seed * 1000 + 500000, argc > 2 ? atoi(argv[2]) : 60, "segments");
-    rg_segments = false;
-    rg_boxes = true;
-    test_random_graphs(seed * 1000 + 600000, argc > 2 ? atoi(argv[2]) : 60, "boxes");
-    rg_boxes = false;
-    rg_loops = true;
-    test_random_graphs(seed * 1000 + 800000, argc > 2 ? atoi(argv[2]) : 120, "loops");
-    rg_segments = true;
-    test_random_graphs(seed * 1000 + 950000, argc > 2 ? atoi(argv[2]) : 120, "segments in loops");
-    rg_segments = false;
-    rg_trees = true;
-    test_random_graphs(seed * 1000 + 900000, argc > 2 ? atoi(argv[2]) : 80, "trees");
+    int32_t wrong = 0;
+    if (argc > 1 && strcmp(argv[1], "early") == 0) {
+        for (kind *k = kinds; k < kinds + KINDS; k++)
+            print_early(k);
+        return 0;
+    }
+    if (argc > 2) {
+        kind *k = kinds;
+        while (k < kinds + KINDS - 1 && strcmp(k->name, argv[1]) != 0)
+            k++;
+        const uint64_t first = strtoull(argv[2], NULL, 10), count = argc > 3 ? strtoull(argv[3], NULL, 10) : 1;
+        for (uint64_t i = 0; i < count; i++)
+            test_graph(k, first + i);
+        check(k->wrong == 0 && k->seen.refused == 0, "%s: %llu graphs from %llu on", k->name, (unsigned long long)count,
+              (unsigned long long)first);
+        return check_end();
+    }
+    const bool others = argc > 1 && strtoull(argv[1], NULL, 10) > 1; /* of which nobody knows what they hold */
+    for (kind *k = kinds; others && k < kinds + KINDS; k++) {
+        k->first += (strtoull(argv[1], NULL, 10) - 1) * 1000;
+        k->early[0] = -1;
+    }
+    const budget b = budget_of(2.5);
+    bool more = true;
+    for (int32_t turn = 0; more && wrong < 5; turn++) {
+        more = false;
+        for (kind *k = kinds; k < kinds + KINDS; k++) {
+            if (!budget_left(&b, turn, n_early(k) + LEAST, k->most))
+                continue;
+            test_graph(k, graph_of(k, turn));
+            wrong += k->wrong;
+            more = true;
+        }
+    }
+    for (const kind *k = kinds; k < kinds + KINDS; k++)
+        if (others)
+            check(k->wrong == 0 && k->seen.refused == 0, "%s: %d graphs from %llu on", k->name, k->taken,
+                  (unsigned long long)k->first);
+        else
+            look(k);
     return check_end();
 }

@@ -104,8 +104,10 @@ static bool run(const shape_of_net *shape, const bs_plan_desc *desc, bool whole,
     net n;
     const bs_weights source = bs_weights_from_table(&weights.table);
     build(net_begin(&n), shape);
-    memset(net_transient, 0xff, 64 << 20); /* NaN, where nothing is computed */
+    static size_t used = 64 << 20; /* of the last run */
+    memset(net_transient, 0xff, used); /* NaN, where nothing is computed */
     const bool started = net_start(&n, desc, &source);
+    used = n.memory.transient.used;
     const bs_buffer in = {frame, BS_U8, 3, {1, H, W, 0}, {0}}, to = {out, BS_F32, 3, {1, 2 * H, 2 * W, 0}, {0}};
     memset(out, 0xee, sizeof output);
     *facts = started ? look(n.plan, whole) : (ring_facts){0, 0, 0};

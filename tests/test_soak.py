@@ -34,6 +34,7 @@ LEAST_LOOPS = 20  # the profile is first written when its ring is half full: aft
 GROWTH_KIB = 64  # of 4 KiB pages that are counted late there may be some
 MEMORY = ("VmRSS", "RssAnon", "VmHWM", "VmData")
 COUNTS = ("descriptors", "threads")
+HANGS = 200  # seconds without a frame
 KINDS = range(1, 15)  # of events, see docs/profile.md
 RUN_ENDED, LOST = 1, 12
 results = {True: 0, False: 0}
@@ -151,10 +152,25 @@ def in_thread(call, *arguments):
     made = []
     thread = threading.Thread(target=lambda: made.append(call(*arguments)), daemon=True)
     thread.start()
-    return lambda: (thread.join(60), made[0])[1]
+    return lambda: (thread.join(), made[0])[1]
 
 
-def watch(process, frame_bytes, count, until, begun):
+class Guard(threading.Thread):
+    """Ends a program that hangs: of which nothing has come for HANGS seconds. A busy machine is only slow."""
+
+    def __init__(self, process):
+        super().__init__(daemon=True)
+        self.process, self.seen, self.over = process, time.monotonic(), threading.Event()
+        self.start()
+
+    def run(self):
+        while not self.over.wait(1):
+            if time.monotonic() - self.seen > HANGS:
+                self.process.kill()
+                return
+
+
+def watch(process, frame_bytes, count, until, begun, guard):
     """Reads the video frame by frame. Returns the checksums of loops that there are, how many frames, samples after the
     warm-up: the thread that writes the profile takes its buffers when it first writes.
     """
@@ -163,6 +179,7 @@ def watch(process, frame_bytes, count, until, begun):
     process.stdout.readline()
     while len(data := process.stdout.read(frame_bytes)) == frame_bytes:
         now, frames, crc = time.monotonic(), frames + 1, zlib.crc32(data, crc)
+        guard.seen = now
         if frames % count == 0:
             sums.setdefault(crc, frames // count)
             crc = 0
@@ -235,13 +252,12 @@ def main():
     begun = threading.Event()
     profile = in_thread(Profile, os.fdopen(pipes[0][0], "rb"), kept, begun)
     trace = in_thread(Trace, os.fdopen(pipes[1][0], "rb"))
-    alarm = threading.Timer(2 * SECONDS + 60, process.kill)  # a hang fails
-    alarm.start()
+    guard = Guard(process)
     until = time.monotonic() + SECONDS
     feeder = Feeder(process.stdin, head, frames, until)
-    sums, made, samples, rest = watch(process, frame_bytes, count, until, begun)
+    sums, made, samples, rest = watch(process, frame_bytes, count, until, begun, guard)
     status = process.wait()
-    alarm.cancel()
+    guard.over.set()
 
     with open(message_path) as file:
         message = file.read()

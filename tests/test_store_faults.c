@@ -4,6 +4,8 @@
 #define _POSIX_C_SOURCE 200809L /* nanosleep */
 #include "store_rig.h"
 
+#include "budget.h"
+
 /* -------------------------------------------------------------------------------------------------------- reads */
 
 static bool is_inside(int32_t block, int32_t outer)
@@ -58,39 +60,77 @@ static int32_t faulty_runs(rig *r, kind k, const setup *s, bool told)
     return wrong;
 }
 
-static void test_failing_reads(kind k)
+/* What failed where. Rounds take other places of the reads of a few runs, all together every one. */
+enum { WAYS = 4, FAIL_ROUNDS = 16 };
+typedef struct places {
+    int32_t tried, count, wrong;
+} places;
+static places failing[KINDS][WAYS];
+
+static bool session_starts(rig *r, const setup *s)
+{
+    flat_heal(&source);
+    return rig_start(r, s) || (printf("  no session: %s\n", r->error.message), false);
+}
+
+/* A read fails, once or from then on. */
+static void fail_at(kind k, const setup *s, int32_t n, places *p, bool told)
+{
+    rig r;
+    if (!session_starts(&r, s))
+        exit(2);
+    source.fail_at = n;
+    p->wrong += faulty_runs(&r, k, s, told);
+    source.fail_from = n;
+    p->wrong += faulty_runs(&r, k, s, told);
+    p->tried += 2;
+    bs_session_close(r.session);
+}
+
+static int32_t count_reads(kind k, const setup *s)
+{
+    rig r;
+    if (!session_starts(&r, s))
+        exit(2);
+    for (int32_t i = 0; i < RUNS; i++)
+        run(&r, k, i);
+    const int32_t count = atomic_load(&source.calls);
+    bs_session_close(r.session);
+    return count;
+}
+
+static void test_failing_reads(kind k, int32_t round)
 {
     bs_stream_plan facts;
     want(k, BS_F32);
     stream_bytes(&facts);
-    for (int32_t way = 0; way < 4; way++) {
+    for (int32_t way = 0; way < WAYS; way++) {
         const setup s = {.plan = {.slot_bytes = facts.least_bytes + (facts.all_bytes - facts.least_bytes) / 8,
                                   .chunk_bytes = 4096,
                                   .lanes = 1 + way % 2},
                          .stream = {.speculation = way < 2 ? BS_SPECULATE_OFF : BS_SPECULATE_AUTO},
                          .platform = way == 2 ? &alone : NULL};
-        rig r;
-        int32_t wrong = 0, tried = 0, count = 1000;
-        for (int32_t n = 0; n <= count && wrong == 0; n += 1 + (n > 0 && k >= STEPS) * count / 60) {
-            if (!rig_start(&r, &s))
-                exit(2);
-            flat_heal(&source);
-            if (n == 0) { /* how many there are */
-                for (int32_t i = 0; i < RUNS; i++)
-                    run(&r, k, i);
-                count = atomic_load(&source.calls);
-            }
-            source.fail_at = n;
-            wrong += faulty_runs(&r, k, &s, way == 0);
-            source.fail_from = n;
-            wrong += n > 0 ? faulty_runs(&r, k, &s, way == 0) : 0;
-            tried += 2;
-            bs_session_close(r.session);
-        }
-        check(wrong == 0 && count > 10,
-              "%s: reads that fail, once or from then on, at %d places of %d are errors and nothing else (way %d) %s",
-              kind_names[k], tried, count, way, wrong ? why : "");
+        places *p = &failing[k][way];
+        if (round == 0)
+            p->count = count_reads(k, &s);
+        const int32_t step = 1 + (k >= STEPS) * p->count / 60;
+        for (int32_t i = 0; i * step < p->count && p->wrong == 0; i++)
+            if ((i + 5 * way + 3 * (int32_t)k) % FAIL_ROUNDS == round)
+                fail_at(k, &s, 1 + i * step, p, way == 0);
+        if (p->wrong)
+            printf("  %s, way %d: %s\n", kind_names[k], way, why);
     }
+}
+
+static void look_at_failing_reads(void)
+{
+    for (kind k = 0; k < KINDS; k++)
+        for (int32_t way = 0; way < WAYS; way++) {
+            const places *p = &failing[k][way];
+            check(p->wrong == 0 && p->count > 10 && p->tried > 0,
+                  "%s: reads that fail, once or from then on, at %d places of %d are errors and nothing else (way %d)",
+                  kind_names[k], p->tried, p->count, way);
+        }
 }
 
 static void test_wrong_bytes(kind k)
@@ -295,13 +335,19 @@ static void test_storm(int32_t tries)
 int main(int argc, char **argv)
 {
     store_begin(argc, argv);
+    const budget b = budget_of(3);
     for (kind k = 0; k < KINDS; k++) {
-        test_failing_reads(k);
         test_wrong_bytes(k);
         test_closing(k);
     }
     test_platform();
     test_refused();
     test_storm(15);
+    int32_t round = 0;
+    for (; budget_left(&b, round, 1, FAIL_ROUNDS); round++)
+        for (kind k = 0; k < KINDS; k++)
+            test_failing_reads(k, round);
+    printf("reads that fail: %d rounds of %d\n", round, FAIL_ROUNDS);
+    look_at_failing_reads();
     return check_end();
 }

@@ -44,7 +44,10 @@ static bool run(const bs_plan *plan, int32_t rank, const int64_t in[4], const in
 {
     static int32_t keys[64];
     const bs_session_desc with = {.weights = bs_weights_from_table(&weights.table)};
-    memset(transient, 0xFF, sizeof transient); /* NaN */
+    bs_sizes sizes = {0};
+    if (plan)
+        bs_plan_sizes(plan, &sizes);
+    memset(transient, 0xFF, (size_t)sizes.transient + BS_ALIGNMENT); /* NaN */
     memset(to, 0x55, sizeof y[0]);
     bs_session *s = plan ? bs_session_create(&memory, plan, &with, &error) : NULL;
     bs_buffer from = {x, BS_F32, rank, {in[0], in[1], in[2], in[3]}, {0}},

@@ -1,13 +1,15 @@
 /* tags: asan tsan */
 /* test_throttle.c - examples/throttle: the speeds it understands, the time that reads take, the bytes they give.
- * Reads a file that it writes itself. Upper bounds on time are loose: the machine may be busy. */
+ * Reads a file that it writes itself. Reads never take less than they should; more they take where the machine is busy,
+ * and the shortest of many tries counts. */
 #define _POSIX_C_SOURCE 200809L
 #include "throttle.h"
 #include "video_check.h"
 
+#include <math.h>
 #include <pthread.h>
 
-enum { FILE_BYTES = 1 << 16, READERS = 3, READS = 5, BYTES = 4096 };
+enum { FILE_BYTES = 1 << 16, READERS = 3, READS = 5, BYTES = 4096, TRIES = 50 };
 
 static uint8_t content[FILE_BYTES];
 
@@ -75,10 +77,16 @@ static void test_time(const char *path)
         for (int i = 0; i < count; i++)
             readers[i] = (reader){p, file, false};
         check(size == FILE_BYTES, "the file has %llu bytes", (unsigned long long)size);
-        const double took = seconds_of(readers, count), least = count * READS * 1.5e-3;
-        check(took >= least && took < least + 1, "%.6f s for %.6f", took, least);
-        for (int i = 0; i < count; i++)
-            check(readers[i].good, "reader %d did not get the file's bytes", i);
+        const double least = count * READS * 1.5e-3;
+        double shortest = INFINITY;
+        for (int try = 0; try < TRIES && !(shortest < 1.5 * least); try++) {
+            const double took = seconds_of(readers, count);
+            shortest = took < shortest ? took : shortest;
+            check(took >= least, "%.6f s for %.6f", took, least);
+            for (int i = 0; i < count; i++)
+                check(readers[i].good, "reader %d did not get the file's bytes", i);
+        }
+        check(shortest < least + 1, "%.6f s at least for %.6f", shortest, least);
         finish();
     }
     p->file_close(p->user, file);

@@ -37,7 +37,7 @@ class Suite:
     """What one program measures by the machinery of this file."""
     doc: str
     groups: list
-    knows: object    # of a word that is no group, whether a case has it in its name
+    knows: object    # of a word that is no group: whether a case, or a tiny one, has it in its name
     rows_of: object  # of a run and the words given: (group, row), one after the other
     peers: tuple = tuple(turns.PEERS)
     columns: tuple = ()  # of ratios, behind those of the peers
@@ -133,7 +133,7 @@ def rows_of(run, only):
 
 
 SUITE = Suite(__doc__, [*product_cases.GROUPS, *network_cases.FAMILIES],
-              lambda word: list(product_cases.cases([word])), rows_of)
+              lambda word, tiny: list(product_cases.cases([word], tiny)), rows_of)
 
 
 def summary(rows, peers):
@@ -169,7 +169,7 @@ def arguments(suite):
         if peer not in suite.peers:
             parser.error(f"no peer is called {peer}: {', '.join(suite.peers)}")
     for word in args.only:
-        if word not in suite.groups and not suite.knows(word):
+        if word not in suite.groups and not suite.knows(word, args.tiny):
             parser.error(f"neither a group nor a part of a case's name: {word}")
     return args
 

@@ -25,8 +25,8 @@ def rows_of(run, only):
             yield group, row
 
 
-SUITE = products.Suite(__doc__, list(time_cases.GROUPS), lambda word: list(time_cases.cases([word])), rows_of,
-                       ("onnxruntime", "torch"), ("recursion", "runs", "kernels", "whole"))
+SUITE = products.Suite(__doc__, list(time_cases.GROUPS), lambda word, tiny: list(time_cases.cases([word], tiny)),
+                       rows_of, ("onnxruntime", "torch"), ("recursion", "runs", "kernels", "whole"))
 
 if __name__ == "__main__":
     sys.exit(products.main(SUITE))

@@ -312,6 +312,8 @@ static bool session_make(upscaler *u, const video_options *o, const stream_tools
     if (!device_open(&u->gpu, &u->arenas, &u->planned, &u->error))
         return false;
     u->fixed_bytes = u->index_memory.used + u->graph_memory.used + u->plan_memory.used + u->gpu.memory.used;
+    arenas_paint_rest(&u->arenas, &u->graph_memory);
+    arenas_paint_rest(&u->arenas, &u->plan_memory);
     if (!arenas_lend_session(&u->arenas, &u->memory, &u->planned, &u->error))
         return false;
     bs_session_desc desc = {.weights = bs_model_weights(u->model), .device = u->gpu.device};

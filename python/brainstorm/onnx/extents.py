@@ -5,6 +5,7 @@ must be the same graph (frames.same), so that no extent is in it: the library fo
 reshapes differ are left to be worked out. Must never: let such a number into a graph.
 """
 
+import functools
 import re
 
 from .frames import same
@@ -14,6 +15,7 @@ MOST = 32  # such extents of a model
 LOW, HIGH = 1009, 2000
 
 
+@functools.lru_cache
 def primes():
     return [n for n in range(LOW, HIGH) if all(n % d for d in range(2, int(n**0.5) + 1))]
 
