@@ -373,7 +373,8 @@ test-asan test-ubsan:
 	@$(MAKE) --no-print-directory test $(call chosen,asan unsigned) BUILD='$(PLAIN)/asan$(VARIANT)' \
 	  SANITIZE=address,undefined,float-cast-overflow SECONDS_EACH=600
 
-# Only clang sees sums of unsigned numbers that wrap. It compiles kernels for size, of which some have forms of their own.
+# Only clang sees sums of unsigned numbers that wrap. It compiles kernels for size, of which some have forms of their
+# own.
 test-unsigned:
 	@$(MAKE) --no-print-directory test $(call chosen,unsigned) BUILD='$(PLAIN)/unsigned' CC=clang \
 	  SANITIZE=address,undefined,float-cast-overflow,unsigned-integer-overflow SECONDS_EACH=600
@@ -475,7 +476,7 @@ amalgamate:
 
 # What others make of it: installed, or added to their project.
 consumers:
-	@BUILD='$(BUILD)/consumers' MAKE='$(MAKE)' sh tests/consumers.sh
+	@BUILD='$(BUILD)/consumers' MAKE='$(MAKE)' CMAKE_TESTS='$(CMAKE_TESTS)' sh tests/consumers.sh
 
 check:
 	@BUILD='$(BUILD)/check' PYTHON='$(PYTHON)' MAKE='$(MAKE)' sh tests/check.sh

@@ -19,7 +19,7 @@ INCLUDES='-I. -Isrc -Iexamples -Iexamples/video -Iexamples/moe_text'
 log="$BUILD/log" shown=60
 
 mkdir -p "$BUILD" || exit 1
-rm -rf "$BUILD"/*.log "$BUILD/files"
+rm -rf "$BUILD"/*.log "$BUILD/files" "$BUILD"/frames*
 mkdir -p "$BUILD/files"
 sources() { ls src/*/*.c examples/*.c examples/*/*.c; }
 
@@ -40,11 +40,12 @@ each() {
 # -Wswitch-enum (a default is an answer), -Wredundant-decls (parts of the amalgam).
 MORE='-Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wsign-conversion -Wvla -Wformat=2 -Wundef -Wstrict-prototypes
     -Wmissing-prototypes -Wpointer-arith -Wcast-qual -Wwrite-strings -Wdouble-promotion -Wold-style-definition'
-GCC_MORE='-Wcast-align=strict -Walloca -Wlogical-op -Wduplicated-cond -Wduplicated-branches -Wjump-misses-init
-    -Wtrampolines -Warith-conversion'
+GCC_MORE='-fstack-usage -Wcast-align=strict -Walloca -Wlogical-op -Wduplicated-cond -Wduplicated-branches
+    -Wjump-misses-init -Wtrampolines -Warith-conversion'
 
+# gcc tells of the stack, too, for the part below.
 compile_for_warnings() { # COMPILER FLAGS
-    if $1 -std=c11 -O2 $MORE $2 -Werror -c brainstorm.c -o "$BUILD/warnings_$1.o" >"$BUILD/warnings_$1" 2>&1; then
+    if $1 -std=c11 -O2 $MORE $2 -Werror -c brainstorm.c -o "$BUILD/frames$1-O2.o" >"$BUILD/warnings_$1" 2>&1; then
         echo none >>"$BUILD/warnings_$1"
     fi
 }
@@ -59,7 +60,9 @@ warnings() { # COMPILER
 # Each takes most of a minute: as many at a time as there are processors.
 compile_for_stack() {
     for compiler in gcc aarch64-linux-gnu-gcc; do
-        for level in $STACK_LEVELS; do ! have $compiler || echo "$compiler $level"; done
+        for level in $STACK_LEVELS; do
+            [ -f "$BUILD/frames$compiler$level.su" ] || ! have $compiler || echo "$compiler $level"
+        done
     done | xargs -P "$JOBS" -n 2 sh -c '$1 -std=c11 $2 -fstack-usage -c brainstorm.c -o "$0/frames$1$2.o"' "$BUILD"
 }
 
@@ -132,7 +135,6 @@ for part in $PARTS; do
         if have clang; then check "clang warns of nothing" warnings clang; else skip "warnings of clang: no clang"; fi
         ;;
     stack)
-        rm -f "$BUILD"/frames*
         check "stack: compiles" compile_for_stack
         for compiler in gcc aarch64-linux-gnu-gcc; do
             have $compiler || { skip "stack: no $compiler"; continue; }

@@ -2,7 +2,8 @@
 # modules.sh - each module of the library left out, and all of them: brainstorm.c compiles strictly, and a program does
 # what the rest can do. `make test-modules` calls it, in the repository's root.
 #
-# Objects are not optimised, but where texts must have vanished: it is minutes of a compiler's time as it is.
+# Objects are not optimised, but where texts must have vanished, which no kernel has: it is minutes of a compiler's time
+# as it is.
 # RUN_EACH=no: what lacks one module, or none, is compiled and not run.
 set -u
 BUILD="${BUILD:-build/modules}" RUN="${RUN:-}" COMPILERS="${COMPILERS:-gcc clang}"
@@ -63,7 +64,8 @@ gone() { # MODULE CALL
 
 # Texts of the object, from the compiler's assembly: of all formats those of names and of the one message remain.
 formats() { # FLAG...
-    gcc -std=c11 -O1 "$@" -S brainstorm.c -o - | sed -n 's/^[[:space:]]*\.string[[:space:]]"\(.*\)"$/\1/p' | grep '%' |
+    gcc -std=c11 -O1 -DBS_NO_SIMD "$@" -S brainstorm.c -o - |
+        sed -n 's/^[[:space:]]*\.string[[:space:]]"\(.*\)"$/\1/p' | grep '%' |
         grep -v -x -F -e '%s' -e '%.*s' -e '%s%s%s' -e '%s%s%s%.63s%s: ' -e '%s \"%s\" (node %d): %s'
 }
 

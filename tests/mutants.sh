@@ -5,8 +5,8 @@
 # A line of LIST: name|file|test that must notice|how it is built: plain, asan or tsan|what sed -E does to the file.
 # No two have one name; one that changes nothing survived.
 # Says `caught NAME by TEST (tool)` or `SURVIVED NAME`, and ends with `N passed, N failed`. Without a fault all tests
-# must pass first. A fault is caught by a failed check, a report of a sanitizer, a crash, or by no end: ten times as much
-# of a processor as the test takes without it, and $PATIENCE seconds more [30], or none in $PATIENCE seconds.
+# must pass first. A fault is caught by a failed check, a report of a sanitizer, a crash, or by no end: ten times as
+# much of a processor as the test takes without it, and $PATIENCE seconds more [30], or none in $PATIENCE seconds.
 # $BUILD is where it works [build]; $JOBS faults at a time [2]; CUDA=emulated is for tests of the CUDA backend, and
 # wants $CUDA_HOME. tsan wants clang.
 set -u

@@ -2,8 +2,8 @@
 # stages.sh ci|all [list] - the stages of `.ci/run`, or of `make test-all`: each of these whole, and what takes long.
 #
 # A stage that reports `N passed, N failed` counts as that; another one counts as one. Logs: build/ci/. In the end it
-# tells the time of each stage, of processors and of the clock, and the ten tests that took most. $CI_STAGES: only these.
-# `list` prints what would run: NAME SECONDS COMMAND, a line a stage.
+# tells the time of each stage, of processors and of the clock, and the ten tests that took most. CI_STAGES="test check":
+# only these. `list` prints what would run: NAME SECONDS COMMAND, a line a stage.
 #
 # Which tests a stage runs is told by their tags (tests/tags.txt). A stage looks for what no other can find.
 set -u -o pipefail
@@ -63,8 +63,8 @@ count() {
   passed=$((passed + p)) failed=$((failed + f)) skipped=$((skipped + s))
   used=$(awk -v user="$user" -v system="$system" 'BEGIN { printf "%.0f", user + system }')
   processors=$((processors + used))
-  summary+=("$(printf '%-15s %6d passed %4d failed %4d skipped %6d s of processors %5d s' "$name" "$p" "$f" "$s" "$used" \
-    "$seconds")")
+  summary+=("$(printf '%-15s %6d passed %4d failed %4d skipped %6d s of processors %5d s' \
+    "$name" "$p" "$f" "$s" "$used" "$seconds")")
 }
 
 # stage NAME SECONDS COMMAND...
@@ -112,7 +112,7 @@ stage demo 300 make demo
 
 # The file that users copy: what it is made of, how it is built in, what can be left out of it, what it weighs.
 start check 600 make check
-start consumers 600 make consumers
+start consumers 600 make consumers CMAKE_TESTS="$(only no yes)"
 finish
 start size 400 make size ROWS="$(only limits all)"
 if have aarch64-linux-gnu-gcc && have qemu-system-aarch64; then

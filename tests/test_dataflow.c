@@ -1,8 +1,7 @@
 /* tags: asan tsan */
 /* Promises: what one path alone reads is computed for the rows of that path, chains and images in tiles too, and equal
- * work once; results are the same bytes as where it is not; what others read as well stays, and so does what
- * may refuse data; the caller's graph, its numbers and its messages stay as they are; saved plans know which it was.
- * (Random graphs, with it and without: test_planner.c.) */
+ * work once; results are the same bytes as where it is not; what others read as well stays, and so does what may refuse
+ * data; the caller's graph, its numbers and messages stay; saved plans know which it was. (Random: test_planner.c.) */
 #include "net.h"
 #include "plan_image.h"
 

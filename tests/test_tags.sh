@@ -18,15 +18,14 @@ done
 sort -o "$work/tests" "$work/tests"
 sed -n 's/^\([a-z0-9-]*:\{0,1\}\)[A-Z, ]* .*/\1/p' tests/tags.txt | sort -u >"$work/words"
 
-all_have_tags() { cut -d ' ' -f 1 "$work/tags" | sort -u | comm -13 - "$work/tests" >"$work/message"; [ ! -s "$work/message" ]; }
-check "every test has tags in its first comment" all_have_tags
+# none COMMAND...: it prints nothing.
+none() { "$@" >"$work/message" && [ ! -s "$work/message" ]; }
 
-same_words() {
-    sed 's/^[^ ]* //; s/:.*/:/' "$work/tags" | sort -u >"$work/used"
-    comm -3 "$work/used" "$work/words" >"$work/message"
-    [ ! -s "$work/message" ]
-}
-check "the words are those of tests/tags.txt, and each is used" same_words
+untagged() { cut -d ' ' -f 1 "$work/tags" | sort -u | comm -13 - "$work/tests"; }
+check "every test has tags in its first comment" none untagged
+
+unknown_words() { sed 's/^[^ ]* //; s/:.*/:/' "$work/tags" | sort -u | comm -3 - "$work/words"; }
+check "the words are those of tests/tags.txt, and each is used" none unknown_words
 
 # chosen TIER: what the stages of a tier run, by the Makefile's own word.
 chosen() {
@@ -41,11 +40,9 @@ chosen() {
 chosen ci
 chosen all
 
-in_ci() {
-    grep ' minutes$' "$work/tags" | cut -d ' ' -f 1 | sort - "$work/ci" | sort -u | comm -13 - "$work/tests" >"$work/message"
-    [ ! -s "$work/message" ]
+not_in_ci() {
+    sed -n 's/ minutes$//p' "$work/tags" | sort -u - "$work/ci" | comm -13 - "$work/tests"
 }
-everywhere() { comm -13 "$work/all" "$work/tests" >"$work/message"; [ ! -s "$work/message" ]; }
-check "CI runs every test that is not for make test-all" in_ci
-check "make test-all runs every test" everywhere
+check "CI runs every test that is not for make test-all" none not_in_ci
+check "make test-all runs every test" none comm -13 "$work/all" "$work/tests"
 check_end
