@@ -1,6 +1,6 @@
 /* brainstorm.c - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: 79a4161ec9120abb0e695ec7ea105289d96ff6f31388207dedb5342e60f0c750
+ * sha256 of the parts: 6817b48e14a5c444efc664569ff9ac047db20fe16452abab4b8152c2abf8cae4
  */
 #if !defined(_POSIX_C_SOURCE) && !defined(BS_NO_POSIX)
 #define _POSIX_C_SOURCE 200809L
@@ -5499,9 +5499,10 @@ static BS_TARGET void BS_TIER_FN(bs_conv_winograd_out)(const float *points, ptrd
     }
 
 /* A vector of channels of all tiles. */
-static BS_TARGET void BS_TIER_FN(bs_conv_winograd_in_vector)(const float *in, ptrdiff_t in_row, ptrdiff_t in_pixel,
-                                                             int32_t tiles, int32_t lines, float *points,
-                                                             ptrdiff_t point_step, ptrdiff_t tile_step)
+static BS_OUTLINE BS_TARGET void BS_TIER_FN(bs_conv_winograd_in_vector)(const float *in, ptrdiff_t in_row,
+                                                                        ptrdiff_t in_pixel, int32_t tiles,
+                                                                        int32_t lines, float *points,
+                                                                        ptrdiff_t point_step, ptrdiff_t tile_step)
 {
     const BS_V a = BS_V_SET1(BS_WINOGRAD_A), b = BS_V_SET1(BS_WINOGRAD_B);
     const BS_V aa = BS_V_SET1(BS_WINOGRAD_A * BS_WINOGRAD_A), bb = BS_V_SET1(BS_WINOGRAD_B * BS_WINOGRAD_B);
@@ -7814,9 +7815,10 @@ static BS_TARGET void BS_TIER_FN(bs_conv_winograd_out)(const float *points, ptrd
     }
 
 /* A vector of channels of all tiles. */
-static BS_TARGET void BS_TIER_FN(bs_conv_winograd_in_vector)(const float *in, ptrdiff_t in_row, ptrdiff_t in_pixel,
-                                                             int32_t tiles, int32_t lines, float *points,
-                                                             ptrdiff_t point_step, ptrdiff_t tile_step)
+static BS_OUTLINE BS_TARGET void BS_TIER_FN(bs_conv_winograd_in_vector)(const float *in, ptrdiff_t in_row,
+                                                                        ptrdiff_t in_pixel, int32_t tiles,
+                                                                        int32_t lines, float *points,
+                                                                        ptrdiff_t point_step, ptrdiff_t tile_step)
 {
     const BS_V a = BS_V_SET1(BS_WINOGRAD_A), b = BS_V_SET1(BS_WINOGRAD_B);
     const BS_V aa = BS_V_SET1(BS_WINOGRAD_A * BS_WINOGRAD_A), bb = BS_V_SET1(BS_WINOGRAD_B * BS_WINOGRAD_B);
@@ -10164,9 +10166,10 @@ static BS_TARGET void BS_TIER_FN(bs_conv_winograd_out)(const float *points, ptrd
     }
 
 /* A vector of channels of all tiles. */
-static BS_TARGET void BS_TIER_FN(bs_conv_winograd_in_vector)(const float *in, ptrdiff_t in_row, ptrdiff_t in_pixel,
-                                                             int32_t tiles, int32_t lines, float *points,
-                                                             ptrdiff_t point_step, ptrdiff_t tile_step)
+static BS_OUTLINE BS_TARGET void BS_TIER_FN(bs_conv_winograd_in_vector)(const float *in, ptrdiff_t in_row,
+                                                                        ptrdiff_t in_pixel, int32_t tiles,
+                                                                        int32_t lines, float *points,
+                                                                        ptrdiff_t point_step, ptrdiff_t tile_step)
 {
     const BS_V a = BS_V_SET1(BS_WINOGRAD_A), b = BS_V_SET1(BS_WINOGRAD_B);
     const BS_V aa = BS_V_SET1(BS_WINOGRAD_A * BS_WINOGRAD_A), bb = BS_V_SET1(BS_WINOGRAD_B * BS_WINOGRAD_B);
@@ -17311,9 +17314,10 @@ static inline BS_TARGET float BS_TIER_FN(bs_row_sum)(const float *x, ptrdiff_t s
                                                      bool squares)
 {
     BS_V total = BS_V_ZERO();
-    for (int64_t i = 0; i < n;) {
+    for (int64_t i = 0, end; i < n;) {
         BS_V sum = BS_V_ZERO();
-        for (int32_t k = 0; k < BS_SUM_VECTORS && i < n; k++, i += BS_LANES) {
+        end = n - i > BS_SUM_VECTORS * BS_LANES ? i + BS_SUM_VECTORS * BS_LANES : n;
+        for (; i < end; i += BS_LANES) {
             const BS_V v = BS_V_SUB(BS_TIER_FN(bs_take)(x, step, i, n, middle), BS_V_SET1(middle));
             sum = squares ? BS_V_FMA(v, v, sum) : BS_V_ADD(sum, v);
         }
@@ -18452,9 +18456,10 @@ static inline BS_TARGET float BS_TIER_FN(bs_row_sum)(const float *x, ptrdiff_t s
                                                      bool squares)
 {
     BS_V total = BS_V_ZERO();
-    for (int64_t i = 0; i < n;) {
+    for (int64_t i = 0, end; i < n;) {
         BS_V sum = BS_V_ZERO();
-        for (int32_t k = 0; k < BS_SUM_VECTORS && i < n; k++, i += BS_LANES) {
+        end = n - i > BS_SUM_VECTORS * BS_LANES ? i + BS_SUM_VECTORS * BS_LANES : n;
+        for (; i < end; i += BS_LANES) {
             const BS_V v = BS_V_SUB(BS_TIER_FN(bs_take)(x, step, i, n, middle), BS_V_SET1(middle));
             sum = squares ? BS_V_FMA(v, v, sum) : BS_V_ADD(sum, v);
         }
@@ -19475,9 +19480,10 @@ static inline BS_TARGET float BS_TIER_FN(bs_row_sum)(const float *x, ptrdiff_t s
                                                      bool squares)
 {
     BS_V total = BS_V_ZERO();
-    for (int64_t i = 0; i < n;) {
+    for (int64_t i = 0, end; i < n;) {
         BS_V sum = BS_V_ZERO();
-        for (int32_t k = 0; k < BS_SUM_VECTORS && i < n; k++, i += BS_LANES) {
+        end = n - i > BS_SUM_VECTORS * BS_LANES ? i + BS_SUM_VECTORS * BS_LANES : n;
+        for (; i < end; i += BS_LANES) {
             const BS_V v = BS_V_SUB(BS_TIER_FN(bs_take)(x, step, i, n, middle), BS_V_SET1(middle));
             sum = squares ? BS_V_FMA(v, v, sum) : BS_V_ADD(sum, v);
         }
@@ -20535,9 +20541,10 @@ static inline BS_TARGET float BS_TIER_FN(bs_row_sum)(const float *x, ptrdiff_t s
                                                      bool squares)
 {
     BS_V total = BS_V_ZERO();
-    for (int64_t i = 0; i < n;) {
+    for (int64_t i = 0, end; i < n;) {
         BS_V sum = BS_V_ZERO();
-        for (int32_t k = 0; k < BS_SUM_VECTORS && i < n; k++, i += BS_LANES) {
+        end = n - i > BS_SUM_VECTORS * BS_LANES ? i + BS_SUM_VECTORS * BS_LANES : n;
+        for (; i < end; i += BS_LANES) {
             const BS_V v = BS_V_SUB(BS_TIER_FN(bs_take)(x, step, i, n, middle), BS_V_SET1(middle));
             sum = squares ? BS_V_FMA(v, v, sum) : BS_V_ADD(sum, v);
         }
