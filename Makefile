@@ -190,14 +190,16 @@ objects = $(patsubst %,$(BUILD)/obj/%.o,$(basename $(only_here))) \
   $(patsubst %,$(PLAIN)/obj/%.o,$(basename $(filter-out $(only_here),$(1))))
 
 # Parts that are one object each where no CFLAGS are given: in most files headers take longer than what is in the file,
-# and <immintrin.h> alone half a second. What asks for more than C of the system stays alone.
+# and <immintrin.h> alone half a second. What asks for more than C of the system stays alone, and so do the largest
+# files, which come first: no core waits for another.
 UNITS := $(if $(DEFAULT_FLAGS),$(if $(filter 1,$(AMALGAM)),,kernels ops planning running))
-UNIT_kernels := $(filter src/kernels/%,$(LIBRARY_SOURCES))
+ALONE := src/base/platform_posix.c src/kernels/conv_avx2.c src/kernels/conv_avx512.c
+UNIT_kernels := $(filter-out $(ALONE),$(filter src/kernels/%,$(LIBRARY_SOURCES)))
 UNIT_planning := $(filter $(PLANNING:%=src/%.c),$(LIBRARY_SOURCES))
 UNIT_ops := $(filter-out $(UNIT_planning),$(filter src/ops/%,$(LIBRARY_SOURCES)))
-UNIT_running := $(filter-out $(UNIT_kernels) $(UNIT_ops) $(UNIT_planning) src/base/platform_posix.c,$(LIBRARY_SOURCES))
+UNIT_running := $(filter-out $(ALONE) $(UNIT_kernels) $(UNIT_ops) $(UNIT_planning),$(LIBRARY_SOURCES))
 NO_UNIT := $(filter-out $(foreach u,$(UNITS),$(UNIT_$(u))),$(LIBRARY_SOURCES))
-LIBRARY_OBJECTS := $(UNITS:%=$(PLAIN)/obj/unit_%.o) $(call objects,$(NO_UNIT) $(CUDA_SOURCES))
+LIBRARY_OBJECTS := $(call objects,$(NO_UNIT) $(CUDA_SOURCES)) $(UNITS:%=$(PLAIN)/obj/unit_%.o)
 
 .PHONY: all demo test test-all test-shipped test-build coverage test-asan test-ubsan test-tsan test-unsigned test-32 \
         test-aarch64 test-modules mutants-cuda check-cuda consumers bench bench-planning bench-imports bench-preload \

@@ -1,6 +1,6 @@
 /* brainstorm.c - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: 79a4161ec9120abb0e695ec7ea105289d96ff6f31388207dedb5342e60f0c750
+ * sha256 of the parts: af4d0ea20b5742245754aae302bbc506b58c03a0554437a9fbf2358b443a8222
  */
 #if !defined(_POSIX_C_SOURCE) && !defined(BS_NO_POSIX)
 #define _POSIX_C_SOURCE 200809L
@@ -36,6 +36,51 @@
 
 #endif
 /* ==== end src/base/exact_math.h =============================================================== */
+
+/* ==== begin src/base/effort.h ================================================================= */
+/* base/effort.h - how much GCC makes of a part of brainstorm.c, which is compiled as one file, often by -O3: what that
+ * adds pays in loops over data, and takes half of the compiler's time elsewhere.
+ *
+ * Owns:      what tools/amalgamate.py begins and ends a part with that src/ORDER marks:
+ *            `once`    builds, loads or plans: -O1;
+ *            `loops`   ops, and what calls kernels: no copies of functions and loops for constants and rare cases;
+ *                      vectors stay;
+ *            `less`    what walks plans and moves whole bytes: nor any for values known on one of several ways;
+ *            `written` kernels that are vectors already: no search for more of them.
+ *            The Makefile, which compiles parts apart, has levels instead.
+ * Relies on: nothing. Headers are outside: their inline functions belong to whoever calls them.
+ * Must never: add to what the command line asks for, which may be -O0, -Og or -Os; change what a float becomes (whether
+ *            products and sums are fused depends on the level of what holds them, so kernels keep theirs); be in force
+ *            where <immintrin.h> is read.
+ *
+ * Clang has no such switch.
+ */
+#ifndef BS_EFFORT_H
+#define BS_EFFORT_H
+
+#if defined(__GNUC__) && !defined(__clang__) && defined(__OPTIMIZE__) && !defined(__OPTIMIZE_SIZE__)
+#define BS_EFFORT_ONCE _Pragma("GCC push_options") _Pragma("GCC optimize (\"O1\")")
+#define BS_EFFORT_LOOPS         \
+    _Pragma("GCC push_options") \
+    _Pragma("GCC optimize (\"no-inline-functions,no-ipa-cp-clone,no-peel-loops,no-split-loops\")")
+#define BS_EFFORT_LESS \
+    BS_EFFORT_LOOPS    \
+    _Pragma("GCC optimize (\"no-tree-pre,no-tree-vrp,no-unswitch-loops\")")
+#define BS_EFFORT_WRITTEN       \
+    _Pragma("GCC push_options") \
+    _Pragma("GCC optimize (\"no-tree-loop-vectorize,no-tree-slp-vectorize\")") \
+    _Pragma("GCC optimize (\"no-inline-functions,no-ipa-cp-clone\")")
+#define BS_EFFORT_END _Pragma("GCC pop_options")
+#else
+#define BS_EFFORT_ONCE
+#define BS_EFFORT_LOOPS
+#define BS_EFFORT_LESS
+#define BS_EFFORT_WRITTEN
+#define BS_EFFORT_END
+#endif
+
+#endif
+/* ==== end src/base/effort.h =================================================================== */
 
 /* ==== begin src/base/wrapping.h =============================================================== */
 /* base/wrapping.h - marks functions in which unsigned numbers are meant to wrap: hashes, squares of negative
@@ -442,6 +487,7 @@ static inline bool bs_disjoint(const void *a, uint64_t a_bytes, const void *b, u
 /* ==== end src/base/debug.h ==================================================================== */
 
 /* ==== begin src/base/error.c ================================================================== */
+BS_EFFORT_LESS
 /* base/error.c - status names and the filling of bs_error. Relies on base/base.h. Must never print. */
 /* #include "base/base.h" */
 
@@ -575,9 +621,11 @@ void *(bs_take_table)(bs_arena *arena, uint64_t count, size_t each, const char *
         bs_fail_arena(error, arena, bytes, what);
     return table;
 }
+BS_EFFORT_END
 /* ==== end src/base/error.c ==================================================================== */
 
 /* ==== begin src/base/arena.c ================================================================== */
+BS_EFFORT_LESS
 /* base/arena.c - bump arenas over the caller's memory. Relies on base/base.h. Must never allocate. */
 /* #include "base/base.h" */
 
@@ -654,9 +702,11 @@ void bs_carve_arrays(bs_carver *carver, void *object, const bs_carved *arrays, s
         memcpy((uint8_t *)object + arrays[i].offset, &memory, sizeof memory); /* a pointer to any type */
     }
 }
+BS_EFFORT_END
 /* ==== end src/base/arena.c ==================================================================== */
 
 /* ==== begin src/base/sort.c =================================================================== */
+BS_EFFORT_LESS
 /* base/sort.c - the one stable sort: ids, ordered by what a function says of two of them.
  * Relies on base/base.h. Must never recurse or take memory. */
 /* #include "base/base.h" */
@@ -674,9 +724,11 @@ void bs_sort(int32_t *ids, int32_t *buffer, int32_t count, bs_before before, con
         memcpy(ids, buffer, (size_t)count * sizeof *ids);
     }
 }
+BS_EFFORT_END
 /* ==== end src/base/sort.c ===================================================================== */
 
 /* ==== begin src/base/crc32.c ================================================================== */
+BS_EFFORT_LESS
 /* base/crc32.c - CRC-32 as in zip and PNG (polynomial 0xedb88320).
  * Owns the table: 1 KB, with a row of 16 for each nibble of an 8-byte word, so that the 16 look-ups of a word do not
  * wait for each other. Rows for whole bytes would take 8 KB and be no faster: either way the chain from word to word
@@ -744,9 +796,11 @@ uint32_t bs_crc32(uint32_t crc, const void *data, size_t bytes)
     }
     return ~crc;
 }
+BS_EFFORT_END
 /* ==== end src/base/crc32.c ==================================================================== */
 
 /* ==== begin src/base/dtype.c ================================================================== */
+BS_EFFORT_LESS
 /* base/dtype.c - element types: names, sizes, conversion of storage types.
  * Relies on base/base.h. Must never depend on the rounding mode or on instructions a board may lack. */
 /* #include "base/base.h" */
@@ -837,6 +891,7 @@ float bs_load_f32(const void *data, bs_dtype dtype, int64_t index)
     }
     return 0.0f;
 }
+BS_EFFORT_END
 /* ==== end src/base/dtype.c ==================================================================== */
 
 /* ==== begin src/base/platform.h =============================================================== */
@@ -895,6 +950,7 @@ BS_INTERNAL void bs_workers_run(bs_workers *pool, bs_task task, void *user, int3
 /* ==== end src/base/platform.h ================================================================= */
 
 /* ==== begin src/base/platform_posix.c ========================================================= */
+BS_EFFORT_LESS
 /* base/platform_posix.c - the default platform table: pthreads, pread, monotonic clock, no log.
  * Relies on POSIX.1-2008, and on O_DIRECT where it exists. Must never be referenced directly: always through
  * bs_platform. */
@@ -1129,9 +1185,11 @@ const bs_platform *bs_platform_default(void)
 }
 
 #endif
+BS_EFFORT_END
 /* ==== end src/base/platform_posix.c =========================================================== */
 
 /* ==== begin src/base/workers.c ================================================================ */
+BS_EFFORT_LESS
 /* base/workers.c - worker threads that run one job at a time. Relies on base/platform.h. Must never let results depend
  * on which thread runs which task: tasks are independent. */
 /* #include "base/platform.h" */
@@ -1272,6 +1330,7 @@ void bs_workers_run(bs_workers *pool, bs_task task, void *user, int32_t count)
     pool_drain(pool, 0);
     pool_wait(pool);
 }
+BS_EFFORT_END
 /* ==== end src/base/workers.c ================================================================== */
 
 /* ==== begin src/base/cursor.h ================================================================= */
@@ -1337,6 +1396,7 @@ BS_INTERNAL bool bs_hashes_unique(uint64_t *hashes, size_t count, uint64_t *twic
 /* ==== end src/base/cursor.h =================================================================== */
 
 /* ==== begin src/base/cursor.c ================================================================= */
+BS_EFFORT_ONCE
 /* base/cursor.c - sources of bytes, cursors over them, the check for duplicate names.
  * Relies on base/cursor.h. Must never read beyond a cursor's end, recurse, or allocate. */
 /* #include "base/cursor.h" */
@@ -1534,6 +1594,7 @@ bool bs_hashes_unique(uint64_t *hashes, size_t count, uint64_t *twice)
     return true;
 }
 #endif
+BS_EFFORT_END
 /* ==== end src/base/cursor.c =================================================================== */
 
 /* ==== begin src/kernels/tier.h ================================================================ */
@@ -2679,6 +2740,7 @@ BS_INTERNAL void bs_row_lstm(bs_tier tier, const float *sums, const float *c, fl
 /* ==== end src/kernels/functions.h ============================================================= */
 
 /* ==== begin src/kernels/conv_pack.c =========================================================== */
+BS_EFFORT_LOOPS
 /* conv_pack.c: canonical weights -> what the kernels of a tier read.
  *
  * Owns:      the packed layouts, and which kernel family a geometry uses.
@@ -2903,6 +2965,7 @@ void bs_conv_prepare(const bs_conv_geometry *g, bs_conv_algorithm algorithm, bs_
 {
     bs_conv_prepare_rows(g, algorithm, tier, 0, g->out_channels, oihw, prepared);
 }
+BS_EFFORT_END
 /* ==== end src/kernels/conv_pack.c ============================================================= */
 
 /* ==== begin src/kernels/conv_scalar.c ========================================================= */
@@ -4422,6 +4485,7 @@ const bs_conv_kernels *bs_conv_kernels_scalar(void)
 /* ==== end src/kernels/conv_scalar.c =========================================================== */
 
 /* ==== begin src/kernels/conv_avx2.c =========================================================== */
+BS_EFFORT_WRITTEN
 /* conv_avx2.c: the convolution kernels of one tier, AVX2 and FMA.
  *
  * Owns:      the tier's kernel table.
@@ -5499,9 +5563,10 @@ static BS_TARGET void BS_TIER_FN(bs_conv_winograd_out)(const float *points, ptrd
     }
 
 /* A vector of channels of all tiles. */
-static BS_TARGET void BS_TIER_FN(bs_conv_winograd_in_vector)(const float *in, ptrdiff_t in_row, ptrdiff_t in_pixel,
-                                                             int32_t tiles, int32_t lines, float *points,
-                                                             ptrdiff_t point_step, ptrdiff_t tile_step)
+static BS_OUTLINE BS_TARGET void BS_TIER_FN(bs_conv_winograd_in_vector)(const float *in, ptrdiff_t in_row,
+                                                                        ptrdiff_t in_pixel, int32_t tiles,
+                                                                        int32_t lines, float *points,
+                                                                        ptrdiff_t point_step, ptrdiff_t tile_step)
 {
     const BS_V a = BS_V_SET1(BS_WINOGRAD_A), b = BS_V_SET1(BS_WINOGRAD_B);
     const BS_V aa = BS_V_SET1(BS_WINOGRAD_A * BS_WINOGRAD_A), bb = BS_V_SET1(BS_WINOGRAD_B * BS_WINOGRAD_B);
@@ -6850,9 +6915,11 @@ const bs_conv_kernels *bs_conv_kernels_avx2(void)
     return NULL;
 }
 #endif
+BS_EFFORT_END
 /* ==== end src/kernels/conv_avx2.c ============================================================= */
 
 /* ==== begin src/kernels/conv_avx512.c ========================================================= */
+BS_EFFORT_WRITTEN
 /* conv_avx512.c: the convolution kernels of one tier, AVX-512.
  *
  * Owns:      the tier's kernel table.
@@ -7814,9 +7881,10 @@ static BS_TARGET void BS_TIER_FN(bs_conv_winograd_out)(const float *points, ptrd
     }
 
 /* A vector of channels of all tiles. */
-static BS_TARGET void BS_TIER_FN(bs_conv_winograd_in_vector)(const float *in, ptrdiff_t in_row, ptrdiff_t in_pixel,
-                                                             int32_t tiles, int32_t lines, float *points,
-                                                             ptrdiff_t point_step, ptrdiff_t tile_step)
+static BS_OUTLINE BS_TARGET void BS_TIER_FN(bs_conv_winograd_in_vector)(const float *in, ptrdiff_t in_row,
+                                                                        ptrdiff_t in_pixel, int32_t tiles,
+                                                                        int32_t lines, float *points,
+                                                                        ptrdiff_t point_step, ptrdiff_t tile_step)
 {
     const BS_V a = BS_V_SET1(BS_WINOGRAD_A), b = BS_V_SET1(BS_WINOGRAD_B);
     const BS_V aa = BS_V_SET1(BS_WINOGRAD_A * BS_WINOGRAD_A), bb = BS_V_SET1(BS_WINOGRAD_B * BS_WINOGRAD_B);
@@ -9165,6 +9233,7 @@ const bs_conv_kernels *bs_conv_kernels_avx512(void)
     return NULL;
 }
 #endif
+BS_EFFORT_END
 /* ==== end src/kernels/conv_avx512.c =========================================================== */
 
 /* ==== begin src/kernels/conv_neon.c =========================================================== */
@@ -10164,9 +10233,10 @@ static BS_TARGET void BS_TIER_FN(bs_conv_winograd_out)(const float *points, ptrd
     }
 
 /* A vector of channels of all tiles. */
-static BS_TARGET void BS_TIER_FN(bs_conv_winograd_in_vector)(const float *in, ptrdiff_t in_row, ptrdiff_t in_pixel,
-                                                             int32_t tiles, int32_t lines, float *points,
-                                                             ptrdiff_t point_step, ptrdiff_t tile_step)
+static BS_OUTLINE BS_TARGET void BS_TIER_FN(bs_conv_winograd_in_vector)(const float *in, ptrdiff_t in_row,
+                                                                        ptrdiff_t in_pixel, int32_t tiles,
+                                                                        int32_t lines, float *points,
+                                                                        ptrdiff_t point_step, ptrdiff_t tile_step)
 {
     const BS_V a = BS_V_SET1(BS_WINOGRAD_A), b = BS_V_SET1(BS_WINOGRAD_B);
     const BS_V aa = BS_V_SET1(BS_WINOGRAD_A * BS_WINOGRAD_A), bb = BS_V_SET1(BS_WINOGRAD_B * BS_WINOGRAD_B);
@@ -11294,6 +11364,7 @@ const bs_conv_kernels *bs_conv_kernels_neon(void)
 /* ==== end src/kernels/conv_neon.c ============================================================= */
 
 /* ==== begin src/kernels/conv_winograd_pack.c ================================================== */
+BS_EFFORT_LOOPS
 /* conv_winograd_pack.c: canonical weights -> the points of F(4x4, 3x3).
  *
  * Owns:      which geometries Winograd serves, for which transformed weights are stored, and their transform.
@@ -11338,9 +11409,11 @@ void bs_conv_winograd_pack(const float *weights, int32_t out, int32_t in, int32_
             bs_conv_winograd_kernel(weights, step, to + i * width + o);
 }
 #endif
+BS_EFFORT_END
 /* ==== end src/kernels/conv_winograd_pack.c ==================================================== */
 
 /* ==== begin src/kernels/conv_winograd.c ======================================================= */
+BS_EFFORT_LOOPS
 /* conv_winograd.c: runs F(4x4, 3x3): transforms strips of tiles, multiplies point by point, transforms back. A strip
  * goes on over the ends of rows and images.
  *
@@ -11718,9 +11791,11 @@ void bs_conv_winograd_run(const bs_conv_geometry *geometry, const bs_conv_kernel
     }
 }
 #endif
+BS_EFFORT_END
 /* ==== end src/kernels/conv_winograd.c ========================================================= */
 
 /* ==== begin src/kernels/gemm.c ================================================================ */
+BS_EFFORT_LOOPS
 /* gemm.c: 1x1 convolutions, and so the rows of linear layers: products of rows by a matrix in panels.
  *
  * Owns:      the walk over panels, blocks of products and rows.
@@ -11963,6 +12038,7 @@ void bs_conv_run_gemm(const bs_conv_geometry *g, const bs_conv_kernels *k, const
             gemm_panels(g, k, &some);
         }
 }
+BS_EFFORT_END
 /* ==== end src/kernels/gemm.c ================================================================== */
 
 /* ==== begin src/kernels/product.h ============================================================= */
@@ -11999,6 +12075,7 @@ BS_INTERNAL void bs_product_run(bs_tier tier, const bs_product *product);
 /* ==== end src/kernels/product.h =============================================================== */
 
 /* ==== begin src/kernels/product.c ============================================================= */
+BS_EFFORT_LOOPS
 /* product.c: cuts a product of two computed matrices into tiles for the kernels of gemm.inc.
  *
  * Owns:      the panels that are made while it runs, and the way around strides that kernels do not have.
@@ -12170,9 +12247,11 @@ void bs_product_run(bs_tier tier, const bs_product *product)
         for (int32_t k = 0; k == 0 || k < product->k; k += BS_GEMM_DEPTH) /* of no products: zeros */
             product_block(&j, m, bs_conv_min(product->m - m, each), k, bs_conv_min(product->k - k, BS_GEMM_DEPTH));
 }
+BS_EFFORT_END
 /* ==== end src/kernels/product.c =============================================================== */
 
 /* ==== begin src/kernels/conv_direct.c ========================================================= */
+BS_EFFORT_LOOPS
 /* conv_direct.c: runs the direct algorithm: blocks of outputs along rows, over the ends of rows and images where these
  * are short, sum after sum where there are many products.
  *
@@ -12475,9 +12554,11 @@ void bs_conv_run_direct(const bs_conv_geometry *g, const bs_conv_kernels *k, bs_
             first += width;
         }
 }
+BS_EFFORT_END
 /* ==== end src/kernels/conv_direct.c =========================================================== */
 
 /* ==== begin src/kernels/conv_depthwise.c ====================================================== */
+BS_EFFORT_LOOPS
 /* conv_depthwise.c: runs a convolution whose groups are of one channel: cuts it into tiles.
  *
  * Owns:      the loops of this family.
@@ -12564,9 +12645,11 @@ void bs_conv_run_depthwise(const bs_conv_geometry *g, const bs_conv_kernels *k, 
         }
     }
 }
+BS_EFFORT_END
 /* ==== end src/kernels/conv_depthwise.c ======================================================== */
 
 /* ==== begin src/kernels/conv.c ================================================================ */
+BS_EFFORT_LOOPS
 /* conv.c: runs a convolution task: cuts it into tiles and hands them to the tier's kernels.
  *
  * Owns:      the dispatch, strips and groups; conv_direct.c, conv_winograd.c, conv_depthwise.c and gemm.c run them.
@@ -12783,6 +12866,7 @@ void bs_conv_run(const bs_conv_geometry *geometry, bs_conv_algorithm algorithm, 
             some.residual += some.images * some.residual_image;
     }
 }
+BS_EFFORT_END
 /* ==== end src/kernels/conv.c ================================================================== */
 
 /* ==== begin src/kernels/elementwise.c ========================================================= */
@@ -17311,9 +17395,10 @@ static inline BS_TARGET float BS_TIER_FN(bs_row_sum)(const float *x, ptrdiff_t s
                                                      bool squares)
 {
     BS_V total = BS_V_ZERO();
-    for (int64_t i = 0; i < n;) {
+    for (int64_t i = 0, end; i < n;) {
         BS_V sum = BS_V_ZERO();
-        for (int32_t k = 0; k < BS_SUM_VECTORS && i < n; k++, i += BS_LANES) {
+        end = n - i > BS_SUM_VECTORS * BS_LANES ? i + BS_SUM_VECTORS * BS_LANES : n;
+        for (; i < end; i += BS_LANES) {
             const BS_V v = BS_V_SUB(BS_TIER_FN(bs_take)(x, step, i, n, middle), BS_V_SET1(middle));
             sum = squares ? BS_V_FMA(v, v, sum) : BS_V_ADD(sum, v);
         }
@@ -18452,9 +18537,10 @@ static inline BS_TARGET float BS_TIER_FN(bs_row_sum)(const float *x, ptrdiff_t s
                                                      bool squares)
 {
     BS_V total = BS_V_ZERO();
-    for (int64_t i = 0; i < n;) {
+    for (int64_t i = 0, end; i < n;) {
         BS_V sum = BS_V_ZERO();
-        for (int32_t k = 0; k < BS_SUM_VECTORS && i < n; k++, i += BS_LANES) {
+        end = n - i > BS_SUM_VECTORS * BS_LANES ? i + BS_SUM_VECTORS * BS_LANES : n;
+        for (; i < end; i += BS_LANES) {
             const BS_V v = BS_V_SUB(BS_TIER_FN(bs_take)(x, step, i, n, middle), BS_V_SET1(middle));
             sum = squares ? BS_V_FMA(v, v, sum) : BS_V_ADD(sum, v);
         }
@@ -19475,9 +19561,10 @@ static inline BS_TARGET float BS_TIER_FN(bs_row_sum)(const float *x, ptrdiff_t s
                                                      bool squares)
 {
     BS_V total = BS_V_ZERO();
-    for (int64_t i = 0; i < n;) {
+    for (int64_t i = 0, end; i < n;) {
         BS_V sum = BS_V_ZERO();
-        for (int32_t k = 0; k < BS_SUM_VECTORS && i < n; k++, i += BS_LANES) {
+        end = n - i > BS_SUM_VECTORS * BS_LANES ? i + BS_SUM_VECTORS * BS_LANES : n;
+        for (; i < end; i += BS_LANES) {
             const BS_V v = BS_V_SUB(BS_TIER_FN(bs_take)(x, step, i, n, middle), BS_V_SET1(middle));
             sum = squares ? BS_V_FMA(v, v, sum) : BS_V_ADD(sum, v);
         }
@@ -20535,9 +20622,10 @@ static inline BS_TARGET float BS_TIER_FN(bs_row_sum)(const float *x, ptrdiff_t s
                                                      bool squares)
 {
     BS_V total = BS_V_ZERO();
-    for (int64_t i = 0; i < n;) {
+    for (int64_t i = 0, end; i < n;) {
         BS_V sum = BS_V_ZERO();
-        for (int32_t k = 0; k < BS_SUM_VECTORS && i < n; k++, i += BS_LANES) {
+        end = n - i > BS_SUM_VECTORS * BS_LANES ? i + BS_SUM_VECTORS * BS_LANES : n;
+        for (; i < end; i += BS_LANES) {
             const BS_V v = BS_V_SUB(BS_TIER_FN(bs_take)(x, step, i, n, middle), BS_V_SET1(middle));
             sum = squares ? BS_V_FMA(v, v, sum) : BS_V_ADD(sum, v);
         }
@@ -23122,6 +23210,7 @@ BS_INTERNAL void bs_attend_run(bs_tier tier, const bs_attend *attend);
 /* ==== end src/kernels/attend.h ================================================================ */
 
 /* ==== begin src/kernels/attend.c ============================================================== */
+BS_EFFORT_LOOPS
 /* attend.c: cuts attention into tiles of queries for the kernels of gemm.inc, and its scores into rows of softmax.
  *
  * Owns:      the panels of keys and values, what is added to scores, and which positions a row sees.
@@ -23445,6 +23534,7 @@ void bs_attend_run(bs_tier tier, const bs_attend *attend)
         give_results(&t);
     }
 }
+BS_EFFORT_END
 /* ==== end src/kernels/attend.c ================================================================ */
 
 /* ==== begin src/kernels/recurrent.h =========================================================== */
@@ -23517,6 +23607,7 @@ BS_INTERNAL void bs_recurrent_run(bs_tier tier, const bs_recurrent *net, const f
 /* ==== end src/kernels/recurrent.h ============================================================= */
 
 /* ==== begin src/kernels/recurrent.c =========================================================== */
+BS_EFFORT_LOOPS
 /* recurrent.c: packs the weights of an LSTM or a GRU by groups of units, and runs group after group.
  *
  * Owns:      the groups: of a group's columns the panels of x, then those of h, so that weights are read once, in
@@ -23727,6 +23818,7 @@ void bs_recurrent_run(bs_tier tier, const bs_recurrent *net, const float *prepar
         j.bias += BS_RECURRENT_COLUMNS * j.units;
     }
 }
+BS_EFFORT_END
 /* ==== end src/kernels/recurrent.c ============================================================= */
 
 /* ==== begin src/graph/graph.h ================================================================= */
@@ -24447,6 +24539,7 @@ static inline int32_t *bs_tree_step(int32_t child[2], uint64_t *hash)
 /* ==== end src/graph/tree.h ==================================================================== */
 
 /* ==== begin src/graph/text.c ================================================================== */
+BS_EFFORT_ONCE
 /* graph/text.c - dimensions, shapes and domains in messages.
  * Relies on graph/op.h. Must never print. */
 /* #include "graph/op.h" */
@@ -24541,9 +24634,11 @@ const char *bs_say_domain(bs_infer *infer, int32_t domain)
     return bs_domain_text(infer->graph, domain, said_next(infer), sizeof infer->said[0]);
 }
 #endif
+BS_EFFORT_END
 /* ==== end src/graph/text.c ==================================================================== */
 
 /* ==== begin src/graph/dims.c ================================================================== */
+BS_EFFORT_ONCE
 /* graph/dims.c - dimensions: constants, symbols with a maximum, and what is derived from them; equal ones are one
  * entry. Relies on graph/graph.h and graph/tree.h. Must never let a dimension pass 2^30. */
 /* #include "graph/graph.h" */
@@ -24732,9 +24827,11 @@ bs_shape bs_shape_of(int32_t rank, bs_dim d0, bs_dim d1, bs_dim d2, bs_dim d3)
     bs_shape shape = {rank, {d0, d1, d2, d3}};
     return shape;
 }
+BS_EFFORT_END
 /* ==== end src/graph/dims.c ==================================================================== */
 
 /* ==== begin src/graph/domains.c =============================================================== */
+BS_EFFORT_ONCE
 /* graph/domains.c - domains: sets of cells; equal ones are one entry. Relies on graph/graph.h and graph/tree.h. Must
  * never know what decides about them. */
 /* #include "graph/graph.h" */
@@ -24806,9 +24903,11 @@ int32_t bs_graph_domain(bs_graph *graph, const bs_domain *domain)
     }
     return id;
 }
+BS_EFFORT_END
 /* ==== end src/graph/domains.c ================================================================= */
 
 /* ==== begin src/graph/segments.c ============================================================== */
+BS_EFFORT_ONCE
 /* graph/segments.c - where rows are in segments. A path stores nothing for it: its rows keep their order, so what it
  * has of a segment is found by halving. Relies on graph/segments.h. Must never read beyond the rows that there are. */
 /* #include "graph/segments.h" */
@@ -24835,9 +24934,11 @@ int32_t bs_segment_first(const bs_segment_rows *s, int32_t segment)
     }
     return low;
 }
+BS_EFFORT_END
 /* ==== end src/graph/segments.c ================================================================ */
 
 /* ==== begin src/graph/same.c ================================================================== */
+BS_EFFORT_ONCE
 /* graph/same.c - finding nodes that compute the same while a graph is built: by op, operands, parameters and name.
  * Relies on graph/graph.h, graph/op.h and graph/tree.h. Must never call nodes equal that some run could tell apart. */
 /* #include "graph/op.h" */
@@ -24878,9 +24979,11 @@ void bs_graph_find_same(bs_graph *g, const bs_op *op, int32_t n)
     if (*link == 0)
         *link = n;
 }
+BS_EFFORT_END
 /* ==== end src/graph/same.c ==================================================================== */
 
 /* ==== begin src/graph/graph.c ================================================================= */
+BS_EFFORT_ONCE
 /* graph/graph.c - building a graph: storage, sticky errors, names, domains, nodes, blocks.
  * Relies on graph/graph.h and graph/op.h. Must never plan or touch data. */
 /* #include "graph/graph.h" */
@@ -25371,6 +25474,7 @@ void bs_block_end(bs_graph *graph)
     block->end_node = graph->n_nodes;
     graph->current_block = block->parent;
 }
+BS_EFFORT_END
 /* ==== end src/graph/graph.c =================================================================== */
 
 /* ==== begin src/graph/copy.h ================================================================== */
@@ -25418,6 +25522,7 @@ BS_INTERNAL bs_bytes bs_graph_copy_bytes(const bs_graph *graph, int64_t more_nod
 /* ==== end src/graph/copy.h ==================================================================== */
 
 /* ==== begin src/graph/copy.c ================================================================== */
+BS_EFFORT_ONCE
 /* graph/copy.c - see graph/copy.h. Relies on graph/copy.h. Must never change the graph that is copied. */
 /* #include "graph/copy.h" */
 
@@ -25623,6 +25728,7 @@ void bs_graph_copy_end(bs_graph_copy *copy)
         block->end_node = copy->node_at[bs_min_i32(block->end_node, from->n_nodes - 1)];
     }
 }
+BS_EFFORT_END
 /* ==== end src/graph/copy.c ==================================================================== */
 
 /* ==== begin src/ops/table.h =================================================================== */
@@ -25920,6 +26026,7 @@ BS_INTERNAL bs_weight_spec bs_weight_vector(const char *suffix, int64_t length);
 /* ==== end src/ops/common.h ==================================================================== */
 
 /* ==== begin src/ops/common.c ================================================================== */
+BS_EFFORT_LOOPS
 /* ops/common.c - shared shape, halo and cost rules.
  * Relies on common.h. Must never touch data. */
 /* #include "ops/common.h" */
@@ -26293,6 +26400,7 @@ bs_weight_spec bs_weight_of(const char *suffix, int32_t rank, int64_t d0, int64_
 }
 
 bs_weight_spec bs_weight_vector(const char *suffix, int64_t length) { return bs_weight_of(suffix, 1, length, 0, 0, 0); }
+BS_EFFORT_END
 /* ==== end src/ops/common.c ==================================================================== */
 
 /* ==== begin src/ops/span.h ==================================================================== */
@@ -26368,6 +26476,7 @@ BS_INTERNAL void bs_span_copy(bs_span *span, const bs_call *call, const bs_opera
 /* ==== end src/ops/span.h ====================================================================== */
 
 /* ==== begin src/ops/span.c ==================================================================== */
+BS_EFFORT_LOOPS
 /* ops/span.c - the strided walk.
  * Relies on span.h. Must never let the order of elements matter: inner functions are element by element. */
 /* #include "ops/span.h" */
@@ -26609,6 +26718,7 @@ void bs_span_copy(bs_span *span, const bs_call *call, const bs_operand *to, cons
     else
         span_walk(span, span_copy_line, &bytes);
 }
+BS_EFFORT_END
 /* ==== end src/ops/span.c ====================================================================== */
 
 /* ==== begin src/ops/act.h ===================================================================== */
@@ -26705,6 +26815,7 @@ BS_INTERNAL bs_status bs_epilogue_run(const bs_call *call, const void *form, con
 /* ==== end src/ops/epilogue.h ================================================================== */
 
 /* ==== begin src/ops/epilogue.c ================================================================ */
+BS_EFFORT_LOOPS
 /* ops/epilogue.c - bias and activation after a sum.
  * Relies on epilogue.h. Must never change the order of bias, then activation. */
 /* #include "ops/epilogue.h" */
@@ -26863,6 +26974,7 @@ bs_status bs_epilogue_run(const bs_call *call, const void *form, const bs_epilog
     bs_span_run(&span, epilogue_inner, &follows);
     return BS_OK;
 }
+BS_EFFORT_END
 /* ==== end src/ops/epilogue.c ================================================================== */
 
 /* ==== begin src/ops/forms.h =================================================================== */
@@ -27372,6 +27484,7 @@ BS_INTERNAL void bs_broadcast_add(bs_span *span, const bs_call *call, int32_t in
 /* ==== end src/ops/broadcast.h ================================================================= */
 
 /* ==== begin src/ops/broadcast.c =============================================================== */
+BS_EFFORT_LOOPS
 /* ops/broadcast.c - shapes of operands beside each other.
  * Relies on broadcast.h. Must never touch data. */
 /* #include "ops/broadcast.h" */
@@ -27468,9 +27581,11 @@ void bs_broadcast_add(bs_span *span, const bs_call *call, int32_t index)
     }
     bs_span_add_strides(span, operand, stride, NULL);
 }
+BS_EFFORT_END
 /* ==== end src/ops/broadcast.c ================================================================= */
 
 /* ==== begin src/ops/binary.c ================================================================== */
+BS_EFFORT_LOOPS
 /* ops/binary.c - add, sub, mul, and binary: a function of two operands, each of which may be broadcast.
  * Relies on broadcast.h for shapes and the walk. Must never look at neighbours: exact in patch domains. One code for
  * every tier. */
@@ -27620,9 +27735,11 @@ bs_value bs_binary(bs_graph *graph, bs_value a, bs_value b, bs_binary_kind kind)
     const bs_binary_desc desc = {NULL, (int32_t)kind};
     return bs_op_build_two(graph, a, b, &desc, &bs_op_binary);
 }
+BS_EFFORT_END
 /* ==== end src/ops/binary.c ==================================================================== */
 
 /* ==== begin src/ops/concat_slice.c ============================================================ */
+BS_EFFORT_LOOPS
 /* ops/concat_slice.c - joins values along a dimension, takes a part of one, turns one round. Elements of any type.
  * Relies on span.h. Must never do arithmetic. */
 /* #include "ops/common.h" */
@@ -27815,9 +27932,11 @@ bs_value bs_roll(bs_graph *graph, bs_value x, const bs_roll_desc *desc)
 {
     return bs_op_build_one(graph, x, desc, &bs_op_roll);
 }
+BS_EFFORT_END
 /* ==== end src/ops/concat_slice.c ============================================================== */
 
 /* ==== begin src/ops/constant.c ================================================================ */
+BS_EFFORT_LOOPS
 /* ops/constant.c - a tensor that comes with the weights, the same in every run and cell.
  * Relies on span.h. Must never be written to. */
 /* #include "ops/common.h" */
@@ -27891,9 +28010,11 @@ bs_value bs_constant(bs_graph *graph, const char *name, bs_dtype dtype, bs_shape
         desc.dim[d] = shape.dim[d] > 0 && shape.dim[d] <= INT32_MAX ? (int32_t)shape.dim[d] : 0;
     return bs_op_build(graph, &bs_op_constant, NULL, 0, &desc);
 }
+BS_EFFORT_END
 /* ==== end src/ops/constant.c ================================================================== */
 
 /* ==== begin src/ops/conv2d.c ================================================================== */
+BS_EFFORT_LOOPS
 /* ops/conv2d.c - convolution: shape rule, folding of batch norm, the plain reference, and calls of the fast kernels.
  * Relies on kernels/conv.h. Must never decide padding in a kernel: storage is zero outside an operand's rect, so both
  * the reference and the kernels simply read windows. Bands of a Winograd node must start at multiples of 4 rows below
@@ -28306,9 +28427,11 @@ bs_value bs_conv2d(bs_graph *graph, bs_value x, const bs_conv2d_desc *desc)
 {
     return bs_op_build_one(graph, x, desc, &bs_op_conv2d);
 }
+BS_EFFORT_END
 /* ==== end src/ops/conv2d.c ==================================================================== */
 
 /* ==== begin src/ops/conv1d.c ================================================================== */
+BS_EFFORT_LOOPS
 /* ops/conv1d.c - convolution and pooling of [C,L], as nodes of images of height 1.
  * Relies on ops/reshape.c. Must never leave a convolution its padding: a value has one margin for all sides, which
  * would be many times a line. */
@@ -28347,9 +28470,11 @@ bs_value bs_pool1d(bs_graph *graph, bs_value x, const bs_pool2d_desc *desc)
     x = bs_pool2d(graph, x, &d);
     return line && !d.global ? bs_reshape_to_line(graph, x) : x;
 }
+BS_EFFORT_END
 /* ==== end src/ops/conv1d.c ==================================================================== */
 
 /* ==== begin src/ops/convert.c ================================================================= */
+BS_EFFORT_LOOPS
 /* ops/convert.c - conversion between element types, with a scale.
  * Relies on span.h, the storage conversions of base/dtype.c and kernels/elementwise.h. Must never let codes depend on
  * the tier. Integers converted to integers at scale 1 stay integers, so that large i32 are exact. */
@@ -28494,9 +28619,11 @@ bs_value bs_convert(bs_graph *graph, bs_value x, const bs_convert_desc *desc)
 {
     return bs_op_build_one(graph, x, desc, &bs_op_convert);
 }
+BS_EFFORT_END
 /* ==== end src/ops/convert.c =================================================================== */
 
 /* ==== begin src/ops/deconv2d.c ================================================================ */
+BS_EFFORT_LOOPS
 /* ops/deconv2d.c - transposed convolution: the plain reference, and the fast way as stride x stride convolutions.
  * Relies on kernels/conv.h. Must never clip: storage is zero outside an operand's rect, as for conv2d.
  *
@@ -28796,9 +28923,11 @@ bs_value bs_deconv2d(bs_graph *graph, bs_value x, const bs_deconv2d_desc *desc)
 {
     return bs_op_build_one(graph, x, desc, &bs_op_deconv2d);
 }
+BS_EFFORT_END
 /* ==== end src/ops/deconv2d.c ================================================================== */
 
 /* ==== begin src/ops/elementwise.c ============================================================= */
+BS_EFFORT_LOOPS
 /* ops/elementwise.c - activation, prelu, clip, affine, batch_norm.
  * Relies on span.h for the walk, kernels/functions.h for what needs an exponential. Must never look at neighbours: an
  * element of the result depends on the elements at its own place only, so all of these are exact in patch domains. All
@@ -29118,9 +29247,11 @@ bs_value bs_batch_norm(bs_graph *graph, bs_value x, const bs_norm_desc *desc)
 {
     return bs_op_build_one(graph, x, desc, &bs_op_batch_norm);
 }
+BS_EFFORT_END
 /* ==== end src/ops/elementwise.c =============================================================== */
 
 /* ==== begin src/ops/from_data.c =============================================================== */
+BS_EFFORT_LOOPS
 /* ops/from_data.c - ops whose result is as long as their data say: arange, nonzero.
  * Relies on common.h for the dimension that a node makes. Must never write an element beyond its maximum: what there is
  * is counted all the same, and the run then ends (run/extents.c). */
@@ -29254,9 +29385,11 @@ bs_value bs_nonzero(bs_graph *graph, bs_value x, const bs_extent_desc *desc)
 {
     return bs_op_build_one(graph, x, desc, &bs_op_nonzero);
 }
+BS_EFFORT_END
 /* ==== end src/ops/from_data.c ================================================================= */
 
 /* ==== begin src/ops/gather_rows.c ============================================================= */
+BS_EFFORT_LOOPS
 /* ops/gather_rows.c - elements by index: read (gather_rows, select, gather_elements), written or added to
  * (scatter_elements, scatter_rows). Read and written are elements of any type.
  * One walk serves all five: it goes over the elements that are read into or written from, beside them over the indices,
@@ -29571,9 +29704,11 @@ bs_value bs_scatter_rows(bs_graph *graph, bs_value table, bs_value indices, bs_v
     const int32_t in[3] = {table.id, indices.id, updates.id};
     return bs_op_build(graph, &bs_op_scatter_rows, in, 3, desc);
 }
+BS_EFFORT_END
 /* ==== end src/ops/gather_rows.c =============================================================== */
 
 /* ==== begin src/ops/linear.c ================================================================== */
+BS_EFFORT_LOOPS
 /* ops/linear.c - x W^T + b on the last dimension.
  * Relies on kernels/conv.h: rows are the pixels of a 1x1 convolution, whose arithmetic does not depend on how many
  * rows there are or where they lie. Must never let rows influence each other. */
@@ -29813,6 +29948,7 @@ bs_value bs_linear(bs_graph *graph, bs_value x, const bs_linear_desc *desc)
 {
     return bs_op_build_one(graph, x, desc, &bs_op_linear);
 }
+BS_EFFORT_END
 /* ==== end src/ops/linear.c ==================================================================== */
 
 /* ==== begin src/ops/lines.h =================================================================== */
@@ -29852,6 +29988,7 @@ BS_INTERNAL double bs_lines_flops(const bs_graph *graph, const bs_node *node);
 /* ==== end src/ops/lines.h ===================================================================== */
 
 /* ==== begin src/ops/lines.c =================================================================== */
+BS_EFFORT_LOOPS
 /* ops/lines.c - ops on whole lines of one dimension: softmax, layer_norm, rms_norm, argmax, argmin, topk.
  * Relies on lines.h, kernels/functions.h for softmax and norms. Must never let lines influence each other. */
 /* #include "ops/lines.h" */
@@ -30184,6 +30321,7 @@ bs_value bs_topk(bs_graph *graph, bs_value x, int32_t k, bs_value *indices)
         indices->id = node ? node->first_out + 1 : 0;
     return values;
 }
+BS_EFFORT_END
 /* ==== end src/ops/lines.c ===================================================================== */
 
 /* ==== begin src/ops/lrn.h ===================================================================== */
@@ -30220,6 +30358,7 @@ static inline BS_BOTH float bs_lrn_of(float x, float squares, float scale, float
 /* ==== end src/ops/lrn.h ======================================================================= */
 
 /* ==== begin src/ops/lrn.c ===================================================================== */
+BS_EFFORT_LOOPS
 /* ops/lrn.c - local response normalisation across channels.
  * Relies on lines.h, lrn.h. Sums go from the lowest channel of a window up, each from its beginning: one code for every
  * tier. */
@@ -30274,9 +30413,11 @@ bs_value bs_lrn(bs_graph *graph, bs_value x, const bs_lrn_desc *desc)
 {
     return bs_op_build_one(graph, x, desc, &bs_op_lrn);
 }
+BS_EFFORT_END
 /* ==== end src/ops/lrn.c ======================================================================= */
 
 /* ==== begin src/ops/matmul.c ================================================================== */
+BS_EFFORT_LOOPS
 /* ops/matmul.c - product of two computed matrices (for example attention scores), of any strides.
  * Relies on kernels/product.h. Must never let the order of a sum depend on sizes of M or N, or on strides. */
 /* #include "kernels/product.h" */
@@ -30385,9 +30526,11 @@ bs_value bs_matmul(bs_graph *graph, bs_value a, bs_value b, const bs_matmul_desc
 {
     return bs_op_build_two(graph, a, b, desc, &bs_op_matmul);
 }
+BS_EFFORT_END
 /* ==== end src/ops/matmul.c ==================================================================== */
 
 /* ==== begin src/ops/nms.c ===================================================================== */
+BS_EFFORT_LOOPS
 /* ops/nms.c - of boxes that overlap the one with the best score: nms.
  * Relies on common.h for the dimension that a node makes, found.h for boxes, base/sort.c. Must never write a row beyond
  * its maximum: what there is is counted all the same, and the run then ends (run/extents.c). */
@@ -30527,9 +30670,11 @@ bs_value bs_nms(bs_graph *graph, bs_value boxes, bs_value scores, const bs_nms_d
 {
     return bs_op_build_two(graph, boxes, scores, desc, &bs_op_nms);
 }
+BS_EFFORT_END
 /* ==== end src/ops/nms.c ======================================================================= */
 
 /* ==== begin src/ops/pad.c ===================================================================== */
+BS_EFFORT_LOOPS
 /* ops/pad.c - a border around an image: a value, the edge repeated, or the image reflected. Elements of any type.
  * Relies on graph/op.h. Must never be used in a patch domain: cells would move relative to their frame (convolutions
  * and pooling pad at the frame's edge by themselves). */
@@ -30641,9 +30786,11 @@ bs_value bs_pad(bs_graph *graph, bs_value x, const bs_pad_desc *desc)
 {
     return bs_op_build_one(graph, x, desc, &bs_op_pad);
 }
+BS_EFFORT_END
 /* ==== end src/ops/pad.c ======================================================================= */
 
 /* ==== begin src/ops/patch_features.c ========================================================== */
+BS_EFFORT_LOOPS
 /* ops/patch_features.c - how busy a patch is and how much it changed, as small integers for a routing table.
  * Relies on kernels/elementwise.h. Sees the core only. Must never use floating point: decisions must be the same on
  * every machine. */
@@ -30744,9 +30891,11 @@ bs_value bs_patch_features(bs_graph *graph, bs_value cells, bs_value reference, 
 {
     return bs_op_build_two(graph, cells, reference, desc, &bs_op_patch_features);
 }
+BS_EFFORT_END
 /* ==== end src/ops/patch_features.c ============================================================ */
 
 /* ==== begin src/ops/pixel_shuffle.c =========================================================== */
+BS_EFFORT_LOOPS
 /* ops/pixel_shuffle.c - [C r r, H, W] <-> [C, rH, rW], elements of any type.
  * Relies on span.h: each of the r x r phases is a strided copy; on kernels/arrange.h where lines are dense.
  * Must never do arithmetic. */
@@ -30972,9 +31121,11 @@ bs_value bs_pixel_unshuffle(bs_graph *graph, bs_value x, int32_t r)
     const bs_pixel_shuffle_desc desc = {NULL, r};
     return bs_op_build_one(graph, x, &desc, &bs_op_pixel_unshuffle);
 }
+BS_EFFORT_END
 /* ==== end src/ops/pixel_shuffle.c ============================================================= */
 
 /* ==== begin src/ops/pool2d.c ================================================================== */
+BS_EFFORT_LOOPS
 /* ops/pool2d.c - average and maximum over windows, or over everything.
  * Relies on graph/op.h. Must never count what lies outside the frame (unless count_pad says so): windows are clipped by
  * the operand's place in its frame. Global pooling sees the core only, so that every pixel counts once. */
@@ -31203,9 +31354,11 @@ bs_value bs_pool2d(bs_graph *graph, bs_value x, const bs_pool2d_desc *desc)
 {
     return bs_op_build_one(graph, x, desc, &bs_op_pool2d);
 }
+BS_EFFORT_END
 /* ==== end src/ops/pool2d.c ==================================================================== */
 
 /* ==== begin src/ops/recurrent.c =============================================================== */
+BS_EFFORT_LOOPS
 /* ops/recurrent.c - one step of an LSTM or a GRU on the last dimension, with PyTorch's weights.
  * Relies on kernels/recurrent.h, whose arithmetic does not depend on how many rows there are, and span.h for lines.
  * Must never let rows influence each other. */
@@ -31500,6 +31653,7 @@ bs_value bs_gru(bs_graph *graph, bs_value x, bs_value h, const bs_recurrent_desc
 {
     return bs_op_build_two(graph, x, h, desc, &bs_op_gru);
 }
+BS_EFFORT_END
 /* ==== end src/ops/recurrent.c ================================================================= */
 
 /* ==== begin src/ops/reduce.h ================================================================== */
@@ -31544,6 +31698,7 @@ static inline BS_BOTH float bs_reduce_end(int32_t kind, float sum, float count, 
 /* ==== end src/ops/reduce.h ==================================================================== */
 
 /* ==== begin src/ops/reduce.c ================================================================== */
+BS_EFFORT_LOOPS
 /* ops/reduce.c - reductions over one dimension, or some that follow each other; running sums.
  * Relies on lines.h, reduce.h. Sums go from index 0 up, the last dimension fastest, one code for every tier. */
 /* #include "ops/reduce.h" */
@@ -31754,6 +31909,7 @@ bs_value bs_cumsum(bs_graph *graph, bs_value x, const bs_cumsum_desc *desc)
 {
     return bs_op_build_one(graph, x, desc, &bs_op_cumsum);
 }
+BS_EFFORT_END
 /* ==== end src/ops/reduce.c ==================================================================== */
 
 /* ==== begin src/ops/rope.h ==================================================================== */
@@ -31821,6 +31977,7 @@ BS_WRAPS static inline BS_BOTH void bs_rope_angle(uint64_t turn, int32_t positio
 /* ==== end src/ops/rope.h ====================================================================== */
 
 /* ==== begin src/ops/rope.c ==================================================================== */
+BS_EFFORT_LOOPS
 /* ops/rope.c - rotary position embedding: pairs of a head's elements turned by the position of their row.
  * Relies on rope.h. Must never trust a position. One code for every tier. */
 /* #include "ops/rope.h" */
@@ -31965,9 +32122,11 @@ bs_value bs_rope(bs_graph *graph, bs_value x, bs_value positions, const bs_rope_
 {
     return bs_op_build_two(graph, x, positions, desc, &bs_op_rope);
 }
+BS_EFFORT_END
 /* ==== end src/ops/rope.c ====================================================================== */
 
 /* ==== begin src/ops/reshape.c ================================================================= */
+BS_EFFORT_LOOPS
 /* ops/reshape.c - reshape and transpose, and both in one: elements keep their values, but not their positions.
  * Elements of any type.
  * Relies on span.h. Must never be used on images of a patch domain: a cell holds only part of the elements. */
@@ -32311,9 +32470,11 @@ bs_value bs_transpose(bs_graph *graph, bs_value x, const bs_transpose_desc *desc
     return bs_op_build_one(graph, x, desc, &bs_op_transpose);
 }
 #undef BS_RESHAPE_REST
+BS_EFFORT_END
 /* ==== end src/ops/reshape.c =================================================================== */
 
 /* ==== begin src/ops/resize.c ================================================================== */
+BS_EFFORT_LOOPS
 /* ops/resize.c - images of another size: by an integer factor, with weights by phase; and by any ratio, or to a size.
  * Relies on kernels/elementwise.h. Must never read beyond the frame: taps are clamped to it, and halo() provides all
  * others. Weights depend only on the phase (output coordinate modulo factor), so a pixel is the same in whichever cell
@@ -32734,6 +32895,7 @@ bs_value bs_resize(bs_graph *graph, bs_value x, const bs_resize_desc *desc)
 {
     return bs_op_build_one(graph, x, desc, &bs_op_resize);
 }
+BS_EFFORT_END
 /* ==== end src/ops/resize.c ==================================================================== */
 
 /* ==== begin src/ops/structure.h =============================================================== */
@@ -33381,6 +33543,7 @@ static inline BS_BOTH float bs_budget_published(const bs_budget *b) { return (fl
 /* ==== end src/ops/price.h ===================================================================== */
 
 /* ==== begin src/ops/structure.c =============================================================== */
+BS_EFFORT_ONCE
 /* ops/structure.c - structural ops: inputs, states, outputs, cells, routers, branches.
  * Owns their builder functions and shape rules. Relies on graph/graph.h. Must never run anything. */
 /* #include "ops/common.h" */
@@ -33752,9 +33915,11 @@ bs_value bs_collect(bs_graph *graph, bs_value cells)
 {
     return bs_op_build_one(graph, cells, NULL, &bs_op_collect);
 }
+BS_EFFORT_END
 /* ==== end src/ops/structure.c ================================================================= */
 
 /* ==== begin src/ops/routers.c ================================================================= */
+BS_EFFORT_ONCE
 /* ops/routers.c - routers, scatter, gather: builder functions and shape rules.
  * Relies on ops/structure.h. Must never decide anything itself: that is ops/decide.h, when a session runs. */
 /* #include "ops/common.h" */
@@ -34193,9 +34358,11 @@ bs_value bs_gather(bs_graph *graph, bs_router router, const bs_value *values, bs
     const bs_gather_params p = {desc && desc->name ? desc->name : "", router.id, desc ? desc->mode : BS_GATHER_PLACE};
     return bs_op_build(graph, &bs_op_gather, in, paths + 1, &p);
 }
+BS_EFFORT_END
 /* ==== end src/ops/routers.c =================================================================== */
 
 /* ==== begin src/ops/loops.c =================================================================== */
+BS_EFFORT_LOOPS
 /* ops/loops.c - loops: a router whose one path is the body, decided again after each trip. Builder functions and shape
  * rules; what a body reads by itself. Relies on structure.h, decide.h, span.h. Must never decide anything itself: that
  * is run/loops.c, when a session runs.
@@ -34696,9 +34863,11 @@ void bs_loop_end(bs_graph *graph, bs_router loop, bs_value go_on)
     const int32_t in[2] = {go_on.id, known ? graph->routers[loop.id].count : 0};
     bs_op_build_node(graph, &bs_op_loop_again, in, 2, &p);
 }
+BS_EFFORT_END
 /* ==== end src/ops/loops.c ===================================================================== */
 
 /* ==== begin src/ops/lift.c ==================================================================== */
+BS_EFFORT_LOOPS
 /* ops/lift.c - lifting: what a body makes of values that are the same in every trip is made before its loop, for all
  * rows at once, and the body reads it by a scatter. Chains rise link by link, since that is such a value again.
  * Relies on structure.h. Must never change a result, nor refuse what would be built in the body, unless the
@@ -34764,6 +34933,7 @@ bs_node *bs_lift(bs_graph *graph, bs_node *node)
         node = show(graph, around[--loops], count);
     return node;
 }
+BS_EFFORT_END
 /* ==== end src/ops/lift.c ====================================================================== */
 
 /* ==== begin src/ops/trees.h =================================================================== */
@@ -34801,6 +34971,7 @@ static inline BS_BOTH bs_level_lists bs_level_lists_in(void *scratch, int64_t ro
 /* ==== end src/ops/trees.h ===================================================================== */
 
 /* ==== begin src/ops/trees.c =================================================================== */
+BS_EFFORT_LOOPS
 /* ops/trees.c - the structure of trees and graphs whose vertices are rows: children, levels.
  * Relies on common.h and trees.h. Must never let an index that was not checked reach an address. */
 /* #include "ops/common.h" */
@@ -34950,9 +35121,11 @@ bs_value bs_levels(bs_graph *graph, bs_value children)
 {
     return bs_op_build_one(graph, children, NULL, &bs_op_levels);
 }
+BS_EFFORT_END
 /* ==== end src/ops/trees.c ===================================================================== */
 
 /* ==== begin src/ops/look_ahead.c ============================================================== */
+BS_EFFORT_LOOPS
 /* ops/look_ahead.c - predicts what a later router will choose by scores that are known now, so that weights are read
  * before they are needed. Relies on ops/decide.h. Must never decide anything. */
 /* #include "ops/common.h" */
@@ -35003,9 +35176,11 @@ void bs_look_ahead(bs_graph *graph, bs_value score, const char *router)
     const bs_name_params p = {router ? router : ""};
     bs_op_build_node(graph, &bs_op_look_ahead, &score.id, 1, &p);
 }
+BS_EFFORT_END
 /* ==== end src/ops/look_ahead.c ================================================================ */
 
 /* ==== begin src/ops/segments.c ================================================================ */
+BS_EFFORT_ONCE
 /* ops/segments.c - rows grouped in segments, and caches to which segments are appended: builder functions and shape
  * rules.
  * Owns what holds for every op on segments: which input says how rows are grouped, and that two values agree on it.
@@ -35106,9 +35281,11 @@ void bs_state_append(bs_graph *graph, bs_value state, bs_value value, bs_value c
     const int32_t in[3] = {state.id, value.id, cache_lengths.id};
     bs_op_build_node(graph, &bs_op_state_append, in, 3, NULL);
 }
+BS_EFFORT_END
 /* ==== end src/ops/segments.c ================================================================== */
 
 /* ==== begin src/ops/segment_rows.c ============================================================ */
+BS_EFFORT_LOOPS
 /* ops/segment_rows.c - between segments and their rows: the number of a row in its segment, one row of each segment
  * spread over its rows, or its rows reduced to one. Relies on span.h and ops/structure.h. Must never read rows but
  * those of the call's segments. Sums go from the first row of a segment to its last. One code for every tier. */
@@ -35371,9 +35548,11 @@ bs_value bs_segment_reduce(bs_graph *graph, bs_value x, const bs_segment_reduce_
 {
     return bs_op_build_one(graph, x, desc, &bs_op_segment_reduce);
 }
+BS_EFFORT_END
 /* ==== end src/ops/segment_rows.c ============================================================== */
 
 /* ==== begin src/ops/unary.c =================================================================== */
+BS_EFFORT_LOOPS
 /* ops/unary.c - unary: a function of one operand, element by element.
  * Relies on span.h for the walk, kernels/functions.h for exp, log and erf, maths.h for the others. Must never look at
  * neighbours: exact in patch domains. All but exp, log and erf is one code for every tier, with the same results. */
@@ -35467,9 +35646,11 @@ bs_value bs_unary(bs_graph *graph, bs_value x, bs_unary_kind kind)
     const bs_unary_desc desc = {NULL, (int32_t)kind};
     return bs_op_build_one(graph, x, &desc, &bs_op_unary);
 }
+BS_EFFORT_END
 /* ==== end src/ops/unary.c ===================================================================== */
 
 /* ==== begin src/ops/unique.c ================================================================== */
+BS_EFFORT_LOOPS
 /* ops/unique.c - the different elements of a value, in rising order: unique.
  * Relies on common.h for the dimension that a node makes, found.h for the order, base/sort.c. Must never write an
  * element beyond its maximum: what there is is counted all the same, and the run then ends (run/extents.c). */
@@ -35582,9 +35763,11 @@ bs_value bs_unique(bs_graph *graph, bs_value x, const bs_extent_desc *desc, bs_v
         outputs[i].id = node ? node->first_out + i : 0;
     return values;
 }
+BS_EFFORT_END
 /* ==== end src/ops/unique.c ==================================================================== */
 
 /* ==== begin src/ops/compare.c ================================================================= */
+BS_EFFORT_LOOPS
 /* ops/compare.c - compare: truth values of two operands; where: a choice of two by truth values.
  * Truth values are i32: 0 is false, all else true, and what is made is 0 or 1. Relies on broadcast.h for shapes and the
  * walk. Must never look at neighbours: exact in patch domains. One code for every tier. */
@@ -35719,9 +35902,11 @@ bs_value bs_where(bs_graph *graph, bs_value condition, bs_value a, bs_value b)
     const int32_t in[3] = {condition.id, a.id, b.id};
     return bs_op_build(graph, &bs_op_where, in, 3, NULL);
 }
+BS_EFFORT_END
 /* ==== end src/ops/compare.c =================================================================== */
 
 /* ==== begin src/ops/attention.c =============================================================== */
+BS_EFFORT_LOOPS
 /* ops/attention.c - attention of the rows of a segment, to themselves behind a cache of earlier ones or to another's.
  * A task is some rows and the heads that share their keys. What is added to what depends on positions alone, wherever
  * keys lie, so that a sequence in one run or token by token gives the same bits.
@@ -35987,9 +36172,11 @@ bs_value bs_attention_masked(bs_graph *graph, bs_value q, bs_value k, bs_value v
     in[n_in] = mask.id;
     return bs_op_build(graph, &bs_op_attention, in, n_in + (mask.id != 0), desc);
 }
+BS_EFFORT_END
 /* ==== end src/ops/attention.c ================================================================= */
 
 /* ==== begin src/ops/table.c =================================================================== */
+BS_EFFORT_LOOPS
 /* ops/table.c - the op table, and what holds for every op. Relies on ops/table.h and ops/list.h. Must never know what
  * any op does. */
 /* #include "ops/table.h" */
@@ -36088,9 +36275,11 @@ bs_bytes bs_weight_offset(const bs_weight_spec *specs, int32_t index)
     }
     return offset;
 }
+BS_EFFORT_END
 /* ==== end src/ops/table.c ===================================================================== */
 
 /* ==== begin src/ops/describe.c ================================================================ */
+BS_EFFORT_ONCE
 /* ops/describe.c - nodes and ops in one line each, for people and for `inspect`.
  * Relies on ops/structure.h. Must never print. */
 /* #include "ops/structure.h" */
@@ -36255,9 +36444,11 @@ size_t bs_op_describe(int32_t index, char *text, size_t bytes)
     return t.used;
 }
 #endif
+BS_EFFORT_END
 /* ==== end src/ops/describe.c ================================================================== */
 
 /* ==== begin src/ops/ports.c =================================================================== */
+BS_EFFORT_ONCE
 /* ops/ports.c - a graph as its users see it: inputs and outputs, in order and by name, what its routers decide,
  * and what each node costs.
  *
@@ -36366,6 +36557,7 @@ bs_status bs_graph_node_get(const bs_graph *graph, int32_t index, bs_node_facts 
     facts->flops = op->flops ? op->flops(graph, node) : node->n_out > 0 ? bs_value_work(graph, node->first_out) : 0;
     return BS_OK;
 }
+BS_EFFORT_END
 /* ==== end src/ops/ports.c ===================================================================== */
 
 /* ==== begin src/ops/weights.h ================================================================= */
@@ -36420,6 +36612,7 @@ BS_INTERNAL void bs_weight_prepare(const bs_graph *graph, const bs_node *node, c
 /* ==== end src/ops/weights.h =================================================================== */
 
 /* ==== begin src/ops/weights.c ================================================================= */
+BS_EFFORT_LOOPS
 /* ops/weights.c - checks and conversions between weight sources and ops; the source over a caller's table.
  * Relies on ops/weights.h. Must never trust a source's shapes, nor allocate. */
 /* #include "ops/weights.h" */
@@ -36663,6 +36856,7 @@ bs_weights bs_weights_from_table(const bs_tensor_table *table)
     const bs_weights none = {.user = NULL};
     return table ? weights : none;
 }
+BS_EFFORT_END
 /* ==== end src/ops/weights.c =================================================================== */
 
 /* ==== begin src/plan/tails.h ================================================================== */
@@ -36759,6 +36953,7 @@ BS_INTERNAL bs_bytes bs_dataflow_bytes(const bs_graph *graph, int32_t what, int6
 /* ==== end src/plan/dataflow.h ================================================================= */
 
 /* ==== begin src/plan/tails.c ================================================================== */
+BS_EFFORT_ONCE
 /* plan/tails.c - finds chains of nodes behind a kernel: each changes a result that nothing else reads, element by
  * element or line by line, on the same rows, without changing its extents. The chain becomes one node, which stands
  * where the last one stood: all that its steps read is there by then.
@@ -36946,9 +37141,11 @@ int32_t bs_tails_find(bs_tails *t)
     }
     return found;
 }
+BS_EFFORT_END
 /* ==== end src/plan/tails.c ==================================================================== */
 
 /* ==== begin src/plan/dataflow.c =============================================================== */
+BS_EFFORT_ONCE
 /* plan/dataflow.c - which rows need what.
  *
  * Sinking: a node runs on the rows of the innermost path around all that read it, if it is computed row by row; chains
@@ -37302,6 +37499,7 @@ const bs_graph *bs_dataflow_make(bs_arena *arena, const bs_graph *graph, int32_t
     *to = made;
     return to;
 }
+BS_EFFORT_END
 /* ==== end src/plan/dataflow.c ================================================================= */
 
 /* ==== begin src/plan/plan.h =================================================================== */
@@ -37985,6 +38183,7 @@ BS_INTERNAL bool bs_fusion_find(const bs_fusion_search *search, int32_t node, in
 /* ==== end src/plan/fusions.h ================================================================== */
 
 /* ==== begin src/plan/fusions.c ================================================================ */
+BS_EFFORT_ONCE
 /* plan/fusions.c - the chains of nodes that one kernel runs in a single pass, so that an epilogue need not go through
  * memory.
  *
@@ -38158,9 +38357,11 @@ const char *bs_fusion_name(int32_t fusion)
 {
     return fusion ? fusions[fusion - 1].name : "";
 }
+BS_EFFORT_END
 /* ==== end src/plan/fusions.c ================================================================== */
 
 /* ==== begin src/plan/facts.c ================================================================== */
+BS_EFFORT_ONCE
 /* plan/facts.c - what follows from a graph and the planner's decisions: sizes, margins, who reads what and how. The
  * planner uses it while it decides, and so do the checks of an image and sessions: all go by the same rules. Relies on
  * plan/plan.h. Must never decide anything: this file stays in builds without the planner. */
@@ -38576,9 +38777,11 @@ bool bs_plan_laid_out_alike(const bs_plan *p, int32_t a, int32_t b)
     return x->unit == y->unit && x->algorithm == y->algorithm && bs_bytes_same(x->prepared_bytes, y->prepared_bytes) &&
            (!rules || !rules->same_layout || rules->same_layout(p->graph, &p->graph->nodes[a], &p->graph->nodes[b]));
 }
+BS_EFFORT_END
 /* ==== end src/plan/facts.c ==================================================================== */
 
 /* ==== begin src/plan/limits.c ================================================================= */
+BS_EFFORT_ONCE
 /* plan/limits.c - which descriptions a plan may be made from, and the limits of every plan: rows, cells, margins,
  * bytes. Relies on plan/plan.h. Must never change a plan. */
 /* #include "plan/plan.h" */
@@ -38754,9 +38957,11 @@ bool bs_plan_bytes_fit(const bs_plan *plan, bs_error *error)
             (unsigned long long)bs_bytes_figure(plan->scratch_bytes), (unsigned long long)bs_bytes_figure(weights));
     return true;
 }
+BS_EFFORT_END
 /* ==== end src/plan/limits.c =================================================================== */
 
 /* ==== begin src/plan/streamed.c =============================================================== */
+BS_EFFORT_ONCE
 /* plan/streamed.c - what a finished plan says about its streamed weights: which nodes stream, bytes of slots and
  * staging, units and phases. An image is checked by the same rules. Relies on plan/plan.h. Must never assign anything
  * to a unit. */
@@ -38839,9 +39044,11 @@ bs_status bs_plan_phase_get(const bs_plan *plan, int32_t phase, bs_stream_phase_
     return BS_OK;
 }
 #endif
+BS_EFFORT_END
 /* ==== end src/plan/streamed.c ================================================================= */
 
 /* ==== begin src/plan/live.c =================================================================== */
+BS_EFFORT_ONCE
 /* plan/live.c - the first pass of planning: what is needed at all, which routes are forced, in which order each domain
  * runs, and how much margin each value carries.
  * Relies on plan/plan.h. Must never assign memory. */
@@ -39133,9 +39340,11 @@ bool bs_plan_live(bs_plan *plan, void *workspace, bs_error *error)
 }
 
 #endif
+BS_EFFORT_END
 /* ==== end src/plan/live.c ===================================================================== */
 
 /* ==== begin src/plan/share.c ================================================================== */
+BS_EFFORT_ONCE
 /* plan/share.c - one copy of a weight, whatever uses it.
  *
  * Nodes of one op and one name have the same weights: *twins*. Each twin knows the one before it. Twins that want the
@@ -39282,9 +39491,11 @@ void bs_plan_find_owner(bs_plan *p, int32_t n)
 }
 
 #endif
+BS_EFFORT_END
 /* ==== end src/plan/share.c ==================================================================== */
 
 /* ==== begin src/plan/units.c ================================================================== */
+BS_EFFORT_ONCE
 /* plan/units.c - streaming: which weights are loaded together (units), and which instructions need them (phases).
  *
  * A unit is what one path of an outermost router needs, or where all rows are decided at once and paths stand inside of
@@ -39510,9 +39721,11 @@ bool bs_plan_phases(bs_plan *p, void *workspace, bs_error *error)
 }
 
 #endif
+BS_EFFORT_END
 /* ==== end src/plan/units.c ==================================================================== */
 
 /* ==== begin src/plan/fuse.c =================================================================== */
+BS_EFFORT_ONCE
 /* plan/fuse.c - finds the chains that one kernel can run (plan/fusions.c): the last node of a chain stays and gets the
  * chain's outer operands; the others are not needed any more.
  * Relies on plan/live.c having run. Must never change a result. */
@@ -39566,9 +39779,11 @@ void bs_plan_fuse(bs_plan *plan, void *workspace)
 }
 
 #endif
+BS_EFFORT_END
 /* ==== end src/plan/fuse.c ===================================================================== */
 
 /* ==== begin src/plan/layouts.c ================================================================ */
+BS_EFFORT_ONCE
 /* plan/layouts.c - which root values of rank 3 are images, stored channels last, and which are matrices, stored with
  * their last dimension innermost. Relies on plan/live.c and plan/fuse.c having run. Must never decide anything but
  * speed: kernels take either, but for those that ask for images (bs_plan_is_of_images). */
@@ -39627,6 +39842,7 @@ void bs_plan_lay_out(bs_plan *p)
 }
 
 #endif
+BS_EFFORT_END
 /* ==== end src/plan/layouts.c ================================================================== */
 
 /* ==== begin src/plan/lower.h ================================================================== */
@@ -39752,6 +39968,7 @@ BS_INTERNAL int32_t bs_lower_join(bs_lower_pass *l, const bs_instr *i, int32_t a
 /* ==== end src/plan/lower.h ==================================================================== */
 
 /* ==== begin src/plan/regions.c ================================================================ */
+BS_EFFORT_ONCE
 /* plan/regions.c - which nodes run together in tiles.
  *
  * Nodes of a depth-first domain are collected in regions: a region runs tile by tile, and its parts (the paths of one
@@ -40124,9 +40341,11 @@ bool bs_lower_regions(bs_lower_pass *l)
 }
 
 #endif
+BS_EFFORT_END
 /* ==== end src/plan/regions.c ================================================================== */
 
 /* ==== begin src/plan/places.c ================================================================= */
+BS_EFFORT_ONCE
 /* plan/places.c - the storage class of every value: the caller's buffers, states in place, views, transient rows, a
  * thread's scratch. Relies on plan/regions.c having run. Must never assign offsets. */
 /* #include "plan/lower.h" */
@@ -40469,9 +40688,11 @@ void bs_lower_places(bs_lower_pass *l)
 }
 
 #endif
+BS_EFFORT_END
 /* ==== end src/plan/places.c =================================================================== */
 
 /* ==== begin src/plan/loops.c ================================================================== */
+BS_EFFORT_ONCE
 /* plan/loops.c - the order in which nodes become instructions, where there are loops.
  *
  * Nodes stand in the order in which they were built, and nodes of a body between others. What a body reads from outside
@@ -40517,9 +40738,11 @@ void bs_lower_order(bs_lower_pass *l)
 }
 
 #endif
+BS_EFFORT_END
 /* ==== end src/plan/loops.c ==================================================================== */
 
 /* ==== begin src/plan/order.c ================================================================== */
+BS_EFFORT_ONCE
 /* plan/order.c - the order of instructions: top level first, by time, then part after part. Relies on plan/lower.h.
  * Must never change what an instruction does. */
 /* #include "plan/lower.h" */
@@ -40584,9 +40807,11 @@ void bs_lower_sort(bs_plan *plan, int32_t *workspace)
 }
 
 #endif
+BS_EFFORT_END
 /* ==== end src/plan/order.c ==================================================================== */
 
 /* ==== begin src/plan/rings.c ================================================================== */
+BS_EFFORT_ONCE
 /* plan/rings.c - what a tile leaves for later: a rim that only rows want which go on behind a decision of their tile.
  *
  * A value's margin is what its deepest reader needs, and most rows may leave before they get there. So kernels before
@@ -40817,9 +41042,11 @@ void bs_lower_ring(const bs_lower_pass *l, bs_instr *i, int32_t domain)
 }
 
 #endif
+BS_EFFORT_END
 /* ==== end src/plan/rings.c ==================================================================== */
 
 /* ==== begin src/plan/joins.c ================================================================== */
+BS_EFFORT_ONCE
 /* plan/joins.c - which instructions run side by side that need not: one that could have run earlier joins the time of
  * one of its kind, of any domain. On a GPU instructions of one time and kernel are one launch (cuda/step.cuh), on
  * several threads one job (run/exec.c).
@@ -40896,9 +41123,11 @@ int32_t bs_lower_join(bs_lower_pass *l, const bs_instr *i, int32_t after, int32_
 }
 
 #endif
+BS_EFFORT_END
 /* ==== end src/plan/joins.c ==================================================================== */
 
 /* ==== begin src/plan/lower.c ================================================================== */
+BS_EFFORT_ONCE
 /* plan/lower.c - the pass of planning that turns nodes into instructions.
  *
  * Nodes are visited once, in order. Breadth-first nodes become top-level instructions; the paths of a router are
@@ -41379,9 +41608,11 @@ void bs_plan_lower(bs_plan *plan, void *workspace)
 }
 
 #endif
+BS_EFFORT_END
 /* ==== end src/plan/lower.c ==================================================================== */
 
 /* ==== begin src/plan/lifetimes.c ============================================================== */
+BS_EFFORT_ONCE
 /* plan/lifetimes.c - lifetimes to offsets: what is alive at the same time never shares bytes.
  *
  * Up to EXACT_ALIVE lives alive together: greedy by size, each into the lowest gap among the larger ones that overlap
@@ -41858,9 +42089,11 @@ bs_bytes bs_place_lives(bs_life *lives, int32_t count, void *workspace)
 }
 
 #endif
+BS_EFFORT_END
 /* ==== end src/plan/lifetimes.c ================================================================ */
 
 /* ==== begin src/plan/memory.c ================================================================= */
+BS_EFFORT_ONCE
 /* plan/memory.c - the last pass of planning: lifetimes to offsets.
  *
  * Times are those of the instructions. Equal times are concurrent (paths of a router run side by side), and a value is
@@ -42188,9 +42421,11 @@ bool bs_plan_memory(bs_plan *plan, void *workspace, bs_error *error)
 }
 
 #endif
+BS_EFFORT_END
 /* ==== end src/plan/memory.c =================================================================== */
 
 /* ==== begin src/plan/plan.c =================================================================== */
+BS_EFFORT_ONCE
 /* plan/plan.c - making a plan: checks, then the passes in order.
  * Relies on plan/plan.h. Must never touch weights or run anything: a workstation plans for a board. */
 /* #include "plan/plan.h" */
@@ -42418,6 +42653,7 @@ bs_plan *bs_plan_create(bs_arena *arena, const bs_graph *graph, const bs_plan_de
 }
 
 #endif
+BS_EFFORT_END
 /* ==== end src/plan/plan.c ===================================================================== */
 
 /* ==== begin src/plan/image.h ================================================================== */
@@ -42543,6 +42779,7 @@ BS_INTERNAL bool bs_image_is_within(const bs_graph *graph, int32_t domain, int32
 /* ==== end src/plan/image.h ==================================================================== */
 
 /* ==== begin src/plan/image_graph.c ============================================================ */
+BS_EFFORT_ONCE
 /* plan/image_graph.c - a hash of everything in a graph that a plan depends on: the same on every machine.
  * Relies on plan/image.h. Must never read an address, or the bytes between fields. */
 /* #include "plan/image.h" */
@@ -42596,9 +42833,11 @@ uint32_t bs_image_graph(const bs_graph *g)
         crc = IMAGE_MIX(mix_text(crc, g->text + b->name), b->parent, b->first_node, b->end_node);
     return crc;
 }
+BS_EFFORT_END
 /* ==== end src/plan/image_graph.c ============================================================== */
 
 /* ==== begin src/plan/image_tables.c =========================================================== */
+BS_EFFORT_ONCE
 /* plan/image_tables.c - every field of a plan that an image keeps: where it is, and what it may be. One list serves to
  * write an image, to tell whether this machine lays tables out alike, and to check what an image says before anything
  * uses it. Fields that no run reads are not kept: they are zero in a plan that is opened.
@@ -42922,9 +43161,11 @@ bool bs_image_each(const bs_plan *p, int32_t table, int32_t first, bs_image_wron
         what = wrong(p, row);
     return !what || bs_refuse(error, BS_ERROR_FORMAT, "%s[%d]: %s", table_name(table), row - 1, what);
 }
+BS_EFFORT_END
 /* ==== end src/plan/image_tables.c ============================================================= */
 
 /* ==== begin src/plan/image_values.c =========================================================== */
+BS_EFFORT_ONCE
 /* plan/image_values.c - what an image says of domains, routers, nodes and values, held against what follows from the
  * graph by the planner's own rules (plan/facts.c).
  *
@@ -43238,9 +43479,11 @@ bool bs_image_sums_sound(bs_plan *p, bs_error *error)
     return bs_image_same(BS_IMAGE_plan, &said, p) ||
            bs_refuse(error, BS_ERROR_FORMAT, "its arenas are not of the bytes of its rows and weights");
 }
+BS_EFFORT_END
 /* ==== end src/plan/image_values.c ============================================================= */
 
 /* ==== begin src/plan/image_side.c ============================================================= */
+BS_EFFORT_ONCE
 /* plan/image_side.c - what an image says of times: instructions of one time may run side by side, on threads or in one
  * launch of a GPU (bs_plan_side_by_side), so none may touch what another one writes. A kernel that checked an index
  * must not find another one there. Two may write, or read and write, the same bytes only where decisions keep rows
@@ -43326,9 +43569,11 @@ const char *bs_image_side_wrong(const bs_plan *p, int32_t row)
             return bs_image_refused("another one of its time touches what it writes, or it what that writes");
     return NULL;
 }
+BS_EFFORT_END
 /* ==== end src/plan/image_side.c =============================================================== */
 
 /* ==== begin src/plan/image_instrs.c =========================================================== */
+BS_EFFORT_ONCE
 /* plan/image_instrs.c - what an image says of instructions, parts and regions: whether each instruction is one that the
  * planner could have made of its node, on rows that are there when its turn comes.
  *
@@ -43695,9 +43940,11 @@ bool bs_image_instrs_sound(const bs_plan *p, bs_error *error)
            (!bs_plan_domain_beyond_shared(p) ||
             bs_refuse(error, BS_ERROR_FORMAT, "its tiles are larger than shared memory"));
 }
+BS_EFFORT_END
 /* ==== end src/plan/image_instrs.c ============================================================= */
 
 /* ==== begin src/plan/image_phases.c =========================================================== */
+BS_EFFORT_ONCE
 /* plan/image_phases.c - what an image says of streamed weights.
  *
  *   field                             what a lie could do                     what is checked
@@ -43801,9 +44048,11 @@ bool bs_image_phases_sound(const bs_plan *p, bs_error *error)
 }
 
 #endif
+BS_EFFORT_END
 /* ==== end src/plan/image_phases.c ============================================================= */
 
 /* ==== begin src/plan/image_save.c ============================================================= */
+BS_EFFORT_ONCE
 /* plan/image_save.c - a plan as bytes, in builds that have a planner.
  * Relies on plan/image.h. Must never write a byte that could differ for the same plan. */
 /* #include "plan/image.h" */
@@ -43854,9 +44103,11 @@ bs_status bs_plan_save(const bs_plan *plan, void *image, size_t bytes, bs_error 
 }
 
 #endif
+BS_EFFORT_END
 /* ==== end src/plan/image_save.c =============================================================== */
 
 /* ==== begin src/plan/image.c ================================================================== */
+BS_EFFORT_ONCE
 /* plan/image.c - a plan opened from an image, in place.
  * Relies on plan/image.h. Must never change an image, or use any part of it before that part was checked. */
 /* #include "plan/image.h" */
@@ -44023,6 +44274,7 @@ const bs_plan *bs_plan_open(bs_arena *arena, const bs_graph *graph, const void *
     bs_error_prefix(error, "bs_plan_open: ");
     return NULL;
 }
+BS_EFFORT_END
 /* ==== end src/plan/image.c ==================================================================== */
 
 /* ==== begin src/profile/profile.h ============================================================= */
@@ -44158,6 +44410,7 @@ BS_INTERNAL const bs_profile_tables *bs_profile_tables_of(const bs_profile_reade
 /* ==== end src/profile/profile.h =============================================================== */
 
 /* ==== begin src/profile/profile.c ============================================================= */
+BS_EFFORT_LESS
 /* profile/profile.c - the ring that events go through, the thread that writes them, the header before them.
  * Owns the ring in the caller's memory. Relies on profile/profile.h and the platform table. Must never make a producer
  * wait: when the ring is full, the event is dropped and counted.
@@ -44592,9 +44845,11 @@ bs_status bs_profile_close(bs_profile *profile, uint64_t *dropped)
     return open && profile->failed ? BS_ERROR_IO : BS_OK;
 }
 #endif
+BS_EFFORT_END
 /* ==== end src/profile/profile.c =============================================================== */
 
 /* ==== begin src/profile/read.c ================================================================ */
+BS_EFFORT_ONCE
 /* profile/read.c - a profile's header and events, checked one after the other.
  * Relies on profile/profile.h and base/cursor.h. Must never trust a number of the file: tables are taken from the
  * arena only when their bytes are there, and what is returned is in range. */
@@ -44992,9 +45247,11 @@ void bs_profile_rewind(bs_profile_reader *profile)
         profile->next = 0;
 }
 #endif
+BS_EFFORT_END
 /* ==== end src/profile/read.c ================================================================== */
 
 /* ==== begin src/profile/trace.c =============================================================== */
+BS_EFFORT_ONCE
 /* profile/trace.c - from a profile's events to what its runs needed from storage.
  * Relies on profile/profile.h. Must never count other than it fills: both passes are the same code.
  *
@@ -45274,6 +45531,7 @@ bs_status bs_trace_load(bs_arena *arena, const bs_reader *reader, bs_trace *trac
     return bs_tell(&here, error);
 }
 #endif
+BS_EFFORT_END
 /* ==== end src/profile/trace.c ================================================================= */
 
 /* ==== begin src/stream/stream.h =============================================================== */
@@ -45549,6 +45807,7 @@ static inline double bs_stream_load_ns(const bs_stream *s, int32_t unit)
 /* ==== end src/stream/stream.h ================================================================= */
 
 /* ==== begin src/stream/slots.c ================================================================ */
+BS_EFFORT_LESS
 /* stream/slots.c - extents of the slots arena: which unit lies where, and which is evicted.
  *
  * Extents rather than slots of fixed sizes: units differ (a small and a large subnet), and extents waste nothing but
@@ -45772,9 +46031,11 @@ void bs_slots_begin(bs_stream *s, int32_t unit, bs_bytes offset, bool guessed, u
         s->stats.resident_peak_bytes = bs_bytes_figure(s->slots_used);
 }
 #endif
+BS_EFFORT_END
 /* ==== end src/stream/slots.c ================================================================== */
 
 /* ==== begin src/stream/ahead.c ================================================================ */
+BS_EFFORT_LESS
 /* stream/ahead.c - of which phases the coming visits will be.
  *
  * A run visits its phases in order, but for those of a loop's body, which come again with every trip. Nobody says where
@@ -45883,9 +46144,11 @@ void bs_ahead_order(bs_stream *s)
 }
 
 #endif
+BS_EFFORT_END
 /* ==== end src/stream/ahead.c ================================================================== */
 
 /* ==== begin src/stream/predict.c ============================================================== */
+BS_EFFORT_LESS
 /* stream/predict.c - which units the next visits will need.
  *
  * Four predictors, best first: *known* (a phase without a router needs the same in every run), *look-ahead* (the next
@@ -46284,9 +46547,11 @@ void bs_predict_visit(bs_stream *s, int32_t phase, const int32_t *units, int32_t
     state->visits++;
 }
 #endif
+BS_EFFORT_END
 /* ==== end src/stream/predict.c ================================================================ */
 
 /* ==== begin src/stream/guess.c ================================================================ */
+BS_EFFORT_LESS
 /* stream/guess.c - what is worth reading before it is needed.
  *
  * A guess is weighed in time: what it hides if it is right, against what it delays if it is wrong and what the units
@@ -46471,9 +46736,11 @@ bool bs_stream_guess(bs_stream *s, uint64_t now, bs_stream_chunk *chunk)
     return false;
 }
 #endif
+BS_EFFORT_END
 /* ==== end src/stream/guess.c ================================================================== */
 
 /* ==== begin src/stream/stream.c =============================================================== */
+BS_EFFORT_LESS
 /* stream/stream.c - the queue: what is read next.
  *
  * Demand always goes first: while a unit that the visit in progress needs is not there, nothing is read for a guess.
@@ -46879,9 +47146,11 @@ bool bs_stream_done(bs_stream *s, bs_stream_chunk *chunk, bs_status status, uint
     return true;
 }
 #endif
+BS_EFFORT_END
 /* ==== end src/stream/stream.c ================================================================= */
 
 /* ==== begin src/stream/replay.c =============================================================== */
+BS_EFFORT_ONCE
 /* stream/replay.c - a trace of visits run against any slots, policy and storage, on a scripted clock; and the oracle.
  *
  * The stream decides exactly as in a session; here the clock jumps from event to event. Storage reads one chunk after
@@ -47365,6 +47634,7 @@ bs_status bs_replay(const bs_trace *trace, const bs_replay_desc *desc, bs_arena 
     return read ? BS_OK : BS_ERROR_LIMIT; /* unreachable: see take_ready */
 }
 #endif
+BS_EFFORT_END
 /* ==== end src/stream/replay.c ================================================================= */
 
 /* ==== begin src/stream/store.h ================================================================ */
@@ -47549,6 +47819,7 @@ BS_INTERNAL bs_status bs_store_prepare(const bs_store *store, const bs_store_lan
 /* ==== end src/stream/store_load.h ============================================================= */
 
 /* ==== begin src/stream/store_plan.c =========================================================== */
+BS_EFFORT_ONCE
 /* stream/store_plan.c - what is read for each unit: its weights found in storage and cut into chunks.
  *
  * A chunk is what one read brings: the weights of neighbouring nodes of one record, as many as the chunk size and a
@@ -47820,9 +48091,11 @@ bool bs_store_plan(bs_store *s, bs_error *error)
     return planned;
 }
 #endif
+BS_EFFORT_END
 /* ==== end src/stream/store_plan.c ============================================================= */
 
 /* ==== begin src/stream/store_load.c =========================================================== */
+BS_EFFORT_LESS
 /* stream/store_load.c - one chunk: read into staging, checked, prepared into its slot.
  *
  * A chunk is read to the far end of the lane's staging. Weights of two bytes are widened into the near end, in the
@@ -47915,9 +48188,11 @@ bs_status bs_store_prepare(const bs_store *s, const bs_store_lane *lane, const b
     return status;
 }
 #endif
+BS_EFFORT_END
 /* ==== end src/stream/store_load.c ============================================================= */
 
 /* ==== begin src/stream/store.c ================================================================ */
+BS_EFFORT_LESS
 /* stream/store.c - lanes: threads that read chunks into staging, check them, and prepare them into slots; and how a
  * run waits.
  *
@@ -48245,6 +48520,7 @@ void bs_store_prediction(bs_store *s, int32_t phase, bs_predictor predictor, bs_
     bs_gate_unlock(&s->gate);
 }
 #endif
+BS_EFFORT_END
 /* ==== end src/stream/store.c ================================================================== */
 
 /* ==== begin src/run/session.h ================================================================= */
@@ -48467,6 +48743,7 @@ BS_INTERNAL void bs_exec_ended(bs_session *session, uint64_t start);
 /* ==== end src/run/session.h =================================================================== */
 
 /* ==== begin src/run/segments.c ================================================================ */
+BS_EFFORT_LESS
 /* run/segments.c - segments in a run: offsets and cache lengths from the inputs, checked before anything runs, and
  * where appended rows go. Owns the offsets of segments and the copies of `cache_lengths`: the run reads these copies,
  * so a buffer that changes meanwhile does no harm. Relies on run/session.h. Must never let a number that was not
@@ -48634,9 +48911,11 @@ void bs_segment_append(const bs_context *c, const bs_instr *i, int32_t row, bs_o
     for (int32_t k = 0; k < operand->rank; k++)
         operand->stride[k] = (ptrdiff_t)state->stride[k + 2];
 }
+BS_EFFORT_END
 /* ==== end src/run/segments.c ================================================================== */
 
 /* ==== begin src/run/device_layout.c =========================================================== */
+BS_EFFORT_ONCE
 /* run/device_layout.c - how many bytes a plan takes of a device, and where everything lies there.
  * One walk counts and places. Relies on plan/device.h and run/segments.c's rooms. Must never need a device. */
 /* #include "run/session.h" */
@@ -48965,6 +49244,7 @@ void bs_device_layout_make(const bs_plan *plan, bs_device_layout *l)
     l->fetched = take(&at, (int64_t)plan->graph->max_paths + BS_DEVICE_STATUS, sizeof(int32_t));
     l->pinned_bytes = bs_bytes_figure(at);
 }
+BS_EFFORT_END
 /* ==== end src/run/device_layout.c ============================================================= */
 
 /* ==== begin src/run/operands.h ================================================================ */
@@ -48993,6 +49273,7 @@ BS_INTERNAL void bs_operand_trips(const bs_context *c, const int32_t *loops, int
 /* ==== end src/run/operands.h ================================================================== */
 
 /* ==== begin src/run/operands.c ================================================================ */
+BS_EFFORT_LESS
 /* run/operands.c - finding the rows of a value, by its storage class in the plan and the context's decisions. Views
  * cost nothing but the lookup. Relies on run/operands.h. Must never move anything, or know of threads. */
 /* #include "run/operands.h" */
@@ -49278,9 +49559,11 @@ void bs_operand_make(const bs_context *c, int32_t value, int32_t row, bs_operand
     operand_extent(c, value, row, o);
     operand_own(c, value, row, o);
 }
+BS_EFFORT_END
 /* ==== end src/run/operands.c ================================================================== */
 
 /* ==== begin src/run/margins.c ================================================================= */
+BS_EFFORT_LESS
 /* run/margins.c - zeros around an image: readers' windows reach beyond what was computed or moved. In a tile images
  * come and go in the same memory: where one lies as another did before it, the zeros are still there.
  * Relies on run/operands.h. Must never write to what a row has of its own. */
@@ -49451,9 +49734,11 @@ void bs_margins_find(const bs_plan *plan, bool *zeroed)
     }
 }
 #endif
+BS_EFFORT_END
 /* ==== end src/run/margins.c =================================================================== */
 
 /* ==== begin src/run/move.c ==================================================================== */
+BS_EFFORT_LESS
 /* run/move.c - moving rows: where a row goes (its map), and how it is combined with what is there.
  * Relies on run/operands.h. Must never decide anything or know of threads. */
 /* #include "run/operands.h" */
@@ -49902,6 +50187,7 @@ void bs_move_rows(const bs_context *c, const bs_instr *i, int32_t row, int32_t r
     for (int32_t r = row; r < row + rows; r++)
         move_one(c, i, r);
 }
+BS_EFFORT_END
 /* ==== end src/run/move.c ====================================================================== */
 
 /* ==== begin src/run/route.h =================================================================== */
@@ -49977,6 +50263,7 @@ BS_INTERNAL bs_route_fault bs_route_budget(const bs_routing *r);
 /* ==== end src/run/routing.h =================================================================== */
 
 /* ==== begin src/run/budget.c ================================================================== */
+BS_EFFORT_LESS
 /* run/budget.c - the budget protocol: sums over all cells, by which the price is found that keeps the budget.
  * Relies on run/routing.h. Must never weigh losses itself: that is ops/price.h. */
 /* #include "run/routing.h" */
@@ -50027,9 +50314,11 @@ bs_route_fault bs_route_budget(const bs_routing *r)
     r->d->price = bs_budget_published(&b);
     return fault;
 }
+BS_EFFORT_END
 /* ==== end src/run/budget.c ==================================================================== */
 
 /* ==== begin src/run/loops.c =================================================================== */
+BS_EFFORT_LESS
 /* run/loops.c - the decisions of a loop: which rows make the first trip, and which of those that made one make another;
  * or, where rows go in turn, whose turn it is; or, where they grow, which rows there are next.
  * Relies on run/routing.h. Must never keep a row active beyond its bound. */
@@ -50184,9 +50473,11 @@ bs_route_fault bs_loop_decide_again(bs_context *c, int32_t router)
     d->counts[0] = d->offsets[1] = kept;
     return fault;
 }
+BS_EFFORT_END
 /* ==== end src/run/loops.c ===================================================================== */
 
 /* ==== begin src/run/route.c =================================================================== */
+BS_EFFORT_LESS
 /* run/route.c - from scores to a decision: the protocols, row after row.
  *
  * A protocol fills chosen[row * per_row + k] and gates[...] in order of choice; what follows (counts, offsets, packed
@@ -50444,6 +50735,7 @@ bs_status bs_route_decide(bs_context *c, int32_t router)
         bs_decision_pack(d);
     return status;
 }
+BS_EFFORT_END
 /* ==== end src/run/route.c ===================================================================== */
 
 /* ==== begin src/run/exec.h ==================================================================== */
@@ -50510,6 +50802,7 @@ BS_INTERNAL void bs_exec_region_units(bs_session *s, int32_t region, int32_t *co
 /* ==== end src/run/exec.h ====================================================================== */
 
 /* ==== begin src/run/tail.c ==================================================================== */
+BS_EFFORT_LESS
 /* run/tail.c - a kernel with a tail: it runs, then each step over the rows that were just made, which are near.
  * A step that moves what it changes gets that from a thread's scratch, as much at a time as stays near; steps after it
  * work in the result. Some kernels store their pixels where such a step would move them.
@@ -50661,9 +50954,11 @@ bs_status bs_exec_tail(const bs_call *call)
     }
     return status;
 }
+BS_EFFORT_END
 /* ==== end src/run/tail.c ====================================================================== */
 
 /* ==== begin src/run/call.c ==================================================================== */
+BS_EFFORT_LESS
 /* run/call.c - one kernel on some rows of its node: its operands, the zeros around what it writes, how it may be cut.
  * Relies on run/exec.h. Must never know who else is at work; how
  * many rows and threads there are decides how products of many weights are cut, and no bit. */
@@ -51003,9 +51298,11 @@ int32_t bs_exec_bands(const bs_session *s, const bs_instr *i)
     bs_plan_core(s->plan, &s->graph->values[node->first_out], &h, &w);
     return (int32_t)bs_ceil_div(h + 2 * s->plan->values[node->first_out].margin, BAND_ROWS);
 }
+BS_EFFORT_END
 /* ==== end src/run/call.c ====================================================================== */
 
 /* ==== begin src/run/kept.c ==================================================================== */
+BS_EFFORT_LESS
 /* run/kept.c - what is done again as it was: a call or a move in the body of a loop is prepared in one trip, and done
  * by the next ones as long as nothing has moved that it reads or writes; so is a call of a network without decisions,
  * from run to run. What belongs to a trip, a part of a sequence or a place for what is collected, lies as far behind
@@ -51205,9 +51502,11 @@ bool bs_exec_kept(bs_session *s, const bs_instr *i)
     return kept->does;
 }
 #endif
+BS_EFFORT_END
 /* ==== end src/run/kept.c ====================================================================== */
 
 /* ==== begin src/run/side.c ==================================================================== */
+BS_EFFORT_LESS
 /* run/side.c - an instruction at top level as tasks of the worker threads, and instructions of one time side by side,
  * as tasks of one job: experts with a few rows each, branches of a network.
  * Relies on run/exec.h, and on what plan/plan.h says of bs_plan_side_by_side. Must never let a bit depend on how
@@ -51333,9 +51632,11 @@ int32_t bs_exec_beside(bs_session *s, int32_t first)
     return k - 1;
 }
 #endif
+BS_EFFORT_END
 /* ==== end src/run/side.c ====================================================================== */
 
 /* ==== begin src/run/regions.c ================================================================= */
+BS_EFFORT_LESS
 /* run/regions.c - regions: tiles of all parts in one parallel step, or part by part as their weights arrive.
  * Relies on run/exec.h. Must never let a count, or what is in a slot, decide how work is cut. */
 /* #include "run/exec.h" */
@@ -51540,9 +51841,11 @@ void bs_exec_region_units(bs_session *s, int32_t region, int32_t *count)
     for (int32_t k = 0; k < n; k++)
         bs_exec_need(s, s->plan->parts[s->work.parts[k]].unit, count);
 }
+BS_EFFORT_END
 /* ==== end src/run/regions.c =================================================================== */
 
 /* ==== begin src/run/exec.c ==================================================================== */
+BS_EFFORT_LESS
 /* run/exec.c - running a plan: one interpreter for the whole session and for a tile.
  *
  * At top level an instruction runs over all rows of its domain in parallel; inside a region a thread takes a tile and
@@ -51970,6 +52273,7 @@ void bs_exec_ended(bs_session *s, uint64_t start)
     s->stats.total_ns = end - start;
     s->stats.runs++;
 }
+BS_EFFORT_END
 /* ==== end src/run/exec.c ====================================================================== */
 
 /* ==== begin src/run/session_make.h ============================================================ */
@@ -51988,6 +52292,7 @@ BS_INTERNAL bs_session *bs_session_carve(bs_memory *memory, const bs_plan *plan,
 /* ==== end src/run/session_make.h ============================================================== */
 
 /* ==== begin src/run/session_memory.c ========================================================== */
+BS_EFFORT_ONCE
 /* run/session_memory.c - every byte of a session: one walk counts them for a plan, and the same walk hands them out.
  * Relies on run/session.h. Must never allocate: what it takes is what bs_plan_sizes said, to the byte. */
 /* #include "run/session_make.h" */
@@ -52245,9 +52550,11 @@ bs_session *bs_session_carve(bs_memory *memory, const bs_plan *plan, const bs_si
     s->root.scratch = s->scratch;
     return s;
 }
+BS_EFFORT_END
 /* ==== end src/run/session_memory.c ============================================================ */
 
 /* ==== begin src/run/session_make.c ============================================================ */
+BS_EFFORT_ONCE
 /* run/session_make.c - creating and closing a session: resident weights loaded and prepared, threads started, states
  * bound. Relies on run/session_make.h and ops/weights.h. Must never leave anything running after a failure. */
 /* #include "run/session_make.h" */
@@ -52590,9 +52897,11 @@ void bs_session_close(bs_session *session)
     if (session->device)
         session->device->api->close(session->on_device);
 }
+BS_EFFORT_END
 /* ==== end src/run/session_make.c ============================================================== */
 
 /* ==== begin src/run/bind.c ==================================================================== */
+BS_EFFORT_LESS
 /* run/bind.c - what the caller gives a session: buffers by name, callbacks of routers.
  * Relies on run/session.h. Must never take a buffer that does not fit, or whose elements overlap where it is
  * written. */
@@ -52704,9 +53013,11 @@ bs_status bs_set_route(bs_session *session, const char *router, bs_route_functio
     session->callbacks[found].user = user;
     return BS_OK;
 }
+BS_EFFORT_END
 /* ==== end src/run/bind.c ====================================================================== */
 
 /* ==== begin src/run/extents.c ================================================================= */
+BS_EFFORT_LESS
 /* run/extents.c - the extents of a run: symbols from the bound inputs and from what has run, the dimensions derived
  * from them, rows of domains. Relies on run/session.h. Must never let a run begin, or go on, whose extents or buffers
  * do not fit the plan. */
@@ -52950,9 +53261,11 @@ bs_status bs_extents_made(bs_session *s, const bs_instr *i, int64_t extent, char
     memcpy(fault, error.message, BS_FAULT_BYTES - 1); /* its last byte stays 0 */
     return fits ? BS_OK : BS_ERROR_DATA;
 }
+BS_EFFORT_END
 /* ==== end src/run/extents.c =================================================================== */
 
 /* ==== begin src/run/session.c ================================================================= */
+BS_EFFORT_LESS
 /* run/session.c - states, running, and what a session tells about its runs.
  * Relies on run/session.h. Must never let a run begin that run/extents.c has not checked. */
 /* #include "run/session.h" */
@@ -53260,9 +53573,11 @@ bs_status bs_session_prediction_get(bs_session *session, int32_t phase, bs_predi
     return BS_OK;
 }
 #endif
+BS_EFFORT_END
 /* ==== end src/run/session.c =================================================================== */
 
 /* ==== begin src/run/report.c ================================================================== */
+BS_EFFORT_ONCE
 /* run/report.c - a plan in words: bytes of every arena, what maxima cost, and what its instructions do; what of that
  * the last run of a session used.
  * Relies on run/session.h. Must never change a plan. */
@@ -53536,9 +53851,11 @@ size_t bs_session_report(const bs_session *session, char *text, size_t bytes)
     return report_of(session ? session->plan : NULL, ran ? session : NULL, text, bytes);
 }
 #endif
+BS_EFFORT_END
 /* ==== end src/run/report.c ==================================================================== */
 
 /* ==== begin src/run/launch_mode.c ============================================================= */
+BS_EFFORT_LESS
 /* run/launch_mode.c - finds the fastest launch mode of a device by timing all of them in turn.
  * Relies on run/session.h. Must never change a result: launch modes differ only in how kernels are launched. */
 /* #include "run/session.h" */
@@ -53607,6 +53924,7 @@ bs_status bs_cuda_choose(bs_session *session, int32_t runs, bs_launch_mode *best
     const bs_status kept = api->set_launch_mode(session->on_device, fastest, status == BS_OK ? error : NULL);
     return status == BS_OK ? kept : status;
 }
+BS_EFFORT_END
 /* ==== end src/run/launch_mode.c =============================================================== */
 
 /* ==== begin src/model/gguf.h ================================================================== */
@@ -53695,6 +54013,7 @@ BS_INTERNAL bool bs_gguf_text(const bs_gguf *gguf, bs_bytes at, char *text, size
 /* ==== end src/model/gguf.h ==================================================================== */
 
 /* ==== begin src/model/gguf.c ================================================================== */
+BS_EFFORT_ONCE
 /* model/gguf.c - the GGUF version 3 reader: one pass over the header.
  * Relies on model/gguf.h. Must never assert on what it reads, recurse, or loop more often than the header has bytes. */
 /* #include "model/gguf.h" */
@@ -54094,6 +54413,7 @@ void bs_gguf_cursor(const bs_gguf *gguf, const bs_gguf_key *key, bs_cursor *curs
     bs_cursor_init(cursor, &gguf->source, key ? key->at : bs_bytes_of(0), key ? key->end : bs_bytes_of(0));
 }
 #endif
+BS_EFFORT_END
 /* ==== end src/model/gguf.c ==================================================================== */
 
 /* ==== begin src/model/model.h ================================================================= */
@@ -54219,6 +54539,7 @@ BS_INTERNAL bool bs_model_walk_next(bs_model_walk *walk, bs_model_node *node, bs
 /* ==== end src/model/model.h =================================================================== */
 
 /* ==== begin src/model/build.c ================================================================= */
+BS_EFFORT_ONCE
 /* model/build.c - from the stored nodes to a graph, through the function that every builder function ends in.
  * Relies on model/model.h, graph/graph.h, graph/op.h. Must never accept what a builder call would refuse: all
  * verification of ops, shapes and domains is the graph's own. */
@@ -54590,9 +54911,11 @@ bs_status bs_model_build(const bs_model *model, bs_graph *graph, const bs_model_
     return bs_tell(&here, error);
 }
 #endif
+BS_EFFORT_END
 /* ==== end src/model/build.c =================================================================== */
 
 /* ==== begin src/model/record.c ================================================================ */
+BS_EFFORT_ONCE
 /* model/record.c - records: their heads, streaming from them, and the check of a whole file.
  * Relies on model/model.h. Must never keep state between calls, nor trust what was read: a file may be cut short or
  * overwritten while it is open. */
@@ -54835,9 +55158,11 @@ bs_status bs_model_check(const bs_model *model, bs_error *error)
     return bs_tell(&here, error);
 }
 #endif
+BS_EFFORT_END
 /* ==== end src/model/record.c ================================================================== */
 
 /* ==== begin src/model/weights.c =============================================================== */
+BS_EFFORT_ONCE
 /* model/weights.c - the weights of a model file as a source for sessions, and queries about a file.
  * Relies on model/model.h. Must never keep state between calls: several threads may read weights of one model when the
  * reader underneath allows it. */
@@ -54992,9 +55317,11 @@ bs_status bs_model_weight_get(const bs_model *model, int32_t index, char *name, 
     return BS_OK;
 }
 #endif
+BS_EFFORT_END
 /* ==== end src/model/weights.c ================================================================= */
 
 /* ==== begin src/model/model.c ================================================================= */
+BS_EFFORT_ONCE
 /* model/model.c - the index of a model file: its general facts, symbols, blocks, weights and nodes, each checked once.
  * Relies on model/model.h. Must never trust a number of the file, nor read weights. */
 /* #include "model/model.h" */
@@ -55450,9 +55777,11 @@ bool bs_model_index(bs_model *model, bs_arena *arena, bs_error *error)
     return sound;
 }
 #endif
+BS_EFFORT_END
 /* ==== end src/model/model.c =================================================================== */
 
 /* ==== begin src/model/open.c ================================================================== */
+BS_EFFORT_ONCE
 /* model/open.c - where the bytes of a model file come from: memory, a caller's reader, or a file of the platform.
  * Owns the two handles of a file: one for its index and for resident weights, one for streaming.
  * Relies on model/model.h. Must never leave a handle open or arena bytes taken after a failure. */
@@ -55753,4 +56082,5 @@ void bs_model_use_buffered(bs_model *model)
         model->buffered = true;
 }
 #endif
+BS_EFFORT_END
 /* ==== end src/model/open.c ==================================================================== */

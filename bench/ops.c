@@ -3,7 +3,7 @@
  * Owns:      the table of cases; graphs of one op through the public API.
  * Relies on: brainstorm.h, peak.h, figures.h.
  * Must never: time zeros, or an op together with the moving of its input: each case is two graphs, with 1 and with 1 +
- *            MORE copies of the op on one input, run in turns; the op's time is the median of differences, divided by
+ *            MORE copies of the op on one buffer, run in turns; the op's time is the median of differences, divided by
  *            MORE.
  * Run:       ops [--tier NAME] [--json FILE] [text that the case's name must contain]
  *
@@ -238,10 +238,9 @@ static bs_graph *graph_build(network *n, const bench_case *c, int copies)
     bs_graph *g = bs_graph_create(&n->memory.persistent, NULL);
     bs_shape shape = {.rank = c->rank};
     memcpy(shape.dim, c->dim, sizeof shape.dim);
-    const bs_value x = bs_input(g, "x", c->dtype, shape);
-    for (int i = 0; i < copies; i++) {
-        const char name[] = {'y', (char)('a' + i), 0};
-        bs_output(g, name, corner_of(g, c->build(g, x), c->result_rank));
+    for (int i = 0; i < copies; i++) { /* an input each: of one, equal ops are computed once */
+        const char in[] = {'x', (char)('a' + i), 0}, out[] = {'y', (char)('a' + i), 0};
+        bs_output(g, out, corner_of(g, c->build(g, bs_input(g, in, c->dtype, shape)), c->result_rank));
     }
     return bs_graph_check(g, &n->error) == BS_OK ? g : NULL;
 }
@@ -263,11 +262,11 @@ static bool bind_all(network *n, const bench_case *c, int copies)
     if (!n->input)
         return false;
     fill(c->dtype, n->input, count);
-    bool ok = bs_bind(n->session, "x", &x, &n->error) == BS_OK;
+    bool ok = true;
     for (int i = 0; ok && i < copies; i++) {
-        const char name[] = {'y', (char)('a' + i), 0};
+        const char in[] = {'x', (char)('a' + i), 0}, out[] = {'y', (char)('a' + i), 0};
         const bs_buffer y = {.data = &n->corner[i], .dtype = c->result, .rank = c->result_rank, .dim = {1, 1, 1, 1}};
-        ok = bs_bind(n->session, name, &y, &n->error) == BS_OK;
+        ok = bs_bind(n->session, in, &x, &n->error) == BS_OK && bs_bind(n->session, out, &y, &n->error) == BS_OK;
     }
     return ok;
 }

@@ -81,6 +81,15 @@ def test_parts_in_order_each_once():
     assert text.index('#include "brainstorm.h"') < places[0]
 
 
+def test_marked_parts_between_their_macros():
+    marked = "a.h\ntemplate lanes.inc\nonce x/b.c\nc.c\n"
+    with Sample({ORDER: marked}) as tree:
+        text = tree.text()
+    part = text[text.index(begin("x/b.c")):text.index(end("x/b.c"))].splitlines()
+    assert part[1] == "BS_EFFORT_ONCE" and part[-1] == "BS_EFFORT_END"
+    assert text.count("BS_EFFORT") == 2, "a part without a mark has none"
+
+
 def test_templates_at_every_inclusion():
     with Sample() as tree:
         text = tree.text()

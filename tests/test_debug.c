@@ -5,6 +5,19 @@
  * Owns: a library of its own, built with BS_DEBUG; one child process a mistake.
  * Relies on: brainstorm.c beside the repository's root, check.h, POSIX processes.
  * Must never: leave a child behind, or take a crash for an assertion: a child must end by SIGABRT. */
+/* Compiled in seconds: without vectors and modules that no mistake of these is about, and hardly optimized. */
+#if defined(__clang__)
+#pragma clang optimize off
+#elif defined(__GNUC__)
+#pragma GCC optimize("O0")
+#endif
+#define BS_NO_SIMD
+#define BS_NO_WINOGRAD
+#define BS_NO_MODEL
+#define BS_NO_STREAM
+#define BS_NO_PROFILE
+#define BS_NO_REPLAY
+#define BS_NO_REPORT
 #define BS_DEBUG
 #include "brainstorm.c"
 

@@ -7,10 +7,10 @@
 Owns the order of text, and which functions a program sees. It never moves a line. Its tests:
 tests/test_amalgamate.py.
 
-brainstorm.c: src/ORDER lists every part, bottom to top, and they are put one after the other. A function that a part's
-header declares becomes BS_INTERNAL, which is static, unless brainstorm_cuda.cu uses it: names that are not of
-brainstorm.h can then neither clash with a program's nor cost a call where one would do without. An #include is treated
-in one of four ways:
+brainstorm.c: src/ORDER lists every part, bottom to top, and they are put one after the other, those that it marks
+between macros of src/base/effort.h. A function that a part's header declares becomes BS_INTERNAL, which is static,
+unless brainstorm_cuda.cu uses it: names that are not of brainstorm.h can then neither clash with a program's nor cost a
+call where one would do without. An #include is treated in one of four ways:
 
     a system header      stays where it is, if it is one of SYSTEM_HEADERS
     a part               becomes a comment: the part stands above already (else: refused)
@@ -58,6 +58,10 @@ TEST_HEADERS = {"cuda_cpu.h"}  # behind BS_CUDA_CPU: users neither need nor get 
 # one defines it too, with the same value, in order to compile alone.
 FEATURES = {"_POSIX_C_SOURCE": "200809L"}
 
+# Marks in src/ORDER and what such a part begins with: macros of src/base/effort.h.
+EFFORTS = {mark: "BS_EFFORT_" + mark.upper() for mark in ("once", "loops", "less", "written")}
+END_OF_EFFORT = "BS_EFFORT_END"
+
 INCLUDE = re.compile(r'^\s*#\s*include\b\s*(?P<target>.*)$')
 TARGET = re.compile(r'^(?:"(?P<project>[^"]+)"|<(?P<system>[^>]+)>)')
 FEATURE = re.compile(r'^\s*#\s*define\s+(?P<name>_[A-Z0-9_]+_SOURCE)\b\s*(?P<value>\S*)')
@@ -99,8 +103,9 @@ class Refused(Exception):
 
 
 class Part:
-    def __init__(self, name, is_template, text):
-        self.name, self.is_template, self.text = name, is_template, text
+    def __init__(self, name, mark, text):
+        self.name, self.mark, self.text = name, mark, text
+        self.is_template = mark == "template"
 
 
 class Tree:
@@ -108,7 +113,7 @@ class Tree:
 
     def __init__(self, root):
         self.root = root
-        self.parts = [self._load(name, is_template) for name, is_template in self._order()]
+        self.parts = [self._load(name, mark) for name, mark in self._order()]
         self.by_name = {}
         for part in self.parts:
             if part.name in self.by_name:
@@ -121,14 +126,15 @@ class Tree:
         for number, line in enumerate(read(self.root, ORDER).splitlines(), 1):
             words = line.split("#")[0].split()
             if len(words) == 1:
-                yield words[0], False
-            elif len(words) == 2 and words[0] == "template":
-                yield words[1], True
+                yield words[0], None
+            elif len(words) == 2 and words[0] in ("template", *EFFORTS):
+                yield words[1], words[0]
             elif words:
-                raise Refused("%s:%d: expected `PART` or `template PART`" % (ORDER, number))
+                raise Refused("%s:%d: expected `PART`, or a mark and a PART: template, %s"
+                              % (ORDER, number, ", ".join(EFFORTS)))
 
-    def _load(self, name, is_template):
-        return Part(name, is_template, read(self.root, SOURCE + "/" + name))
+    def _load(self, name, mark):
+        return Part(name, mark, read(self.root, SOURCE + "/" + name))
 
     def _refuse_unlisted(self):
         top = os.path.join(self.root, SOURCE)
@@ -210,7 +216,10 @@ class Generator:
         return text + '#error "%s and %s are of different versions"\n#endif\n' % (PUBLIC_HEADER, self.output)
 
     def _framed(self, part):
-        return "%s\n%s%s\n" % (begin(part.name), self._expand(part, [part.name]), end(part.name))
+        text = self._expand(part, [part.name])
+        if part.mark in EFFORTS:
+            text = "%s\n%s%s\n" % (EFFORTS[part.mark], text, END_OF_EFFORT)
+        return "%s\n%s%s\n" % (begin(part.name), text, end(part.name))
 
     def _expand(self, part, stack):
         lines = []
@@ -318,7 +327,7 @@ class Backend(Generator):
         return os.path.isfile(os.path.join(self.root, SOURCE, name))
 
     def _load(self, name):
-        part = Part(name, False, read(self.root, SOURCE + "/" + name))
+        part = Part(name, None, read(self.root, SOURCE + "/" + name))
         self.parts.append(part)
         return part
 
