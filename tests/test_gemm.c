@@ -158,15 +158,15 @@ static void test_sizes(void)
     }
 }
 
-/* More rows than are taken at once, as lines of `width`. */
-static void run_lines(const product *p, int32_t rows, int32_t width, float *to)
+/* More rows than are taken at once, as lines of `width` with a gap behind each. */
+static void run_lines(const product *p, int32_t rows, int32_t width, int32_t gap, float *to)
 {
     bs_conv_task t = p->task;
     t.in = in;
     t.out = to;
     t.residual = t.residual ? residual : NULL;
     t.in_row = (ptrdiff_t)width * t.in_pixel;
-    t.out_row = (ptrdiff_t)width * t.out_pixel;
+    t.out_row = (ptrdiff_t)width * t.out_pixel + gap;
     t.residual_row = (ptrdiff_t)width * t.residual_pixel;
     t.out_h = rows / width;
     t.out_w = width;
@@ -193,8 +193,13 @@ static void test_many_rows(bs_tier tier)
             run(&p, row, 1, false, all);
         for (size_t i = 0; i < sizeof widths / sizeof *widths; i++) {
             memset(some, 0xC3, sizeof some);
-            run_lines(&p, ROWS, widths[i], some);
+            run_lines(&p, ROWS, widths[i], 0, some);
             other += memcmp(some, all, sizeof all) != 0;
+            memset(some, 0xC3, sizeof some);
+            run_lines(&p, ROWS, widths[i], GAP, some);
+            for (int32_t row = 0; row < ROWS; row++)
+                other += memcmp(some + row * p.task.out_pixel + row / widths[i] * GAP, all + row * p.task.out_pixel,
+                                (size_t)p.task.out_pixel * sizeof *all) != 0;
         }
     }
     check(other == 0, "%s: 150 rows give the bytes of one after the other, as lines of any width", bs_tier_name(tier));

@@ -126,7 +126,7 @@ static void begin_model(model_cases *m, const char *name, int32_t every)
     m->of = strstr(name, "text") ? TEXT : VIDEO;
     for (int32_t number = 0; case_of(&m->s, m->of, number); number += every)
         m->most++;
-    m->step = 11;
+    m->step = 1 + m->most * 5 / 8;
     while (common_divisor(m->step, m->most) != 1)
         m->step++;
 }
