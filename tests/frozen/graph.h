@@ -90,7 +90,8 @@ typedef struct fz_tensor {
 /* What a graph has, for the count of what is covered. */
 #define FZ_FEATURES(X)                                                                                                 \
     X(ROOT_LOOP)                                                                                                       \
-    X(ROWS_LOOP) X(PATCH_LOOP) X(SEGMENT_LOOP) X(PATH_LOOP) X(LOOP_IN_LOOP) X(ROUTER_IN_LOOP) X(ROUTER_IN_ROUTER)      \
+    X(ROWS_LOOP)                                                                                                       \
+    X(PATCH_LOOP) X(SEGMENT_LOOP) X(PATH_LOOP) X(LOOP_IN_LOOP) X(ROUTER_IN_LOOP) X(ROUTER_IN_ROUTER)                   \
         X(IMAGE_BEFORE_LOOP) X(ROWS_BEFORE_LOOP) X(ROWS_BEHIND_LOOP) X(ROUTER) X(TOP1) X(TOPK) X(THRESHOLD)            \
             X(RESIDUAL) X(BINARY) X(LABEL) X(TABLE) X(CAPACITY) X(SPILL) X(BUDGET) X(CALLBACK) X(PLACE) X(ADD)         \
                 X(WEIGHTED) X(SELECT) X(KNOB) X(FLOOR) X(PATCHES) X(ROWS) X(IMAGE_ROWS) X(SEGMENTS) X(CACHE) X(MASK)   \

@@ -86,11 +86,10 @@ static inline bool fz_op_nms(fz *z, fz_value *x)
                    turned = bs_transpose(z->g, some, &(bs_transpose_desc){.order = {1, 0}}),
                    boxes = bs_reshape(z->g, four, BS_SHAPE3(1, n, 4)),
                    scores = bs_reshape(z->g, turned, BS_SHAPE3(1, classes, n));
-    const bs_nms_desc desc = {.name = fz_name(z, "s"),
-                              .max_each = fz_chance(50) ? 0 : fz_between(1, 6),
-                              .iou_threshold = 0.25f * (float)check_below(4),
-                              .score_above = fz_chance(50) ? 0 : -2,
-                              .centre = fz_chance(50)};
+    bs_nms_desc desc = {.name = fz_name(z, "s"), .max_each = fz_chance(50) ? 0 : fz_between(1, 6)};
+    desc.iou_threshold = 0.25f * (float)check_below(4);
+    desc.score_above = fz_chance(50) ? 0 : -2;
+    desc.centre = fz_chance(50);
     const bs_value kept = bs_nms(z->g, boxes, scores, &desc);
     fz_value like = *x;
     like.d[0] = fz_data_dim(z, classes * n), like.d[1] = fz_const(3);

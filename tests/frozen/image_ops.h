@@ -109,7 +109,9 @@ static inline fz_value *fz_conv(fz *z, fz_value *x, fz_conv_kind kind, int32_t o
 {
     if (!fz_is_image(z, x) || (kind == FZ_STRIDED && !fz_shrinks(z, x, 2)))
         return NULL;
-    bs_conv2d_desc d = {.no_bias = fz_chance(20), .batch_norm = fz_chance(15), .act = fz_some_act()};
+    bs_conv2d_desc d = {.no_bias = fz_chance(20)};
+    d.batch_norm = fz_chance(15);
+    d.act = fz_some_act();
     fz_conv_form(z, x, kind, &d);
     const int32_t c = x->d[0].most,
                   kh = d.kernel_h ? d.kernel_h
@@ -194,8 +196,8 @@ static inline bool fz_op_conv1d(fz *z, fz_value *x)
     const int32_t kernel = 1 + 2 * check_below(4), out = fz_width(), c = x->d[0].most;
     if (c > 1024 || !fz_affords(z, fz_elements(z, x) * out * kernel))
         return false;
-    bs_conv2d_desc d = {
-        .out = out, .kernel = kernel, .act = fz_some_act(), .no_bias = 1, .stride = fz_chance(20) ? 2 : 1};
+    bs_conv2d_desc d = {.out = out, .kernel = kernel, .act = fz_some_act(), .no_bias = 1};
+    d.stride = fz_chance(20) ? 2 : 1;
     if (d.act == BS_CLIP)
         d.act_param = 3;
     fz_conv_weights(z, &d, c, 1, 1, kernel);
@@ -243,7 +245,8 @@ static inline bool fz_op_pool(fz *z, fz_value *x)
     const bool patches = fz_image_of_patches(z, x), half = fz_chance(50) && fz_shrinks(z, x, 2);
     if (!fz_is_image(z, x) || !fz_affords(z, fz_elements(z, x) * 4))
         return false;
-    bs_pool2d_desc d = {.kind = fz_chance(50) ? BS_POOL_MAX : BS_POOL_AVERAGE, .count_pad = fz_chance(30)};
+    bs_pool2d_desc d = {.kind = fz_chance(50) ? BS_POOL_MAX : BS_POOL_AVERAGE};
+    d.count_pad = fz_chance(30);
     fz_value like = *x;
     if (half) {
         for (int32_t i = 1; i < 3; i++)
@@ -333,13 +336,12 @@ static inline bool fz_op_pad(fz *z, fz_value *x)
 {
     if (x->rank != 3 || z->domains[x->domain].patches || !fz_is_image(z, x) || !fz_affords(z, fz_elements(z, x)))
         return false;
-    const bs_pad_desc d = {.top = check_below(3),
-                           .bottom = check_below(3),
-                           .left = check_below(3),
-                           .right = check_below(3),
-                           .value = fz_from_bits(0x80000000u),
-                           .edge = x->d[1].most < 6 || x->d[2].most < 6 || x->d[1].key || x->d[2].key ? BS_EDGE_REPEAT
-                                                                                                      : check_below(3)};
+    const bool small = x->d[1].most < 6 || x->d[2].most < 6 || x->d[1].key || x->d[2].key;
+    bs_pad_desc d = {.top = check_below(3), .value = fz_from_bits(0x80000000u)};
+    d.bottom = check_below(3);
+    d.left = check_below(3);
+    d.right = check_below(3);
+    d.edge = small ? BS_EDGE_REPEAT : check_below(3);
     fz_value like = *x;
     like.d[1] = fz_derive(x->d[1], 1, d.top + d.bottom, 1);
     like.d[2] = fz_derive(x->d[2], 1, d.left + d.right, 1);
@@ -354,7 +356,8 @@ static inline bool fz_op_image_norm(fz *z, fz_value *x)
     if (!fz_is_image(z, x) || !fz_affords(z, fz_elements(z, x) * (lrn ? 8 : 2)))
         return false;
     if (lrn) {
-        const bs_lrn_desc d = {.size = fz_between(3, 5), .alpha = fz_chance(50) ? 0 : 0.3f};
+        bs_lrn_desc d = {.size = fz_between(3, 5)};
+        d.alpha = fz_chance(50) ? 0 : 0.3f;
         const fz_value *made = fz_made(z, bs_lrn(z->g, x->v, &d), x, x->scale);
         fz_say(z, "%s = lrn v%d size %d", fz_text(made), x->v.id, d.size);
         return true;

@@ -225,9 +225,9 @@ static inline bool fz_op_attend(fz *z, fz_value *x)
              *v = k ? fz_linear(z, x, width, BS_ACT_NONE) : NULL;
     if (!v || z->failed)
         return false;
-    const bs_value scores = bs_matmul(z->g, fz_heads(z, q, heads), fz_heads(z, k, heads),
-                                      &(bs_matmul_desc){.transpose_b = 1, .scale = 0.25f});
-    const bs_value y = bs_matmul(z->g, bs_softmax(z->g, scores), fz_heads(z, v, heads), NULL);
+    const bs_matmul_desc turned = {.transpose_b = 1, .scale = 0.25f};
+    const bs_value a = fz_heads(z, q, heads), b = fz_heads(z, k, heads), c = fz_heads(z, v, heads),
+                   share = bs_softmax(z->g, bs_matmul(z->g, a, b, &turned)), y = bs_matmul(z->g, share, c, NULL);
     const bs_shape flat = {2, {-1, width}};
     const fz_value *made = fz_made(
         z, bs_reshape(z->g, bs_transpose(z->g, y, &(bs_transpose_desc){.order = {1, 0, 2}}), flat), v, v->scale);
@@ -274,10 +274,9 @@ static inline bool fz_op_rope(fz *z, fz_value *x)
         return false;
     const bs_value first = bs_slice(z->g, x->v, &(bs_slice_desc){.length = 1}), near = bs_clip(z->g, first, 0, 9),
                    at = bs_convert(z->g, near, &(bs_convert_desc){.dtype = BS_I32});
-    const bs_rope_desc desc = {.heads = heads,
-                               .dims = fz_chance(40) ? each / 4 * 2 : each / 2 * 2,
-                               .base = fz_chance(50) ? 0 : 500,
-                               .interleaved = fz_chance(50)};
+    bs_rope_desc desc = {.heads = heads, .dims = fz_chance(40) ? each / 4 * 2 : each / 2 * 2};
+    desc.base = fz_chance(50) ? 0 : 500;
+    desc.interleaved = fz_chance(50);
     const fz_value *made = fz_made(z, bs_rope(z->g, x->v, at, &desc), x, x->scale + 1);
     fz_say(z, "%s = rope v%d, position v%d, %d heads, %d dims%s", fz_text(made), x->v.id, at.id, heads, desc.dims,
            desc.interleaved ? ", interleaved" : "");

@@ -166,8 +166,10 @@ static inline const float *fz_pool_positive(void)
 {
     const uint64_t kept = check_state;
     fz_dice(0, 20);
-    for (int32_t i = 0; i < 2 * FZ_PLACES && fz_positive[i] == 0.0f; i++)
-        fz_positive[i] = fz_from_bits((check_random() & 0x007FFFFFu) | (uint32_t)(125 + check_below(4)) << 23);
+    for (int32_t i = 0; i < 2 * FZ_PLACES && fz_positive[i] == 0.0f; i++) {
+        const uint32_t mantissa = check_random() & 0x007FFFFFu;
+        fz_positive[i] = fz_from_bits(mantissa | (uint32_t)(125 + check_below(4)) << 23);
+    }
     check_state = kept;
     return fz_positive;
 }

@@ -149,9 +149,8 @@ static inline int32_t fz_route(fz *z, fz_value *x)
         return -1;
     memset(r, 0, sizeof *r);
     r->name = fz_name(z, "route");
-    r->desc = (bs_route_desc){.name = r->name,
-                              .protocol = check_below(BS_PROTOCOL_COUNT),
-                              .paths = fz_chance(75) ? fz_between(2, 4) : fz_between(1, 8)};
+    r->desc = (bs_route_desc){.name = r->name, .protocol = check_below(BS_PROTOCOL_COUNT)};
+    r->desc.paths = fz_chance(75) ? fz_between(2, 4) : fz_between(1, 8);
     fz_protocol_fields(&r->desc);
     fz_protocol_tables(z, &r->desc);
     r->domain = x->domain;

@@ -309,10 +309,8 @@ static inline bool fz_op_reduce(fz *z, fz_value *x)
     const bool keep = patches || fz_chance(50);
     if (x->dtype != BS_F32 || x->rank < 1 || !fz_affords(z, fz_elements(z, x) * 2))
         return false;
-    const bs_reduce_desc desc = {.kind = kind,
-                                 .axis = fz_chance(80) ? axis : axis - x->rank,
-                                 .keep = keep,
-                                 .axes = axes == 1 && fz_chance(50) ? 0 : axes};
+    bs_reduce_desc desc = {.kind = kind, .axis = fz_chance(80) ? axis : axis - x->rank, .keep = keep};
+    desc.axes = axes == 1 && fz_chance(50) ? 0 : axes;
     fz_value like = *x;
     like.rank = 0;
     for (int32_t i = 0; i < x->rank; i++)
@@ -361,7 +359,8 @@ static inline bool fz_op_cumsum(fz *z, fz_value *x)
     const int32_t axis = check_below(x->rank ? x->rank : 1);
     if (x->dtype != BS_F32 || x->rank < 1 || fz_image_of_patches(z, x) || !fz_affords(z, fz_elements(z, x)))
         return false;
-    const bs_cumsum_desc desc = {.axis = axis, .exclusive = fz_chance(30), .reverse = fz_chance(40)};
+    bs_cumsum_desc desc = {.axis = axis, .exclusive = fz_chance(30)};
+    desc.reverse = fz_chance(40);
     const fz_value *made = fz_made(z, bs_cumsum(z->g, x->v, &desc), x, x->scale + 4);
     fz_say(z, "%s = cumsum v%d axis %d%s%s", fz_text(made), x->v.id, axis, desc.exclusive ? " exclusive" : "",
            desc.reverse ? " reverse" : "");

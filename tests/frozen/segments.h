@@ -105,11 +105,9 @@ static inline bool fz_op_attention(fz *z, fz_value *x)
              *v = k ? fz_linear(z, x, narrow, BS_ACT_NONE) : NULL;
     if (!v || z->failed)
         return false;
-    const bs_attention_desc desc = {.heads = heads,
-                                    .alibi = fz_chance(25),
-                                    .kv_heads = kv == heads ? 0 : kv,
-                                    .bidirectional = fz_chance(40),
-                                    .scale = fz_chance(30) ? 0.3f : 0};
+    bs_attention_desc desc = {.heads = heads, .alibi = fz_chance(25), .kv_heads = kv == heads ? 0 : kv};
+    desc.bidirectional = fz_chance(40);
+    desc.scale = fz_chance(30) ? 0.3f : 0;
     a.k = k->v, a.v = v->v;
     const bool cached = d->kind == FZ_SEGMENTS && d->segment.key == 0 && z->n_inputs < FZ_INPUTS - 4 && fz_chance(35);
     if (cached)

@@ -58,7 +58,8 @@ static inline void fz_world_table(fz *z)
     int32_t symbol[3] = {open ? z->n_symbols : -1, -1, -1}, times[3] = {1, 1, 1};
     const int32_t most = fz_chance(60) ? fz_between(2, 16) : fz_between(17, 40), rank = fz_chance(15) ? 3 : 2;
     const fz_dim n = open ? fz_symbol(z, (most + 2) / 3, most) : fz_const(most);
-    fz_dim d[3] = {n, rank == 2 ? fz_const(fz_width()) : fz_const(fz_between(1, 6)), fz_const(fz_width())};
+    const int32_t middle = rank == 2 ? fz_width() : fz_between(1, 6);
+    fz_dim d[3] = {n, fz_const(middle), fz_const(fz_width())};
     if (fz_chance(12) && most <= 16)
         d[rank - 1] = fz_const(fz_chance(50) ? 256 : 512);
     fz_value *x = fz_input_add(z, fz_name(z, "table"), BS_F32, rank, d, symbol, FZ_FILL_NUMBERS, 0);
@@ -94,7 +95,8 @@ static inline void fz_world_image_rows(fz *z)
     const int32_t symbol[4] = {open ? z->n_symbols : -1, -1, -1, -1}, most = fz_between(2, 8);
     const fz_dim n = open ? fz_symbol(z, 1, most) : fz_const(most);
     const int32_t h = fz_chance(20) ? 1 : fz_between(4, 14);
-    const fz_dim d[4] = {n, fz_const(fz_width()), fz_const(h), fz_const(fz_between(4, 14))};
+    const int32_t w = fz_between(4, 14);
+    const fz_dim d[4] = {n, fz_const(fz_width()), fz_const(h), fz_const(w)};
     fz_value *x = fz_input_add(z, fz_name(z, "stack"), BS_F32, 4, d, symbol, FZ_FILL_NUMBERS, 0);
     if (!z->failed)
         fz_to_rows(z, x, 0, (bs_value){0});
@@ -220,7 +222,7 @@ static inline void fz_world_segments(fz *z)
 static inline void fz_world_lookup(fz *z)
 {
     const fz_dim n = fz_const(fz_between(2, 12));
-    const int32_t dim[2] = {fz_between(5, 30), fz_width()};
+    const int32_t rows = fz_between(5, 30), dim[2] = {rows, fz_width()};
     fz_value *table = fz_constant(z, 2, dim);
     const char *name = fz_name(z, "index");
     const bs_value i = fz_input_add(z, name, BS_I32, 1, &n, NULL, FZ_FILL_BELOW, dim[0])->v;
@@ -228,8 +230,8 @@ static inline void fz_world_lookup(fz *z)
         return;
     fz_value like = *table;
     like.d[0] = n;
-    const bs_value rows = fz_chance(50) ? bs_gather_rows(z->g, table->v, i) : bs_select(z->g, table->v, i, 0);
-    const fz_value *made = fz_add(z, rows, &like);
+    const bs_value found = fz_chance(50) ? bs_gather_rows(z->g, table->v, i) : bs_select(z->g, table->v, i, 0);
+    const fz_value *made = fz_add(z, found, &like);
     fz_say(z, "%s = rows of v%d by v%d", fz_text(made), table->v.id, i.id);
 }
 
@@ -397,7 +399,8 @@ static inline void fz_build(fz *z)
     if (z->has[FZ_SEGMENTS_FEATURE] && !z->failed && fz_chance(20)) /* segments beside segments */
         fz_world_segments(z);
     for (int32_t i = 0; i < rounds && !z->failed; i++) {
-        fz_grow(z, fz_some_domain(z), 2 + check_below(5));
+        const int32_t steps = 2 + check_below(5);
+        fz_grow(z, fz_some_domain(z), steps);
         if (!z->failed && fz_chance(45) && z->n_inputs < FZ_INPUTS - 4)
             fz_structure(z);
     }
