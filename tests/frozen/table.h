@@ -7,7 +7,7 @@
 
 #include "frozen/run.h"
 
-enum { FZ_SEEDS = 2000, FZ_ITEMS = 2 + FZ_OUTPUTS, FZ_LISTED = 400, FZ_FILE = 1 << 18 };
+enum { FZ_SEEDS = 2000, FZ_ITEMS = 2 + FZ_OUTPUTS, FZ_LISTED = 1200, FZ_FILE = 1 << 18 };
 
 /* Items: status, decisions, outputs. */
 typedef struct fz_line {
@@ -22,7 +22,7 @@ typedef struct fz_table {
 } fz_table;
 
 typedef struct fz_change {
-    int32_t seed, used;
+    int32_t seed;
     bs_tier tier;
     fz_line line;
     char reason[100];
@@ -38,7 +38,9 @@ typedef struct fz_excuse {
 
 typedef struct fz_tables {
     fz_table tier[BS_TIER_CUDA];
-    fz_change changes[FZ_LISTED];
+    fz_change changes[FZ_LISTED], for_size[FZ_LISTED];
+    int32_t n_for_size;
+    bool size; /* the library was built for size */
     fz_excuse excuses[FZ_LISTED];
     int32_t n_changes, n_excuses;
 } fz_tables;
@@ -124,13 +126,15 @@ static inline void fz_load_tier(bs_tier tier)
     }
 }
 
-static inline void fz_load_changes(void)
+/* Lines of a tier, with reasons or without: of changed.txt and for_size.txt. Returns how many. */
+static inline int32_t fz_load_changes(const char *name, fz_change *changes)
 {
     char *at = fz_file, *line;
-    if (!fz_load("changed"))
-        return;
-    while ((line = fz_next_line(&at)) != NULL && fz_all.n_changes < FZ_LISTED) {
-        fz_change *c = &fz_all.changes[fz_all.n_changes++];
+    int32_t n = 0;
+    if (!fz_load(name))
+        return 0;
+    while ((line = fz_next_line(&at)) != NULL && n < FZ_LISTED) {
+        fz_change *c = &changes[n++];
         char tier[16] = "", *items = line;
         int used = 0;
         if (sscanf(line, "%d %15s%n", &c->seed, tier, &used) != 2)
@@ -142,6 +146,7 @@ static inline void fz_load_changes(void)
         c->line = fz_items(&items);
         snprintf(c->reason, sizeof c->reason, "%s", fz_reason(items));
     }
+    return n;
 }
 
 static inline void fz_load_excuses(void)
@@ -170,22 +175,38 @@ static inline fz_excuse *fz_excuse_of(int32_t seed)
     return NULL;
 }
 
-static inline fz_change *fz_change_of(int32_t seed, bs_tier tier)
+static inline fz_change *fz_change_of(fz_change *changes, int32_t n, int32_t seed, bs_tier tier)
 {
-    for (int32_t i = 0; i < fz_all.n_changes; i++)
-        if (fz_all.changes[i].seed == seed && fz_all.changes[i].tier == tier)
-            return &fz_all.changes[i];
+    for (int32_t i = 0; i < n; i++)
+        if (changes[i].seed == seed && changes[i].tier == tier)
+            return &changes[i];
     return NULL;
 }
 
 /* What this seed must give: the frozen line, or what took its place. */
 static inline const fz_line *fz_expected(int32_t seed, bs_tier tier)
 {
-    fz_change *c = fz_change_of(seed, tier);
-    if (!c)
-        return &fz_all.tier[tier].lines[seed];
-    c->used++;
-    return &c->line;
+    fz_change *c = fz_change_of(fz_all.changes, fz_all.n_changes, seed, tier);
+    if (!c && fz_all.size)
+        c = fz_change_of(fz_all.for_size, fz_all.n_for_size, seed, tier);
+    return c ? &c->line : &fz_all.tier[tier].lines[seed];
+}
+
+/* Whether the library was built for size (-Os), where some sums are others: by a seed that tells. */
+static inline void fz_find_out_size(fz *(*generate)(int32_t seed, bool verbose), const fz_variant *base)
+{
+    for (int32_t i = 0; i < fz_all.n_for_size; i++) {
+        const fz_change *c = &fz_all.for_size[i];
+        fz_hash h;
+        if (c->seed < 0 || c->tier == BS_TIER_AUTO || !bs_tier_available(c->tier))
+            continue;
+        fz_run(generate(c->seed, false), base, c->tier, &h);
+        const fz_line line = fz_line_of(&h);
+        fz_all.size = fz_same_line(&line, &c->line);
+        break;
+    }
+    if (fz_all.size)
+        printf("a library that was built for size: for_size.txt takes the place of some lines\n");
 }
 
 /* Every change differs from what was frozen, and says why. */
