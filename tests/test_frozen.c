@@ -1,3 +1,4 @@
+/* tags: asan tsan shipped aarch64 32-bit */
 /* Results of 2,000 random graphs, on numbers that can tell, are the bytes that they were when the tables in
  * tests/frozen/ were made: in any order, with any number of threads, streamed or not. */
 #include "frozen/coverage.h"
