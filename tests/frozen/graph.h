@@ -91,14 +91,14 @@ typedef struct fz_tensor {
 #define FZ_FEATURES(X)                                                                                                 \
     X(ROOT_LOOP)                                                                                                       \
     X(ROWS_LOOP)                                                                                                       \
-    X(PATCH_LOOP) X(SEGMENT_LOOP) X(PATH_LOOP) X(LOOP_IN_LOOP) X(ROUTER_IN_LOOP) X(ROUTER_IN_ROUTER)                   \
-        X(IMAGE_BEFORE_LOOP) X(ROWS_BEFORE_LOOP) X(ROWS_BEHIND_LOOP) X(ROUTER) X(TOP1) X(TOPK) X(THRESHOLD)            \
-            X(RESIDUAL) X(BINARY) X(LABEL) X(TABLE) X(CAPACITY) X(SPILL) X(BUDGET) X(CALLBACK) X(PLACE) X(ADD)         \
-                X(WEIGHTED) X(SELECT) X(KNOB) X(FLOOR) X(PATCHES) X(ROWS) X(IMAGE_ROWS) X(SEGMENTS) X(CACHE) X(MASK)   \
-                    X(CROSS) X(TREE) X(GROWS) X(DATA_EXTENT) X(STATE) X(REUSE) X(SYMBOLS) X(RUNS) X(STREAMS) X(PHASES) \
-                        X(SHARED) X(HALF) X(FORCED) X(RESIZED) X(LOOK_AHEAD) X(LARGE) X(HEAVY) X(WINOGRAD) X(TINY)     \
-                            X(HUGE) X(INFINITE) X(NAN) X(STEPS) X(REFUSED) X(FAILS) X(FAILS_TWICE) X(OVER) X(COUNTED)  \
-                                X(PREDICATE) X(NO_LIFT)
+    X(PATCH_LOOP)                                                                                                      \
+    X(SEGMENT_LOOP) X(PATH_LOOP) X(LOOP_IN_LOOP) X(ROUTER_IN_LOOP) X(ROUTER_IN_ROUTER) X(IMAGE_BEFORE_LOOP)            \
+        X(ROWS_BEFORE_LOOP) X(ROWS_BEHIND_LOOP) X(ROUTER) X(TOP1) X(TOPK) X(THRESHOLD) X(RESIDUAL) X(BINARY) X(LABEL)  \
+            X(TABLE) X(CAPACITY) X(SPILL) X(BUDGET) X(CALLBACK) X(PLACE) X(ADD) X(WEIGHTED) X(SELECT) X(KNOB) X(FLOOR) \
+                X(PATCHES) X(ROWS) X(IMAGE_ROWS) X(SEGMENTS) X(CACHE) X(MASK) X(CROSS) X(TREE) X(GROWS) X(DATA_EXTENT) \
+                    X(STATE) X(REUSE) X(SYMBOLS) X(RUNS) X(STREAMS) X(PHASES) X(SHARED) X(HALF) X(FORCED) X(RESIZED)   \
+                        X(LOOK_AHEAD) X(LARGE) X(HEAVY) X(WINOGRAD) X(TINY) X(HUGE) X(INFINITE) X(NAN) X(STEPS)        \
+                            X(REFUSED) X(FAILS) X(FAILS_TWICE) X(OVER) X(COUNTED) X(PREDICATE) X(NO_LIFT)
 
 typedef enum fz_feature {
 #define FZ_FEATURE(name) FZ_##name##_FEATURE,
