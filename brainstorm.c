@@ -1,6 +1,6 @@
 /* brainstorm.c - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: af4d0ea20b5742245754aae302bbc506b58c03a0554437a9fbf2358b443a8222
+ * sha256 of the parts: eac97278883902072700fc43c45a71c7d5207745f840da370febd8b61caf8078
  */
 #if !defined(_POSIX_C_SOURCE) && !defined(BS_NO_POSIX)
 #define _POSIX_C_SOURCE 200809L
@@ -1623,6 +1623,12 @@ BS_EFFORT_END
 #define BS_HAVE_X86_TIERS 0
 #endif
 
+#if BS_HAVE_X86_TIERS && !defined(BS_NO_AVX512)
+#define BS_HAVE_AVX512_TIER 1
+#else
+#define BS_HAVE_AVX512_TIER 0
+#endif
+
 #if !defined(BS_NO_SIMD) && defined(__aarch64__) && defined(__ARM_NEON) && !defined(__AARCH64EB__)
 #define BS_HAVE_NEON_TIER 1
 #else
@@ -1690,7 +1696,8 @@ static bs_tier bs_tier_probe(void)
     __cpuid_count(7, 0, a, b, c, d);
     if (!(b & BS_CPUID_AVX2))
         return BS_TIER_SCALAR;
-    const bool wide = (b & BS_CPUID_AVX512) == BS_CPUID_AVX512 && (xcr0 & BS_XCR0_AVX512) == BS_XCR0_AVX512;
+    const bool wide = BS_HAVE_AVX512_TIER && (b & BS_CPUID_AVX512) == BS_CPUID_AVX512 &&
+                      (xcr0 & BS_XCR0_AVX512) == BS_XCR0_AVX512;
     return wide ? BS_TIER_AVX512 : BS_TIER_AVX2;
 }
 #elif BS_HAVE_NEON_TIER
@@ -6929,7 +6936,7 @@ BS_EFFORT_WRITTEN
 /* #include "kernels/conv_internal.h" */
 /* #include "kernels/conv_winograd.h" */
 
-#if BS_HAVE_X86_TIERS
+#if BS_HAVE_AVX512_TIER
 /* --- template kernels/simd_avx512.h --- */
 /* simd_avx512.h: the vector vocabulary of the kernel templates, AVX-512 (F, BW, DQ, VL).
  *
@@ -14746,7 +14753,9 @@ BS_WRAPS static BS_TARGET uint64_t BS_TIER_FN(bs_change_u16)(const void *codes, 
 #undef BS_X_12
 #undef BS_X_13
 /* --- end of template kernels/simd_end.h --- */
+#endif
 
+#if BS_HAVE_AVX512_TIER
 /* --- template kernels/simd_avx512.h --- */
 /* simd_avx512.h: the vector vocabulary of the kernel templates, AVX-512 (F, BW, DQ, VL).
  *
@@ -16469,9 +16478,11 @@ static const bs_elementwise_kernels *bs_elementwise_of(bs_tier tier)
 {
 #if BS_HAVE_X86_TIERS
     static const bs_elementwise_kernels avx2 = BS_ELEMENTWISE_TABLE(avx2);
-    static const bs_elementwise_kernels avx512 = BS_ELEMENTWISE_TABLE(avx512);
     if (tier == BS_TIER_AVX2)
         return &avx2;
+#endif
+#if BS_HAVE_AVX512_TIER
+    static const bs_elementwise_kernels avx512 = BS_ELEMENTWISE_TABLE(avx512);
     if (tier == BS_TIER_AVX512)
         return &avx512;
 #endif
@@ -18909,7 +18920,9 @@ static BS_TARGET void BS_TIER_FN(bs_normalise)(const bs_row_norm *norm, const fl
 #undef BS_X_12
 #undef BS_X_13
 /* --- end of template kernels/simd_end.h --- */
+#endif
 
+#if BS_HAVE_AVX512_TIER
 /* --- template kernels/simd_avx512.h --- */
 /* simd_avx512.h: the vector vocabulary of the kernel templates, AVX-512 (F, BW, DQ, VL).
  *
@@ -20997,9 +21010,11 @@ static BS_TARGET void BS_TIER_FN(bs_normalise)(const bs_row_norm *norm, const fl
 #endif
 
 /* Of a function's copies the one of a tier. */
-#if BS_HAVE_X86_TIERS
+#if BS_HAVE_AVX512_TIER
 #define BS_OF_TIER(tier, name) \
     ((tier) == BS_TIER_AVX512 ? name##_avx512 : (tier) == BS_TIER_AVX2 ? name##_avx2 : name##_scalar)
+#elif BS_HAVE_X86_TIERS
+#define BS_OF_TIER(tier, name) ((tier) == BS_TIER_AVX2 ? name##_avx2 : name##_scalar)
 #elif !BS_HAVE_SCALAR_KERNELS
 #define BS_OF_TIER(tier, name) ((void)(tier), name##_neon)
 #elif BS_HAVE_NEON_TIER
@@ -21825,7 +21840,9 @@ static BS_TARGET bool BS_TIER_FN(bs_pool)(const bs_pool_window *w)
 #undef BS_X_12
 #undef BS_X_13
 /* --- end of template kernels/simd_end.h --- */
+#endif
 
+#if BS_HAVE_AVX512_TIER
 /* --- template kernels/simd_avx512.h --- */
 /* simd_avx512.h: the vector vocabulary of the kernel templates, AVX-512 (F, BW, DQ, VL).
  *
@@ -23140,9 +23157,11 @@ static BS_TARGET bool BS_TIER_FN(bs_pool)(const bs_pool_window *w)
 
 bool bs_pool_window_run(bs_tier tier, const bs_pool_window *window)
 {
-#if BS_HAVE_X86_TIERS
+#if BS_HAVE_AVX512_TIER
     if (tier == BS_TIER_AVX512)
         return bs_pool_avx512(window);
+#endif
+#if BS_HAVE_X86_TIERS
     if (tier == BS_TIER_AVX2)
         return bs_pool_avx2(window);
 #elif BS_HAVE_NEON_TIER

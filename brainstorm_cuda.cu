@@ -1,6 +1,6 @@
 /* brainstorm_cuda.cu - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: 2004617aa6e2f8597a944915b2cb15796ec673720ffe5f3476caeee2eb34f5db
+ * sha256 of the parts: 620d669f70bc7596b3b3257508067683908152446b265ed394a133d8f080ec33
  */
 #include "brainstorm.h"
 
@@ -3097,6 +3097,12 @@ extern "C" {
 #define BS_HAVE_X86_TIERS 1
 #else
 #define BS_HAVE_X86_TIERS 0
+#endif
+
+#if BS_HAVE_X86_TIERS && !defined(BS_NO_AVX512)
+#define BS_HAVE_AVX512_TIER 1
+#else
+#define BS_HAVE_AVX512_TIER 0
 #endif
 
 #if !defined(BS_NO_SIMD) && defined(__aarch64__) && defined(__ARM_NEON) && !defined(__AARCH64EB__)

@@ -1,4 +1,4 @@
-/* tags: asan */
+/* tags: plain */
 /* test_debug.c - what BS_DEBUG promises: a mistake that only the calling program can make ends at an assertion that
  * names it.
  *

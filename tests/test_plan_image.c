@@ -1,4 +1,4 @@
-/* tags: asan tsan optimized */
+/* tags: asan tsan */
 /* Promises: a plan that was saved and is opened again runs as the one that was planned, to the byte: for graphs grown
  * at random, in any order, with any threads, patches, forced routes and streamed weights. The image of a plan is the
  * same every time, and the plan that is opened takes no more than a handle.

@@ -7,7 +7,7 @@
 #include "kernels/conv_internal.h"
 #include "kernels/conv_winograd.h"
 
-#if BS_HAVE_X86_TIERS
+#if BS_HAVE_AVX512_TIER
 #include "kernels/simd_avx512.h"
 
 #include "kernels/repeat.h"

@@ -57,7 +57,9 @@ typedef struct bs_line_pair {
 
 #include "kernels/elementwise.inc"
 #include "kernels/simd_end.h"
+#endif
 
+#if BS_HAVE_AVX512_TIER
 #include "kernels/simd_avx512.h"
 
 #include "kernels/elementwise.inc"
@@ -85,9 +87,11 @@ static const bs_elementwise_kernels *bs_elementwise_of(bs_tier tier)
 {
 #if BS_HAVE_X86_TIERS
     static const bs_elementwise_kernels avx2 = BS_ELEMENTWISE_TABLE(avx2);
-    static const bs_elementwise_kernels avx512 = BS_ELEMENTWISE_TABLE(avx512);
     if (tier == BS_TIER_AVX2)
         return &avx2;
+#endif
+#if BS_HAVE_AVX512_TIER
+    static const bs_elementwise_kernels avx512 = BS_ELEMENTWISE_TABLE(avx512);
     if (tier == BS_TIER_AVX512)
         return &avx512;
 #endif

@@ -68,7 +68,9 @@ static BS_OUTLINE void bs_give_lanes(const float *lanes, int32_t count, float *y
 #include "kernels/best.inc"
 #include "kernels/functions.inc"
 #include "kernels/simd_end.h"
+#endif
 
+#if BS_HAVE_AVX512_TIER
 #include "kernels/simd_avx512.h"
 
 #include "kernels/best.inc"
@@ -85,9 +87,11 @@ static BS_OUTLINE void bs_give_lanes(const float *lanes, int32_t count, float *y
 #endif
 
 /* Of a function's copies the one of a tier. */
-#if BS_HAVE_X86_TIERS
+#if BS_HAVE_AVX512_TIER
 #define BS_OF_TIER(tier, name) \
     ((tier) == BS_TIER_AVX512 ? name##_avx512 : (tier) == BS_TIER_AVX2 ? name##_avx2 : name##_scalar)
+#elif BS_HAVE_X86_TIERS
+#define BS_OF_TIER(tier, name) ((tier) == BS_TIER_AVX2 ? name##_avx2 : name##_scalar)
 #elif !BS_HAVE_SCALAR_KERNELS
 #define BS_OF_TIER(tier, name) ((void)(tier), name##_neon)
 #elif BS_HAVE_NEON_TIER

@@ -14,7 +14,9 @@
 
 #include "kernels/pool.inc"
 #include "kernels/simd_end.h"
+#endif
 
+#if BS_HAVE_AVX512_TIER
 #include "kernels/simd_avx512.h"
 
 #include "kernels/repeat.h"
@@ -34,9 +36,11 @@
 
 bool bs_pool_window_run(bs_tier tier, const bs_pool_window *window)
 {
-#if BS_HAVE_X86_TIERS
+#if BS_HAVE_AVX512_TIER
     if (tier == BS_TIER_AVX512)
         return bs_pool_avx512(window);
+#endif
+#if BS_HAVE_X86_TIERS
     if (tier == BS_TIER_AVX2)
         return bs_pool_avx2(window);
 #elif BS_HAVE_NEON_TIER

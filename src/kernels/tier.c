@@ -38,7 +38,8 @@ static bs_tier bs_tier_probe(void)
     __cpuid_count(7, 0, a, b, c, d);
     if (!(b & BS_CPUID_AVX2))
         return BS_TIER_SCALAR;
-    const bool wide = (b & BS_CPUID_AVX512) == BS_CPUID_AVX512 && (xcr0 & BS_XCR0_AVX512) == BS_XCR0_AVX512;
+    const bool wide = BS_HAVE_AVX512_TIER && (b & BS_CPUID_AVX512) == BS_CPUID_AVX512 &&
+                      (xcr0 & BS_XCR0_AVX512) == BS_XCR0_AVX512;
     return wide ? BS_TIER_AVX512 : BS_TIER_AVX2;
 }
 #elif BS_HAVE_NEON_TIER

@@ -23,6 +23,12 @@
 #define BS_HAVE_X86_TIERS 0
 #endif
 
+#if BS_HAVE_X86_TIERS && !defined(BS_NO_AVX512)
+#define BS_HAVE_AVX512_TIER 1
+#else
+#define BS_HAVE_AVX512_TIER 0
+#endif
+
 #if !defined(BS_NO_SIMD) && defined(__aarch64__) && defined(__ARM_NEON) && !defined(__AARCH64EB__)
 #define BS_HAVE_NEON_TIER 1
 #else
