@@ -1,6 +1,6 @@
 /* brainstorm.c - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: eac97278883902072700fc43c45a71c7d5207745f840da370febd8b61caf8078
+ * sha256 of the parts: 613fafe0dcb761796186c18c7eb062d3af60ab1d7082eab1e2aef52b4fcef843
  */
 #if !defined(_POSIX_C_SOURCE) && !defined(BS_NO_POSIX)
 #define _POSIX_C_SOURCE 200809L
@@ -46,14 +46,13 @@
  *            `loops`   ops, and what calls kernels: no copies of functions and loops for constants and rare cases;
  *                      vectors stay;
  *            `less`    what walks plans and moves whole bytes: nor any for values known on one of several ways;
- *            `written` kernels that are vectors already: no search for more of them.
  *            The Makefile, which compiles parts apart, has levels instead.
  * Relies on: nothing. Headers are outside: their inline functions belong to whoever calls them.
  * Must never: add to what the command line asks for, which may be -O0, -Og or -Os; change what a float becomes (whether
  *            products and sums are fused depends on the level of what holds them, so kernels keep theirs); be in force
- *            where <immintrin.h> is read.
+ *            where <immintrin.h> or a simd_*.h is read: their inline functions would be calls elsewhere.
  *
- * Clang has no such switch.
+ * Unmarked are kernels that are instantiated for tiers, and ops whose loops lose by it. Clang has no such switch.
  */
 #ifndef BS_EFFORT_H
 #define BS_EFFORT_H
@@ -66,16 +65,11 @@
 #define BS_EFFORT_LESS \
     BS_EFFORT_LOOPS    \
     _Pragma("GCC optimize (\"no-tree-pre,no-tree-vrp,no-unswitch-loops\")")
-#define BS_EFFORT_WRITTEN       \
-    _Pragma("GCC push_options") \
-    _Pragma("GCC optimize (\"no-tree-loop-vectorize,no-tree-slp-vectorize\")") \
-    _Pragma("GCC optimize (\"no-inline-functions,no-ipa-cp-clone\")")
 #define BS_EFFORT_END _Pragma("GCC pop_options")
 #else
 #define BS_EFFORT_ONCE
 #define BS_EFFORT_LOOPS
 #define BS_EFFORT_LESS
-#define BS_EFFORT_WRITTEN
 #define BS_EFFORT_END
 #endif
 
@@ -4492,7 +4486,6 @@ const bs_conv_kernels *bs_conv_kernels_scalar(void)
 /* ==== end src/kernels/conv_scalar.c =========================================================== */
 
 /* ==== begin src/kernels/conv_avx2.c =========================================================== */
-BS_EFFORT_WRITTEN
 /* conv_avx2.c: the convolution kernels of one tier, AVX2 and FMA.
  *
  * Owns:      the tier's kernel table.
@@ -6922,11 +6915,9 @@ const bs_conv_kernels *bs_conv_kernels_avx2(void)
     return NULL;
 }
 #endif
-BS_EFFORT_END
 /* ==== end src/kernels/conv_avx2.c ============================================================= */
 
 /* ==== begin src/kernels/conv_avx512.c ========================================================= */
-BS_EFFORT_WRITTEN
 /* conv_avx512.c: the convolution kernels of one tier, AVX-512.
  *
  * Owns:      the tier's kernel table.
@@ -9240,7 +9231,6 @@ const bs_conv_kernels *bs_conv_kernels_avx512(void)
     return NULL;
 }
 #endif
-BS_EFFORT_END
 /* ==== end src/kernels/conv_avx512.c =========================================================== */
 
 /* ==== begin src/kernels/conv_neon.c =========================================================== */
@@ -31144,7 +31134,6 @@ BS_EFFORT_END
 /* ==== end src/ops/pixel_shuffle.c ============================================================= */
 
 /* ==== begin src/ops/pool2d.c ================================================================== */
-BS_EFFORT_LOOPS
 /* ops/pool2d.c - average and maximum over windows, or over everything.
  * Relies on graph/op.h. Must never count what lies outside the frame (unless count_pad says so): windows are clipped by
  * the operand's place in its frame. Global pooling sees the core only, so that every pixel counts once. */
@@ -31373,7 +31362,6 @@ bs_value bs_pool2d(bs_graph *graph, bs_value x, const bs_pool2d_desc *desc)
 {
     return bs_op_build_one(graph, x, desc, &bs_op_pool2d);
 }
-BS_EFFORT_END
 /* ==== end src/ops/pool2d.c ==================================================================== */
 
 /* ==== begin src/ops/recurrent.c =============================================================== */
@@ -32493,7 +32481,6 @@ BS_EFFORT_END
 /* ==== end src/ops/reshape.c =================================================================== */
 
 /* ==== begin src/ops/resize.c ================================================================== */
-BS_EFFORT_LOOPS
 /* ops/resize.c - images of another size: by an integer factor, with weights by phase; and by any ratio, or to a size.
  * Relies on kernels/elementwise.h. Must never read beyond the frame: taps are clamped to it, and halo() provides all
  * others. Weights depend only on the phase (output coordinate modulo factor), so a pixel is the same in whichever cell
@@ -32914,7 +32901,6 @@ bs_value bs_resize(bs_graph *graph, bs_value x, const bs_resize_desc *desc)
 {
     return bs_op_build_one(graph, x, desc, &bs_op_resize);
 }
-BS_EFFORT_END
 /* ==== end src/ops/resize.c ==================================================================== */
 
 /* ==== begin src/ops/structure.h =============================================================== */

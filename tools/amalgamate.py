@@ -59,7 +59,7 @@ TEST_HEADERS = {"cuda_cpu.h"}  # behind BS_CUDA_CPU: users neither need nor get 
 FEATURES = {"_POSIX_C_SOURCE": "200809L"}
 
 # Marks in src/ORDER and what such a part begins with: macros of src/base/effort.h.
-EFFORTS = {mark: "BS_EFFORT_" + mark.upper() for mark in ("once", "loops", "less", "written")}
+EFFORTS = {mark: "BS_EFFORT_" + mark.upper() for mark in ("once", "loops", "less")}
 END_OF_EFFORT = "BS_EFFORT_END"
 
 INCLUDE = re.compile(r'^\s*#\s*include\b\s*(?P<target>.*)$')

@@ -6,14 +6,13 @@
  *            `loops`   ops, and what calls kernels: no copies of functions and loops for constants and rare cases;
  *                      vectors stay;
  *            `less`    what walks plans and moves whole bytes: nor any for values known on one of several ways;
- *            `written` kernels that are vectors already: no search for more of them.
  *            The Makefile, which compiles parts apart, has levels instead.
  * Relies on: nothing. Headers are outside: their inline functions belong to whoever calls them.
  * Must never: add to what the command line asks for, which may be -O0, -Og or -Os; change what a float becomes (whether
  *            products and sums are fused depends on the level of what holds them, so kernels keep theirs); be in force
- *            where <immintrin.h> is read.
+ *            where <immintrin.h> or a simd_*.h is read: their inline functions would be calls elsewhere.
  *
- * Clang has no such switch.
+ * Unmarked are kernels that are instantiated for tiers, and ops whose loops lose by it. Clang has no such switch.
  */
 #ifndef BS_EFFORT_H
 #define BS_EFFORT_H
@@ -26,16 +25,11 @@
 #define BS_EFFORT_LESS \
     BS_EFFORT_LOOPS    \
     _Pragma("GCC optimize (\"no-tree-pre,no-tree-vrp,no-unswitch-loops\")")
-#define BS_EFFORT_WRITTEN       \
-    _Pragma("GCC push_options") \
-    _Pragma("GCC optimize (\"no-tree-loop-vectorize,no-tree-slp-vectorize\")") \
-    _Pragma("GCC optimize (\"no-inline-functions,no-ipa-cp-clone\")")
 #define BS_EFFORT_END _Pragma("GCC pop_options")
 #else
 #define BS_EFFORT_ONCE
 #define BS_EFFORT_LOOPS
 #define BS_EFFORT_LESS
-#define BS_EFFORT_WRITTEN
 #define BS_EFFORT_END
 #endif
 
