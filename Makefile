@@ -202,7 +202,7 @@ UNIT_running := $(filter-out $(ALONE) $(UNIT_kernels) $(UNIT_ops) $(UNIT_plannin
 NO_UNIT := $(filter-out $(foreach u,$(UNITS),$(UNIT_$(u))),$(LIBRARY_SOURCES))
 LIBRARY_OBJECTS := $(call objects,$(NO_UNIT) $(CUDA_SOURCES)) $(UNITS:%=$(PLAIN)/obj/unit_%.o)
 
-.PHONY: all demo test test-all test-shipped test-build coverage test-asan test-ubsan test-tsan test-unsigned test-32 \
+.PHONY: all demo demo-clips test test-all test-shipped test-build coverage test-asan test-ubsan test-tsan test-unsigned test-32 \
         test-aarch64 test-modules mutants-cuda check-cuda consumers bench bench-planning bench-imports bench-preload \
         bench-products bench-time bench-zoo amalgamate check size sweep soak mutants lint install clean help FORCE
 
@@ -317,11 +317,14 @@ MODULES := $(APART_ARCHIVE) $(EXAMPLES_ARCHIVE) $(call objects,$(TEST_MODULES))
 $(BUILD)/members: FORCE
 	@$(call keep,$(sort $(LIBRARY_OBJECTS)) $(sort $(EXAMPLE_MODULES) $(TEST_MODULES) $(BENCH_MODULES)) | $(APART))
 
-link = mkdir -p $(@D) && $(LINK) $(filter %.o,$^) $(filter-out $(LIBRARY),$(filter %.a,$^)) $(LIBRARY) $(LDLIBS) -o $@
+link = mkdir -p $(@D) && $(LINK) $(filter %.o,$^) $(filter-out $(LIBRARY),$(filter %.a,$^)) $(filter $(LIBRARY),$^) \
+  $(LDLIBS) -o $@
 
+# What only reads, draws and writes needs no library, so that the demo's clip is rendered while that is compiled.
+WITHOUT_LIBRARY := demo_clip halve demo_pictures
 define program
 $(BUILD)/$(1): $(call objects,$(2)) $(if $(filter $(1),brainstorm moe_text bare_workstation),$(APART_ARCHIVE)) \
-  $(EXAMPLES_ARCHIVE) $(LIBRARY) $(BUILD)/flags_link
+  $(EXAMPLES_ARCHIVE) $(if $(filter $(1),$(WITHOUT_LIBRARY)),,$(LIBRARY)) $(BUILD)/flags_link
 	@$$(link)
 endef
 $(foreach p,$(PROGRAM_MAINS),$(eval $(call program,$(firstword $(subst :, ,$(p))),$(lastword $(subst :, ,$(p))))))
@@ -466,8 +469,10 @@ bench-planning: $(BUILD)/bench/planning $(BUILD)/bench/large_run
 	@BUILD='$(BUILD)' sh bench/planning.sh
 	@BUILD='$(BUILD)' sh bench/large_overhead.sh
 
-demo: $(addprefix $(BUILD)/,demo_clip halve video_sr demo_pictures)
-	@BUILD='$(BUILD)' RUN='$(RUN)' CLIP='$(CLIP)' sh examples/demo/demo.sh
+demo: demo-clips $(addprefix $(BUILD)/,video_sr demo_pictures)
+	@BUILD='$(BUILD)' RUN='$(RUN)' sh examples/demo/demo.sh double
+demo-clips: $(addprefix $(BUILD)/,demo_clip halve)
+	@BUILD='$(BUILD)' RUN='$(RUN)' CLIP='$(CLIP)' sh examples/demo/demo.sh clips
 
 include tools/fuzz.mk
 include tools/bare.mk

@@ -1,5 +1,6 @@
 #!/bin/sh
-# demo.sh - what routing gains and costs on this machine. `make demo` calls it, in the repository's root.
+# demo.sh [clips|double] - what routing gains and costs on this machine. `make demo` calls it, in the repository's root:
+# for the clips while the library is still compiled, then to double them.
 #
 # A clip is halved, then doubled three ways: bicubic, the large net for every tile (static), and routed. Quality is
 # measured against the clip itself, the three ways beside each other; time in runs of their own: one way after the
@@ -15,6 +16,7 @@ out="$BUILD/demo"
 ways="bicubic large auto"
 mkdir -p "$out"
 
+what="${1:-clips double}"
 if [ ! -f "$MODEL" ]; then
     echo "demo: $MODEL is not here (MODEL=file.gguf names another)" >&2
     exit 1
@@ -22,15 +24,19 @@ fi
 
 # --- the clip --------------------------------------------------------------------------------------------
 
-if [ -n "$CLIP" ]; then
-    echo "clip: $CLIP"
-else
-    CLIP="$out/clip.y4m"
-    echo "clip: rendering a street (CLIP=file.y4m takes another)"
-    $RUN "$BUILD/demo_clip" --quiet --frames "$FRAMES" "$CLIP"
-fi
-$RUN "$BUILD/halve" --quiet --crop-only "$CLIP" "$out/reference.y4m"
-$RUN "$BUILD/halve" --quiet "$CLIP" "$out/half.y4m"
+clips() {
+    if [ -n "$CLIP" ]; then
+        echo "clip: $CLIP"
+    else
+        CLIP="$out/clip.y4m"
+        echo "clip: rendering a street (CLIP=file.y4m takes another)"
+        $RUN "$BUILD/demo_clip" --quiet --frames "$FRAMES" "$CLIP"
+    fi
+    $RUN "$BUILD/halve" --quiet --crop-only "$CLIP" "$out/reference.y4m"
+    $RUN "$BUILD/halve" --quiet "$CLIP" "$out/half.y4m"
+}
+[ "$what" = double ] || clips
+[ "$what" != clips ] || exit 0
 
 # --- the runs --------------------------------------------------------------------------------------------
 
