@@ -100,7 +100,8 @@ WARNINGS := -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wvla
 INCLUDES := -I. -Isrc -Itests -Iexamples -Iexamples/video -Iexamples/moe_text
 SANITIZER_FLAGS = $(SANITIZE:%=-fsanitize=% -fno-sanitize-recover=all -fno-omit-frame-pointer)
 # What sanitizers can find in kernels for AVX-512 they find in those for AVX2: one template.
-COMPILE = $(CC) -std=c11 $(WARNINGS) $(INCLUDES) $(if $(SANITIZE),-DBS_NO_AVX512) $(CPPFLAGS) $(CFLAGS) $(SANITIZER_FLAGS)
+COMPILE = $(CC) -std=c11 $(WARNINGS) $(INCLUDES) $(if $(SANITIZE),-DBS_NO_AVX512) $(CPPFLAGS) $(CFLAGS) \
+  $(SANITIZER_FLAGS)
 LINK = $(if $(CUDA),$(CXX),$(CC)) $(CFLAGS) $(SANITIZE:%=-fsanitize=%) $(CUDA_LDFLAGS) $(LDFLAGS)
 LDLIBS := -lm -lpthread
 
@@ -202,9 +203,10 @@ UNIT_running := $(filter-out $(ALONE) $(UNIT_kernels) $(UNIT_ops) $(UNIT_plannin
 NO_UNIT := $(filter-out $(foreach u,$(UNITS),$(UNIT_$(u))),$(LIBRARY_SOURCES))
 LIBRARY_OBJECTS := $(call objects,$(NO_UNIT) $(CUDA_SOURCES)) $(UNITS:%=$(PLAIN)/obj/unit_%.o)
 
-.PHONY: all demo demo-clips test test-all test-shipped test-build coverage test-asan test-ubsan test-tsan test-unsigned test-32 \
-        test-aarch64 test-modules mutants-cuda check-cuda consumers bench bench-planning bench-imports bench-preload \
-        bench-products bench-time bench-zoo amalgamate check size sweep soak mutants lint install clean help FORCE
+.PHONY: all demo demo-clips test test-all test-shipped test-build coverage test-asan test-ubsan test-tsan \
+        test-unsigned test-32 test-aarch64 test-modules mutants-cuda check-cuda consumers bench bench-planning \
+        bench-imports bench-preload bench-products bench-time bench-zoo amalgamate check size sweep soak mutants lint \
+        install clean help FORCE
 
 all: $(LIBRARY) $(PROGRAM_FILES)
 
@@ -397,8 +399,8 @@ test-aarch64:
 	@$(MAKE) --no-print-directory test $(call chosen,aarch64) BUILD='$(PLAIN)/aarch64' TARGET_ARCH=aarch64 \
 	  SECONDS_EACH=1200
 
-# size_t of 32 bits, on this machine: gcc-multilib has the libraries. Floats as everywhere but on the x87, whose sums have
-# 80 bits.
+# size_t of 32 bits, on this machine: gcc-multilib has the libraries. Floats as everywhere but on the x87, whose sums
+# have 80 bits.
 CC_32 ?= gcc -m32 -msse2 -mfpmath=sse -Wno-psabi -idirafter /usr/include/x86_64-linux-gnu
 test-32:
 	@$(MAKE) --no-print-directory test $(call chosen,32-bit) BUILD='$(PLAIN)/32' CC='$(CC_32)' SECONDS_EACH=600 \

@@ -2,8 +2,8 @@
 # stages.sh ci|all [list] - the stages of `.ci/run`, or of `make test-all`: each of these whole, and what takes long.
 #
 # A stage that reports `N passed, N failed` counts as that; another one counts as one. Logs: build/ci/. In the end it
-# tells the time of each stage, of processors and of the clock, and the ten tests that took most. CI_STAGES="test check":
-# only these. `list` prints what would run: NAME SECONDS COMMAND, a line a stage.
+# tells the time of each stage, of processors and of the clock, and the ten tests that took most. CI_STAGES="test
+# check": only these. `list` prints what would run: NAME SECONDS COMMAND, a line a stage.
 #
 # Which tests a stage runs is told by their tags (tests/tags.txt). A stage looks for what no other can find.
 set -u -o pipefail
@@ -106,7 +106,8 @@ skip() {
 # --- the stages ------------------------------------------------------------------------------------------
 
 stage build 600 make all build/bench/preload # which is not run: minutes
-stage test 900 make test                     # the README's command
+# shellcheck disable=SC2046
+stage test 900 $(only "" "env TEST_BUDGET=all FROZEN=all") make test # the README's command
 stage longer 900 make test TAGS="$(only long 'long minutes')"
 stage demo 300 make demo
 

@@ -1,4 +1,4 @@
-# tags: needs:numpy
+# tags: long needs:numpy
 """test_zoo_mixtures.py: small forms of Switch, TaskMoE and SwinV2-MoE give what PyTorch's eager mode gave, by the same
 decisions, and the same bytes streamed and on two threads.
 

@@ -60,13 +60,13 @@ class Progress:
 
 def in_turns(runners, turns, seconds):
     """[turns, runners] seconds of one run. Each runs so often in a turn that it takes some `seconds`. Where a turn
-    takes more than a second there are a third of them."""
+    takes more than a second there are a third of them. What is too short for the clock takes a nanosecond."""
     for r in runners:
         r.run(1)
     once = [max(r.run(1), 1e-7) for r in runners]
     often = [max(1, min(4096, int(seconds / each))) for each in once]
     turns = max(1, turns // 3) if sum(once) > 1 else turns
-    return np.array([[r.run(n) / n for r, n in zip(runners, often)] for _ in range(turns)])
+    return np.maximum([[r.run(n) / n for r, n in zip(runners, often)] for _ in range(turns)], 1e-9)
 
 
 def ratios(row, runners, times):
