@@ -17,8 +17,8 @@ done
 mkdir -p "$BUILD" || exit 1
 find "$BUILD" -name '*.gcda' -exec rm -f {} +
 tested=0
-TEST_BUDGET=all FROZEN=all "$MAKE" --no-print-directory -j"$JOBS" test COVERAGE=1 BUILD="$BUILD" CC="$CC" SECONDS_EACH=900 TIER=all \
-    EMULATED_TESTS= ${TEST:+TEST="$TEST"} || tested=1
+TEST_BUDGET=all FROZEN=all "$MAKE" --no-print-directory -j"$JOBS" test COVERAGE=1 BUILD="$BUILD" CC="$CC" \
+    SECONDS_EACH=900 TIER=all EMULATED_TESTS= ${TEST:+TEST="$TEST"} || tested=1
 
 for file in $FILES; do
     [ -f "$file" ] || { echo "no file $file"; exit 1; }
