@@ -1,46 +1,49 @@
-# guard.sh - ends what runs away and what stands still. Sourced by run.sh and mutants.sh.
+# guard.sh - ends what runs away and what stands still. Sourced by run.sh, sweep.sh and mutants.sh.
 #
 # It goes by what a command uses of the processors and never by a clock: on a busy machine a test is slow, not wrong.
 # Where the system has no /proc or no setsid, nothing is ended.
 
 can_guard() { [ -r /proc/self/stat ] && command -v setsid >/dev/null; }
 
-# Ticks of processors that the session $1 has used; "stopped" while one of its processes is stopped by a signal.
+# Ticks of processors that the session $1 has used; "stopped" while one of its processes is stopped by a signal, "gone"
+# when none is left.
 ticks() {
     cat /proc/[0-9]*/stat 2>/dev/null | awk -v session="$1" '
         { sub(/^.*\) /, "") }
-        $4 == session { used += $12 + $13 + $14 + $15; stopped = stopped || $1 == "T" }
-        END { print stopped ? "stopped" : used + 0 }'
+        $4 == session { used += $12 + $13 + $14 + $15; stopped = stopped || $1 == "T"; any = 1 }
+        END { print !any ? "gone" : stopped ? "stopped" : used + 0 }'
 }
 
-# Returns once the session $1 has used nothing in $2 seconds: it waits for what never comes.
-stands_still() {
+# watch STILL MARK SHELL: ends the session whose number is in MARK.session once it has used nothing in STILL seconds,
+# which leaves the file MARK, and when the shell that waits for it is gone.
+watch() {
     before= idle=0
-    while [ "$idle" -lt "$2" ]; do
-        sleep 5
-        now=$(ticks "$1")
+    while sleep 5; do
+        session=$(cat "$2.session" 2>/dev/null) || return
+        now=$(ticks "$session")
+        [ "$now" != gone ] || return
+        kill -0 "$3" 2>/dev/null || break
         if [ "$now" = "$before" ] && [ "$now" != stopped ]; then idle=$((idle + 5)); else idle=0; fi
         before=$now
+        [ "$idle" -lt "$1" ] || { : >"$2" && break; }
     done
+    kill -s KILL -- "-$session"
 }
 
-# guarded SECONDS STILL MARK COMMAND...: its status. A command that uses no processor for STILL seconds is ended and
-# leaves the file MARK.
+# guarded SECONDS STILL MARK COMMAND...: its status. No process of it may use more than SECONDS of a processor, nor all
+# of them none for STILL seconds: then it leaves the file MARK.
 guarded() {
     seconds=$1 still=$2 mark=$3
     shift 3
-    rm -f "$mark"
+    rm -f "$mark" "$mark.session"
     can_guard || { "$@"; return; }
-    { ulimit -t "$seconds" && exec setsid "$@"; } & # a session of its own
-    session=$!
-    trap 'kill -s TERM -- "-$session"; exit 130' INT TERM HUP
-    (stands_still "$session" "$still" && : >"$mark" && kill -s KILL -- "-$session") >/dev/null 2>&1 &
-    watch=$!
-    wait "$session"
+    watch "$still" "$mark" $$ >/dev/null 2>&1 &
+    watching=$!
+    # In the foreground: dash may sleep through the end of one that is not.
+    sh -c 'ulimit -t "$1" && echo $$ >"$2" && shift 2 && exec setsid "$@"' sh "$seconds" "$mark.session" "$@"
     ended=$?
-    trap - INT TERM HUP
-    kill "$watch" 2>/dev/null
-    wait "$watch" 2>/dev/null
+    kill "$watching" 2>/dev/null
+    rm -f "$mark.session"
     return $ended
 }
 
