@@ -125,7 +125,7 @@ finish
 # shellcheck disable=SC2046
 start modules 600 make test-modules $(only "COMPILERS=gcc RUN_EACH=no" "")
 # shellcheck disable=SC2046
-stage lint 900 $(only "env STACK_LEVELS=-O2 TIDY_NODES=8000" env) make lint \
+stage lint 900 $(only "env STACK_LEVELS=-O2 TIDY_NODES=2000" env) make lint \
   PARTS="$(only 'warnings stack recursion tidy' 'warnings stack recursion analyzer tidy cppcheck')"
 finish
 
@@ -140,7 +140,7 @@ else
   skip unsigned "no clang"
   tsan=(BUILD=build/tsan)
 fi
-stage sweep 1200 make sweep STRIDE="$(only 97 1)"
+stage sweep 1200 make sweep STRIDE="$(only 397 1)"
 finish
 if can_32_bit; then
   start 32-bit 600 make test-32 CPPFLAGS=-DBS_NO_SIMD
