@@ -83,7 +83,7 @@ ifneq ($(and $(DEFAULT_FLAGS),$(SANITIZE)),)
   LEVEL_OF_KERNELS := $(LEVEL)
   LEVEL_OF_OPS := $(LEVEL)
   LEVEL_OF_TESTS := $(LEVEL)
-  LEVEL_OF_CASES := $(if $(ADDRESS),-O0 -g1,$(LEVEL))
+  LEVEL_OF_CASES := -O0 -g1
   LEVEL_OF_PLANNING := $(LEVEL)
 endif
 PLANNING := base/cursor graph/% ops/structure ops/routers ops/segments ops/describe ops/ports plan/% profile/read \
@@ -403,8 +403,7 @@ test-aarch64:
 # have 80 bits.
 CC_32 ?= gcc -m32 -msse2 -mfpmath=sse -Wno-psabi -idirafter /usr/include/x86_64-linux-gnu
 test-32:
-	@$(MAKE) --no-print-directory test $(call chosen,32-bit) BUILD='$(PLAIN)/32' CC='$(CC_32)' SECONDS_EACH=600 \
-	  CFLAGS='-O1 -g'
+	@$(MAKE) --no-print-directory test $(call chosen,32-bit) BUILD='$(PLAIN)/32' CC='$(CC_32)' SECONDS_EACH=600
 
 # The tests that take a part of their cases only, with all of them.
 SWEEPS := $(basename $(notdir $(filter-out $(CUDA_TESTS),$(call with,sweep))))

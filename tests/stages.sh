@@ -147,7 +147,7 @@ if can_32_bit; then
 else
   skip 32-bit "no libraries for gcc -m32"
 fi
-stage tsan 1200 env SWEEP_STRIDE=997 make test-tsan TIER="$(only quick all)" "${tsan[@]}"
+stage tsan 1200 make test-tsan TIER="$(only quick all)" "${tsan[@]}"
 finish
 if have aarch64-linux-gnu-gcc && { have qemu-aarch64-static || have qemu-aarch64; }; then
   stage aarch64 900 env FROZEN=all make test-aarch64

@@ -1,4 +1,4 @@
-/* tags: sweep tsan */
+/* tags: sweep */
 /* Promises: an image of a plan that is cut anywhere, or has any bit flipped, or lies in any field of any row, is an
  * error that says what is wrong, or a run within the arenas that were asked for, whether its CRC was mended or not; and
  * each thing that is looked at when an image is opened is looked at for a reason: some lie is refused by it.
