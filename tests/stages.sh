@@ -173,7 +173,7 @@ if [ -f "${CUDA_HOME:-/usr/local/cuda}/include/cuda_runtime.h" ]; then
   stage cuda-engine 300 sh tests/cuda_cpu/self_test.sh build/cuda-engine
   finish
   stage cuda-order 600 env CUDA_CPU_ORDER=2 make test CUDA=emulated TAGS=order
-  stage cuda-programs 600 make test CUDA=emulated TAGS=emulated
+  stage cuda-programs 600 make test CUDA=emulated TAGS=emulated TIER="$(only quick all)"
   if have clang; then
     start cuda-tsan 900 make test-tsan CUDA=emulated CC=clang BUILD=build/clang-tsan/cuda-emulated
   else

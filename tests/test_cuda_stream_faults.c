@@ -1,4 +1,4 @@
-/* tags: emulated */
+/* tags: minutes emulated */
 /* test_cuda_stream_faults.c - weights that stream to a device: whatever fails on the way is an error once, never a hang
  * nor a wrong result. Failing and delaying calls of CUDA needs the emulation; the rest runs on a GPU as well. */
 #define _POSIX_C_SOURCE 200809L /* nanosleep, alarm */

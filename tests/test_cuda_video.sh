@@ -1,5 +1,5 @@
 #!/bin/sh
-# tags: emulated
+# tags: minutes emulated
 # test_cuda_video.sh - video_sr --device cuda: the pictures of the CPU within one code, and clear words where there is
 # no GPU.
 #

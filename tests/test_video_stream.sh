@@ -1,5 +1,5 @@
 #!/bin/sh
-# tags: asan tsan shipped aarch64 32-bit
+# tags: asan tsan shipped
 # test_video_stream.sh - video_sr --slots: streamed weights give the bytes of resident ones, whatever is set.
 #
 # The clip is small, and nothing is reused from frame to frame, so that both nets are needed again and again.
