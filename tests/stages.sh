@@ -61,7 +61,7 @@ count() {
   fi
   [ "$status" -eq 0 ] || [ "$f" -gt 0 ] || f=1
   passed=$((passed + p)) failed=$((failed + f)) skipped=$((skipped + s))
-  used=$(awk -v user="$user" -v system="$system" 'BEGIN { printf "%.0f", user + system }')
+  used=$(echo "$user $system" | awk '{ printf "%.0f", $1 + $2 }')
   processors=$((processors + used))
   summary+=("$(printf '%-15s %6d passed %4d failed %4d skipped %6d s of processors %5d s' \
     "$name" "$p" "$f" "$s" "$used" "$seconds")")
