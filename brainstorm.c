@@ -1,6 +1,6 @@
 /* brainstorm.c - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: 613fafe0dcb761796186c18c7eb062d3af60ab1d7082eab1e2aef52b4fcef843
+ * sha256 of the parts: 4a450f179a38ff85a4480f8a9968ffcfa24e12daedd6beae160c124b9ae3ff6c
  */
 #if !defined(_POSIX_C_SOURCE) && !defined(BS_NO_POSIX)
 #define _POSIX_C_SOURCE 200809L
@@ -481,7 +481,7 @@ static inline bool bs_disjoint(const void *a, uint64_t a_bytes, const void *b, u
 /* ==== end src/base/debug.h ==================================================================== */
 
 /* ==== begin src/base/error.c ================================================================== */
-BS_EFFORT_LESS
+BS_EFFORT_ONCE
 /* base/error.c - status names and the filling of bs_error. Relies on base/base.h. Must never print. */
 /* #include "base/base.h" */
 
@@ -619,7 +619,7 @@ BS_EFFORT_END
 /* ==== end src/base/error.c ==================================================================== */
 
 /* ==== begin src/base/arena.c ================================================================== */
-BS_EFFORT_LESS
+BS_EFFORT_ONCE
 /* base/arena.c - bump arenas over the caller's memory. Relies on base/base.h. Must never allocate. */
 /* #include "base/base.h" */
 
@@ -700,7 +700,7 @@ BS_EFFORT_END
 /* ==== end src/base/arena.c ==================================================================== */
 
 /* ==== begin src/base/sort.c =================================================================== */
-BS_EFFORT_LESS
+BS_EFFORT_ONCE
 /* base/sort.c - the one stable sort: ids, ordered by what a function says of two of them.
  * Relies on base/base.h. Must never recurse or take memory. */
 /* #include "base/base.h" */
@@ -944,7 +944,7 @@ BS_INTERNAL void bs_workers_run(bs_workers *pool, bs_task task, void *user, int3
 /* ==== end src/base/platform.h ================================================================= */
 
 /* ==== begin src/base/platform_posix.c ========================================================= */
-BS_EFFORT_LESS
+BS_EFFORT_ONCE
 /* base/platform_posix.c - the default platform table: pthreads, pread, monotonic clock, no log.
  * Relies on POSIX.1-2008, and on O_DIRECT where it exists. Must never be referenced directly: always through
  * bs_platform. */
@@ -1183,7 +1183,7 @@ BS_EFFORT_END
 /* ==== end src/base/platform_posix.c =========================================================== */
 
 /* ==== begin src/base/workers.c ================================================================ */
-BS_EFFORT_LESS
+BS_EFFORT_ONCE
 /* base/workers.c - worker threads that run one job at a time. Relies on base/platform.h. Must never let results depend
  * on which thread runs which task: tasks are independent. */
 /* #include "base/platform.h" */
@@ -1639,7 +1639,11 @@ BS_EFFORT_END
 /* INLINE: a copy for each constant argument is wanted. OUTLINE: a rare case that would bloat a hundred kernels.
  * INLINE_IF_FAST: copies are worth their bytes, except in builds for size (-Os). */
 #define BS_INLINE __attribute__((always_inline))
+#if defined(__clang__)
 #define BS_OUTLINE __attribute__((noinline))
+#else
+#define BS_OUTLINE __attribute__((noinline, noclone)) /* nor a copy for constants */
+#endif
 #ifdef __OPTIMIZE_SIZE__
 #define BS_INLINE_IF_FAST BS_OUTLINE
 #else
@@ -34872,7 +34876,7 @@ BS_EFFORT_END
 /* ==== end src/ops/loops.c ===================================================================== */
 
 /* ==== begin src/ops/lift.c ==================================================================== */
-BS_EFFORT_LOOPS
+BS_EFFORT_ONCE
 /* ops/lift.c - lifting: what a body makes of values that are the same in every trip is made before its loop, for all
  * rows at once, and the body reads it by a scatter. Chains rise link by link, since that is such a value again.
  * Relies on structure.h. Must never change a result, nor refuse what would be built in the body, unless the
@@ -36181,7 +36185,7 @@ BS_EFFORT_END
 /* ==== end src/ops/attention.c ================================================================= */
 
 /* ==== begin src/ops/table.c =================================================================== */
-BS_EFFORT_LOOPS
+BS_EFFORT_ONCE
 /* ops/table.c - the op table, and what holds for every op. Relies on ops/table.h and ops/list.h. Must never know what
  * any op does. */
 /* #include "ops/table.h" */
@@ -36617,7 +36621,7 @@ BS_INTERNAL void bs_weight_prepare(const bs_graph *graph, const bs_node *node, c
 /* ==== end src/ops/weights.h =================================================================== */
 
 /* ==== begin src/ops/weights.c ================================================================= */
-BS_EFFORT_LOOPS
+BS_EFFORT_ONCE
 /* ops/weights.c - checks and conversions between weight sources and ops; the source over a caller's table.
  * Relies on ops/weights.h. Must never trust a source's shapes, nor allocate. */
 /* #include "ops/weights.h" */
@@ -44415,7 +44419,7 @@ BS_INTERNAL const bs_profile_tables *bs_profile_tables_of(const bs_profile_reade
 /* ==== end src/profile/profile.h =============================================================== */
 
 /* ==== begin src/profile/profile.c ============================================================= */
-BS_EFFORT_LESS
+BS_EFFORT_ONCE
 /* profile/profile.c - the ring that events go through, the thread that writes them, the header before them.
  * Owns the ring in the caller's memory. Relies on profile/profile.h and the platform table. Must never make a producer
  * wait: when the ring is full, the event is dropped and counted.
@@ -45812,7 +45816,7 @@ static inline double bs_stream_load_ns(const bs_stream *s, int32_t unit)
 /* ==== end src/stream/stream.h ================================================================= */
 
 /* ==== begin src/stream/slots.c ================================================================ */
-BS_EFFORT_LESS
+BS_EFFORT_ONCE
 /* stream/slots.c - extents of the slots arena: which unit lies where, and which is evicted.
  *
  * Extents rather than slots of fixed sizes: units differ (a small and a large subnet), and extents waste nothing but
@@ -46040,7 +46044,7 @@ BS_EFFORT_END
 /* ==== end src/stream/slots.c ================================================================== */
 
 /* ==== begin src/stream/ahead.c ================================================================ */
-BS_EFFORT_LESS
+BS_EFFORT_ONCE
 /* stream/ahead.c - of which phases the coming visits will be.
  *
  * A run visits its phases in order, but for those of a loop's body, which come again with every trip. Nobody says where
@@ -46153,7 +46157,7 @@ BS_EFFORT_END
 /* ==== end src/stream/ahead.c ================================================================== */
 
 /* ==== begin src/stream/predict.c ============================================================== */
-BS_EFFORT_LESS
+BS_EFFORT_ONCE
 /* stream/predict.c - which units the next visits will need.
  *
  * Four predictors, best first: *known* (a phase without a router needs the same in every run), *look-ahead* (the next
@@ -46556,7 +46560,7 @@ BS_EFFORT_END
 /* ==== end src/stream/predict.c ================================================================ */
 
 /* ==== begin src/stream/guess.c ================================================================ */
-BS_EFFORT_LESS
+BS_EFFORT_ONCE
 /* stream/guess.c - what is worth reading before it is needed.
  *
  * A guess is weighed in time: what it hides if it is right, against what it delays if it is wrong and what the units
@@ -46745,7 +46749,7 @@ BS_EFFORT_END
 /* ==== end src/stream/guess.c ================================================================== */
 
 /* ==== begin src/stream/stream.c =============================================================== */
-BS_EFFORT_LESS
+BS_EFFORT_ONCE
 /* stream/stream.c - the queue: what is read next.
  *
  * Demand always goes first: while a unit that the visit in progress needs is not there, nothing is read for a guess.
@@ -48100,7 +48104,7 @@ BS_EFFORT_END
 /* ==== end src/stream/store_plan.c ============================================================= */
 
 /* ==== begin src/stream/store_load.c =========================================================== */
-BS_EFFORT_LESS
+BS_EFFORT_ONCE
 /* stream/store_load.c - one chunk: read into staging, checked, prepared into its slot.
  *
  * A chunk is read to the far end of the lane's staging. Weights of two bytes are widened into the near end, in the
@@ -48197,7 +48201,7 @@ BS_EFFORT_END
 /* ==== end src/stream/store_load.c ============================================================= */
 
 /* ==== begin src/stream/store.c ================================================================ */
-BS_EFFORT_LESS
+BS_EFFORT_ONCE
 /* stream/store.c - lanes: threads that read chunks into staging, check them, and prepare them into slots; and how a
  * run waits.
  *
@@ -52906,7 +52910,7 @@ BS_EFFORT_END
 /* ==== end src/run/session_make.c ============================================================== */
 
 /* ==== begin src/run/bind.c ==================================================================== */
-BS_EFFORT_LESS
+BS_EFFORT_ONCE
 /* run/bind.c - what the caller gives a session: buffers by name, callbacks of routers.
  * Relies on run/session.h. Must never take a buffer that does not fit, or whose elements overlap where it is
  * written. */
@@ -53270,7 +53274,7 @@ BS_EFFORT_END
 /* ==== end src/run/extents.c =================================================================== */
 
 /* ==== begin src/run/session.c ================================================================= */
-BS_EFFORT_LESS
+BS_EFFORT_ONCE
 /* run/session.c - states, running, and what a session tells about its runs.
  * Relies on run/session.h. Must never let a run begin that run/extents.c has not checked. */
 /* #include "run/session.h" */
@@ -53860,7 +53864,7 @@ BS_EFFORT_END
 /* ==== end src/run/report.c ==================================================================== */
 
 /* ==== begin src/run/launch_mode.c ============================================================= */
-BS_EFFORT_LESS
+BS_EFFORT_ONCE
 /* run/launch_mode.c - finds the fastest launch mode of a device by timing all of them in turn.
  * Relies on run/session.h. Must never change a result: launch modes differ only in how kernels are launched. */
 /* #include "run/session.h" */

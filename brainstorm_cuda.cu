@@ -1,6 +1,6 @@
 /* brainstorm_cuda.cu - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: 620d669f70bc7596b3b3257508067683908152446b265ed394a133d8f080ec33
+ * sha256 of the parts: 0b817533fd848bd6b16625ae39dae7b4ad11376fb7e3d18c5081423d573a77a4
  */
 #include "brainstorm.h"
 
@@ -3121,7 +3121,11 @@ extern "C" {
 /* INLINE: a copy for each constant argument is wanted. OUTLINE: a rare case that would bloat a hundred kernels.
  * INLINE_IF_FAST: copies are worth their bytes, except in builds for size (-Os). */
 #define BS_INLINE __attribute__((always_inline))
+#if defined(__clang__)
 #define BS_OUTLINE __attribute__((noinline))
+#else
+#define BS_OUTLINE __attribute__((noinline, noclone)) /* nor a copy for constants */
+#endif
 #ifdef __OPTIMIZE_SIZE__
 #define BS_INLINE_IF_FAST BS_OUTLINE
 #else

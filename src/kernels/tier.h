@@ -45,7 +45,11 @@
 /* INLINE: a copy for each constant argument is wanted. OUTLINE: a rare case that would bloat a hundred kernels.
  * INLINE_IF_FAST: copies are worth their bytes, except in builds for size (-Os). */
 #define BS_INLINE __attribute__((always_inline))
+#if defined(__clang__)
 #define BS_OUTLINE __attribute__((noinline))
+#else
+#define BS_OUTLINE __attribute__((noinline, noclone)) /* nor a copy for constants */
+#endif
 #ifdef __OPTIMIZE_SIZE__
 #define BS_INLINE_IF_FAST BS_OUTLINE
 #else
