@@ -1,8 +1,10 @@
 # guard.sh - ends what runs away and what stands still. Sourced by run.sh, sweep.sh and mutants.sh.
 #
 # It goes by what a command uses of the processors and never by a clock: on a busy machine a test is slow, not wrong.
-# Where the system has no /proc or no setsid, nothing is ended.
+# Where the system has no /proc or no setsid, nothing is ended. Not by `ulimit -t`: with that, the clock of a process's
+# time stands still between ticks, and what is short takes no time at all.
 
+per_second=$(getconf CLK_TCK 2>/dev/null || echo 100) # ticks
 can_guard() { [ -r /proc/self/stat ] && command -v setsid >/dev/null; }
 
 # Ticks of processors that the session $1 has used; "stopped" while one of its processes is stopped by a signal, "gone"
@@ -14,33 +16,36 @@ ticks() {
         END { print !any ? "gone" : stopped ? "stopped" : used + 0 }'
 }
 
-# watch STILL MARK SHELL: ends the session whose number is in MARK.session once it has used nothing in STILL seconds,
-# which leaves the file MARK, and when the shell that waits for it is gone.
+# watch SECONDS STILL MARK SHELL: ends the session whose number is in MARK.session once it has used more than SECONDS of
+# the processors, or nothing in STILL seconds, which the file MARK then tells; and when the shell that waits for it is
+# gone.
 watch() {
     before= idle=0
     while sleep 5; do
-        session=$(cat "$2.session" 2>/dev/null) || return
+        session=$(cat "$3.session" 2>/dev/null) || return
         now=$(ticks "$session")
         [ "$now" != gone ] || return
-        kill -0 "$3" 2>/dev/null || break
+        kill -0 "$4" 2>/dev/null || break
         if [ "$now" = "$before" ] && [ "$now" != stopped ]; then idle=$((idle + 5)); else idle=0; fi
         before=$now
-        [ "$idle" -lt "$1" ] || { : >"$2" && break; }
+        [ "$idle" -lt "$2" ] || { echo "used no processor for $2 s" >"$3" && break; }
+        [ "$now" = stopped ] || [ "$now" -le $(($1 * per_second)) ] ||
+            { echo "used more than $1 s of a processor" >"$3" && break; }
     done
     kill -s KILL -- "-$session"
 }
 
-# guarded SECONDS STILL MARK COMMAND...: its status. No process of it may use more than SECONDS of a processor, nor all
-# of them none for STILL seconds: then it leaves the file MARK.
+# guarded SECONDS STILL MARK COMMAND...: its status. It may use SECONDS of the processors, and none for STILL seconds:
+# after that it is ended, and the file MARK says why.
 guarded() {
     seconds=$1 still=$2 mark=$3
     shift 3
     rm -f "$mark" "$mark.session"
     can_guard || { "$@"; return; }
-    watch "$still" "$mark" $$ >/dev/null 2>&1 &
+    watch "$seconds" "$still" "$mark" $$ >/dev/null 2>&1 &
     watching=$!
     # In the foreground: dash may sleep through the end of one that is not.
-    sh -c 'ulimit -t "$1" && echo $$ >"$2" && shift 2 && exec setsid "$@"' sh "$seconds" "$mark.session" "$@"
+    sh -c 'echo $$ >"$1" && shift && exec setsid "$@"' sh "$mark.session" "$@"
     ended=$?
     kill "$watching" 2>/dev/null
     rm -f "$mark.session"

@@ -52,7 +52,7 @@ judge() {
     log=$1/$3/$2.log
     command=$3/tests/$2
     [ ! -f "$root/tests/$2.sh" ] || command="sh tests/$2.sh"
-    { cd "$1" && export BUILD="$3" && ulimit -t "$4" && exec setsid $command; } >"$log" 2>&1 </dev/null &
+    { cd "$1" && export BUILD="$3" && exec setsid $command; } >"$log" 2>&1 </dev/null &
     pid=$! polls=0 idle=0 before=
     while kill -0 $pid 2>/dev/null; do
         if grep -q '^FAIL' "$log"; then
@@ -65,17 +65,15 @@ judge() {
         now=$(ticks $pid)
         if [ "$now" = "$before" ] && [ "$now" != stopped ]; then idle=$((idle + 5)); else idle=0; fi
         before=$now
-        if [ "$idle" -ge "$PATIENCE" ]; then
+        case $now in
+        gone | stopped) continue ;;
+        esac
+        if [ "$idle" -ge "$PATIENCE" ] || [ "$now" -gt $(($4 * per_second)) ]; then
             end $pid
             return 124
         fi
     done
     wait $pid 2>/dev/null
-    judged=$?
-    case $judged in
-    137 | 152) return 124 ;;
-    esac
-    return $judged
 }
 
 end() {

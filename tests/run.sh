@@ -4,8 +4,8 @@
 # A test is tests/test_NAME.c (built to $BUILD/tests/test_NAME), .sh or .py. It runs in the repository's root
 # and says `N passed, N failed` (or `N passed, N failed, N skipped`) in its last line. One that says nothing,
 # passes nothing, or ends with another status than its report counts as failed, and its output is shown; so does a
-# build that failed ($BUILT, its exit status). A process of a test may use $SECONDS_EACH seconds of a processor [300],
-# and a test may wait for $STILL seconds without using any [300]: no clock makes a test fail. All output is kept in
+# build that failed ($BUILT, its exit status). A test may use $SECONDS_EACH seconds of the processors [300], and may
+# wait for $STILL seconds without using any [300]: no clock makes a test fail. All output is kept in
 # $BUILD/tests/test_NAME.log. Tests run beside each other: one writes below a name of its own only.
 #
 # Its tags (tests/tags.txt) name what it cannot do without (needs:): programs (.sh) or modules (.py). Where one is
@@ -61,10 +61,8 @@ judge() {
     set -- $(echo "$line" | tr -cd '0-9 ')
     p=${1:-0} f=${2:-0} s=${3:-0}
     if [ -e "$log.still" ]; then
-        note="used no processor for $STILL s"
+        note=$(cat "$log.still")
         rm -f "$log.still"
-    elif [ "$status" -eq 137 ] || [ "$status" -eq 152 ]; then
-        note="killed; a process may use $SECONDS_EACH s of a processor"
     elif [ -z "$line" ]; then
         note="no report, exit status $status"
     elif [ "$status" -ne 0 ] && [ "$f" -eq 0 ]; then
