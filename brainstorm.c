@@ -794,7 +794,6 @@ BS_EFFORT_END
 /* ==== end src/base/crc32.c ==================================================================== */
 
 /* ==== begin src/base/dtype.c ================================================================== */
-BS_EFFORT_LESS
 /* base/dtype.c - element types: names, sizes, conversion of storage types.
  * Relies on base/base.h. Must never depend on the rounding mode or on instructions a board may lack. */
 /* #include "base/base.h" */
@@ -885,7 +884,6 @@ float bs_load_f32(const void *data, bs_dtype dtype, int64_t index)
     }
     return 0.0f;
 }
-BS_EFFORT_END
 /* ==== end src/base/dtype.c ==================================================================== */
 
 /* ==== begin src/base/platform.h =============================================================== */
@@ -28487,7 +28485,6 @@ BS_EFFORT_END
 /* ==== end src/ops/conv1d.c ==================================================================== */
 
 /* ==== begin src/ops/convert.c ================================================================= */
-BS_EFFORT_LOOPS
 /* ops/convert.c - conversion between element types, with a scale.
  * Relies on span.h, the storage conversions of base/dtype.c and kernels/elementwise.h. Must never let codes depend on
  * the tier. Integers converted to integers at scale 1 stay integers, so that large i32 are exact. */
@@ -28632,7 +28629,6 @@ bs_value bs_convert(bs_graph *graph, bs_value x, const bs_convert_desc *desc)
 {
     return bs_op_build_one(graph, x, desc, &bs_op_convert);
 }
-BS_EFFORT_END
 /* ==== end src/ops/convert.c =================================================================== */
 
 /* ==== begin src/ops/deconv2d.c ================================================================ */
