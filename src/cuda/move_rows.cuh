@@ -69,14 +69,29 @@ __device__ inline bs_cu_view bs_cu_open_target(const bs_cu_tile &t, const bs_dev
     return v;
 }
 
+/* A row of lines that is a channel of a root image, as that. */
+__device__ inline bs_cu_view bs_cu_as_channel(bs_cu_view v)
+{
+    v.rank = 3;
+    v.dim[2] = v.frame_w = v.dim[1];
+    v.dim[1] = v.frame_h = v.dim[0];
+    v.dim[0] = 1;
+    v.stride[2] = v.stride[1];
+    v.stride[1] = v.stride[0];
+    v.frame_y = v.frame_x = 0;
+    return v;
+}
+
 /* Zeroes the margin of a row that was moved. Opens the row again, because copying needed the registers. */
 __device__ __forceinline__ void bs_cu_zero_around(const bs_cu_tile &t, const bs_device_operand *o, int32_t row,
                                                   const bs_cu_team &team, const bs_cu_work &w)
 {
-    if (w.part != 0 || o->margin == 0 || o->rank != 3)
+    if (w.part != 0 || o->margin == 0)
         return;
     const bs_cu_view v = bs_cu_open_target(t, o, row);
-    if (o->place == BS_AT_CELL)
+    if (v.rank != 3) /* only in the root (bs_cu_target) */
+        bs_cu_zero_beyond_frame(bs_cu_as_channel(v), team);
+    else if (o->place == BS_AT_CELL)
         bs_cu_zero_beyond_frame(v, team);
     else
         bs_cu_zero_outside(v, team);

@@ -1,8 +1,11 @@
-/* plan/loops.c - the order in which nodes become instructions, where there are loops.
+/* plan/loops.c - the order in which nodes become instructions.
  *
  * Nodes stand in the order in which they were built, and nodes of a body between others. What a body reads from outside
  * is built before its loop ends, and what the loop gives is read after that: so a body is moved, whole, to where its
  * loop ends. Loops in loops are moved with the body that they are in.
+ * With mixed domains nodes go level by level (plan/regions.c), so that the time of a region is known before anything
+ * outside reads what it makes. All of a loop is of one level, the highest that one of its nodes needs: else its
+ * decisions, which read little, would stand before what the body reads.
  * Relies on plan/lower.h. Must never emit instructions. */
 #include "plan/lower.h"
 
@@ -25,7 +28,43 @@ static int32_t list_of(const bs_graph *g, int32_t n)
                                                                                   : g->domains[node->domain].loop;
 }
 
-void bs_lower_order(bs_lower_pass *l)
+/* The loop at the top of those that a loop is in. */
+static int32_t outermost(const bs_graph *g, int32_t loop)
+{
+    while (g->domains[g->routers[loop].domain].loop)
+        loop = g->domains[g->routers[loop].domain].loop;
+    return loop;
+}
+
+/* Whether a node is of a loop that stands in no other, or of loops in it; what a loop gives is of it, too. */
+static bool is_of_loop(const bs_graph *g, int32_t n, int32_t loop)
+{
+    const int32_t router = g->nodes[n].router, in = router && bs_router_loops(g, router) ? router : list_of(g, n);
+    return in && outermost(g, in) == loop;
+}
+
+void bs_lower_level_loop(bs_lower_pass *l, int32_t n)
+{
+    const bs_graph *g = l->g;
+    const int32_t loop = list_of(g, n);
+    if (!loop || g->routers[loop].again != n || outermost(g, loop) != loop)
+        return;
+    int32_t level = 0;
+    for (int32_t k = g->routers[loop].node; k <= n; k++)
+        if (l->plan->node_live[k] && is_of_loop(g, k, loop))
+            level = bs_max_i32(level, l->level[k]);
+    for (int32_t k = g->routers[loop].node; k <= n; k++) {
+        const int32_t region = bs_lower_region_of(l, k);
+        if (!l->plan->node_live[k] || !is_of_loop(g, k, loop))
+            continue;
+        l->level[k] = level;
+        if (region != BS_TOP)
+            l->region_level[region] = bs_max_i32(l->region_level[region], level);
+    }
+}
+
+/* Chains all nodes by `follows`, bodies of loops whole. Returns the first. */
+static int32_t chain(bs_lower_pass *l)
 {
     const bs_graph *g = l->g;
     memset(l->follows, 0, (size_t)g->n_nodes * sizeof *l->follows);
@@ -37,9 +76,19 @@ void bs_lower_order(bs_lower_pass *l)
         if (loop && g->routers[loop].again == n)
             append(l, g->domains[g->routers[loop].domain].loop, l->first[loop], l->last[loop]);
     }
-    int32_t count = 0;
-    for (int32_t n = l->first[0]; n; n = l->follows[n])
-        l->list[count++] = n;
+    return l->first[0];
+}
+
+void bs_lower_order(bs_lower_pass *l)
+{
+    const int32_t nodes = l->g->n_nodes, first = chain(l);
+    int32_t *next = l->seen; /* [levels] where the next node of each goes; without mixed domains all are of one */
+    memset(next, 0, (size_t)nodes * sizeof *next);
+    for (int32_t n = 1; n < nodes; n++)
+        next[l->level[n]]++;
+    bs_starts_of(next, nodes);
+    for (int32_t n = first; n; n = l->follows[n])
+        l->list[next[l->level[n]]++] = n;
 }
 
 #endif

@@ -361,26 +361,10 @@ static void part_costs(bs_plan *p)
     }
 }
 
-/* In order; with mixed domains level by level, so that a region's time is known before anything outside reads its
- * results. */
 static void emit_nodes(bs_lower_pass *l)
 {
-    const int32_t nodes = l->g->n_nodes;
-    int32_t *next = l->seen; /* [levels] index of the next node of each; operands have a lower level, or the same */
-    if (!l->mixed) {
-        bs_lower_order(l);
-        for (int32_t i = 0; i < nodes - 1; i++)
-            if (l->plan->node_live[l->list[i]])
-                emit_node(l, l->list[i]);
-        return;
-    }
-    memset(next, 0, (size_t)nodes * sizeof *next);
-    for (int32_t n = 1; n < nodes; n++)
-        next[l->level[n]]++;
-    bs_starts_of(next, nodes);
-    for (int32_t n = 1; n < nodes; n++)
-        l->list[next[l->level[n]]++] = n;
-    for (int32_t i = 0; i < nodes - 1; i++)
+    bs_lower_order(l);
+    for (int32_t i = 0; i < l->g->n_nodes - 1; i++)
         if (l->plan->node_live[l->list[i]])
             emit_node(l, l->list[i]);
 }

@@ -96,7 +96,10 @@ static inline int32_t bs_instr_region(const bs_plan *p, const bs_instr *i) /* th
 /* Puts the instructions in order and finds those of each part. workspace: twice the most instructions.
  * (plan/order.c) */
 void bs_lower_sort(bs_plan *plan, int32_t *workspace);
-/* Lists all nodes in l->list, bodies of loops whole, each where its loop ends. */
+/* Gives all nodes of a loop that stands in no other one level; n: a node whose own level is known, perhaps the last one
+ * of such a loop (plan/loops.c). */
+void bs_lower_level_loop(bs_lower_pass *l, int32_t n);
+/* Lists all nodes in l->list, level by level, bodies of loops whole, each where its loop ends. */
 void bs_lower_order(bs_lower_pass *l);
 /* Gives every live value its storage class; needs the regions. */
 void bs_lower_places(bs_lower_pass *l);

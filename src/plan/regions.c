@@ -184,54 +184,76 @@ static void close_read_regions(bs_lower_pass *l, const bs_node *node, int32_t pa
     }
 }
 
+/* What a node would be part of: in the tiles of `top` the part of `domain`, with weights of `unit`; top 0: at top level.
+ * own: the region that takes it, BS_TOP: a new one; or ANY_REGION, of those that could. */
+typedef struct level_place {
+    int32_t top, domain, unit, own;
+} level_place;
+
+enum { ANY_REGION = -3 };
+
 /* In a mixed domain the wide nodes run at top level between nodes that run in tiles. If a wide node closed the region
  * before it, the paths of a router, which are built one after the other, would never share a region. So a region is
- * found by its level: how often the chain of what it reads changes between tiles and top level. Levels are lowered in
- * order, so nothing that a region reads can depend on what the same region makes. */
-static int32_t level_after(const bs_lower_pass *l, int32_t from, int32_t top, int32_t domain)
+ * found by its level: how often the chain of what it reads changes between tiles and top level, or from region to
+ * region. Levels are lowered in order, so a region's time is known before anything outside reads its results, and
+ * nothing that a region reads can depend on what the same region makes. */
+static int32_t level_after(const bs_lower_pass *l, int32_t from, const level_place *at)
 {
     const int32_t region = bs_lower_region_of(l, from);
     if (region == BS_TOP)
-        return l->level[from] + (top != 0);
-    const bool stays = l->plan->domains[top].mixed || l->open[top] == region;
-    if (top != 0 && stays && l->plan->regions[region].domain == top && region_takes(l, region, domain, 0))
+        return l->level[from] + (at->top != 0);
+    const bool may = at->own == ANY_REGION ? l->plan->domains[at->top].mixed || l->open[at->top] == region
+                                           : at->own == region;
+    if (at->top != 0 && may && l->plan->regions[region].domain == at->top &&
+        region_takes(l, region, at->domain, at->unit))
         return l->level[from];
     return l->region_level[region] + 1;
 }
 
-/* top: the domain in whose tiles the node runs, and `domain` that of its part; 0: at top level. */
-static int32_t node_level(const bs_lower_pass *l, int32_t n, int32_t top, int32_t domain)
+static int32_t node_level(const bs_lower_pass *l, int32_t n, const level_place *at)
 {
     const bs_node *node = &l->g->nodes[n];
     int32_t n_in, level = 0;
     const int32_t *in = bs_plan_in(l->plan, n, &n_in);
     for (int32_t i = 0; i < n_in; i++)
         if (in[i])
-            level = bs_max_i32(level, level_after(l, l->g->values[in[i]].node, top, domain));
+            level = bs_max_i32(level, level_after(l, l->g->values[in[i]].node, at));
     for (int32_t d = node->domain; l->g->domains[d].kind == BS_DOMAIN_PATH; d = l->g->domains[d].parent)
-        level = bs_max_i32(level, level_after(l, l->g->routers[l->g->domains[d].router].node, top, domain));
+        level = bs_max_i32(level, level_after(l, l->g->routers[l->g->domains[d].router].node, at));
     const int32_t maker = bs_domain_maker(l->g, bs_plan_top_domain(l->g, node->domain));
     if (maker)
-        level = bs_max_i32(level, level_after(l, maker, top, domain));
+        level = bs_max_i32(level, level_after(l, maker, at));
     return node->router && l->g->routers[node->router].node != n
-               ? bs_max_i32(level, level_after(l, l->g->routers[node->router].node, top, domain))
+               ? bs_max_i32(level, level_after(l, l->g->routers[node->router].node, at))
                : level;
 }
 
-/* The earliest region of that level that takes the node. There is one for the paths of each router, and one for the
- * other rows of each unit; only the first may be without a unit. */
-static int32_t region_of_level(bs_lower_pass *l, int32_t top, int32_t domain, int32_t unit, int32_t level)
+/* The earliest region of that level that takes a node, or BS_TOP. There is one for the paths of each router, and one
+ * for the other rows of each unit; only the first may be without a unit. */
+static int32_t region_of_level(const bs_lower_pass *l, const level_place *at, int32_t level)
 {
-    const int32_t router = l->g->domains[domain].kind == BS_DOMAIN_PATH ? l->g->domains[domain].router : 0;
-    const int32_t first = *index_slot(l, &l->levels, region_is_of_level, top, level, router);
-    if (first && region_takes(l, first - 1, domain, unit))
+    const bs_domain *d = &l->g->domains[at->domain];
+    const int32_t router = d->kind == BS_DOMAIN_PATH ? d->router : 0;
+    const int32_t first = *index_slot(l, &l->levels, region_is_of_level, at->top, level, router);
+    if (first && region_takes(l, first - 1, at->domain, at->unit))
         return first - 1;
-    const int32_t of_unit = router ? 0 : *index_slot(l, &l->units, region_is_of_unit, top, level, unit);
-    if (of_unit)
-        return of_unit - 1;
-    const int32_t region = region_open(l, top);
-    l->region_level[region] = level;
-    return region;
+    return router ? BS_TOP : *index_slot(l, &l->units, region_is_of_unit, at->top, level, at->unit) - 1;
+}
+
+/* Finds the region of a mixed domain that takes a node, and its level, or opens one. Beside it other regions of that
+ * level may run: a node that reads from one of them goes to the next level. */
+static void open_of_level(bs_lower_pass *l, int32_t n, level_place *at)
+{
+    int32_t level = node_level(l, n, at);
+    at->own = region_of_level(l, at, level);
+    const int32_t behind = node_level(l, n, at);
+    if (behind > level) {
+        level = behind;
+        at->own = region_of_level(l, at, level);
+    }
+    l->level[n] = level;
+    l->open[at->top] = at->own == BS_TOP ? region_open(l, at->top) : at->own;
+    l->region_level[l->open[at->top]] = level;
 }
 
 /* Enters a region in the index once it has a node: its first part gives its key, and the node may have brought a
@@ -252,23 +274,27 @@ static void region_enter(bs_lower_pass *l, int32_t region)
 static void assign_part(bs_lower_pass *l, int32_t n)
 {
     const bs_node *node = &l->g->nodes[n];
+    const int32_t unit = l->plan->nodes[n].unit;
+    const level_place beside = {.own = ANY_REGION};
     l->part_of[n] = BS_TOP;
     if (!runs_in_tiles(l, node)) {
         close_read_regions(l, node, BS_TOP);
-        l->level[n] = l->mixed ? node_level(l, n, 0, 0) : 0;
+        l->level[n] = l->mixed ? node_level(l, n, &beside) : 0;
         return;
     }
     const int32_t top = bs_plan_top_domain(l->g, node->domain);
     const int32_t domain = part_domain(l->g, node->domain);
-    l->level[n] = l->mixed ? node_level(l, n, top, domain) : 0;
+    level_place at = {top, domain, unit, ANY_REGION};
     if (l->plan->domains[top].mixed)
-        l->open[top] = region_of_level(l, top, domain, l->plan->nodes[n].unit, l->level[n]);
-    if (l->open[top] == BS_TOP || !region_takes(l, l->open[top], domain, l->plan->nodes[n].unit))
+        open_of_level(l, n, &at);
+    else
+        l->level[n] = l->mixed ? node_level(l, n, &at) : 0;
+    if (l->open[top] == BS_TOP || !region_takes(l, l->open[top], domain, unit))
         region_open(l, top);
     l->part_of[n] = part_find(l, l->open[top], domain);
     l->region_level[l->open[top]] = bs_max_i32(l->region_level[l->open[top]], l->level[n]);
-    if (l->plan->nodes[n].unit)
-        l->plan->parts[l->part_of[n]].unit = l->plan->nodes[n].unit;
+    if (unit)
+        l->plan->parts[l->part_of[n]].unit = unit;
     if (l->plan->domains[top].mixed)
         region_enter(l, l->open[top]);
     close_read_regions(l, node, l->part_of[n]);
@@ -364,6 +390,8 @@ bool bs_lower_regions(bs_lower_pass *l)
         l->part_of[n] = BS_TOP;
         if (n > 0 && l->plan->node_live[n])
             assign_part(l, n);
+        if (n > 0 && l->mixed)
+            bs_lower_level_loop(l, n);
     }
     list_nodes(l);
     return !untile_domains(l);

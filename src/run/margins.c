@@ -5,12 +5,16 @@
 
 #include "ops/structure.h"
 
+/* Stored images only: channels last. Of an image that is a part of the channels of another one, only these. */
 static void zero_image(const bs_operand *o, bs_rect r)
 {
-    const size_t bytes = bs_dtype_bytes(o->dtype);
-    for (int32_t y = r.y0; y < r.y1; y++) /* stored images only: channels-last */
-        memset((uint8_t *)o->data + (y * o->stride[1] + r.x0 * o->stride[2]) * (ptrdiff_t)bytes, 0,
-               (size_t)bs_max_i32(r.x1 - r.x0, 0) * (size_t)o->stride[2] * bytes);
+    const ptrdiff_t bytes = (ptrdiff_t)bs_dtype_bytes(o->dtype);
+    const bool all = o->dim[0] == o->stride[2];
+    const int32_t pixels = bs_max_i32(r.x1 - r.x0, 0), runs = all ? 1 : pixels;
+    const size_t run = (size_t)(all ? pixels : 1) * (size_t)o->dim[0] * (size_t)bytes;
+    for (int32_t y = r.y0; y < r.y1; y++)
+        for (int32_t x = 0; x < runs; x++)
+            memset((uint8_t *)o->data + (y * o->stride[1] + (r.x0 + x) * o->stride[2]) * bytes, 0, run);
 }
 
 #ifndef __OPTIMIZE_SIZE__
@@ -64,18 +68,38 @@ static void zero_beyond_frame(const bs_operand *o, int32_t margin)
     zero_image(o, (bs_rect){0, h, w, right});
 }
 
-/* Zeroes the margin around a row that was moved to `target`: readers' windows reach there. */
+/* A row of lines that is a channel of a root image, as that. */
+static bs_operand as_channel(const bs_operand *row)
+{
+    bs_operand image = *row;
+    image.rank = 3;
+    image.dim[0] = 1;
+    for (int32_t d = 2; d > 0; d--) {
+        image.dim[d] = row->dim[d - 1];
+        image.stride[d] = row->stride[d - 1];
+    }
+    image.frame_y = image.frame_x = 0;
+    image.frame_h = image.dim[1];
+    image.frame_w = image.dim[2];
+    return image;
+}
+
+/* Zeroes the margin around a row that was moved to `target`: readers' windows reach there. Around what a loop collects
+ * in a row of its own domain zeros are put before the first trip. */
 void bs_zero_around(const bs_context *c, int32_t target, const bs_operand *o)
 {
     const bs_session *s = c->session;
     const int32_t margin = target ? s->plan->values[target].margin : 0;
     int64_t h, w;
-    if (margin == 0 || o->rank != 3)
+    if (margin == 0)
         return;
     if (s->graph->values[target].domain == 0) {
-        zero_beyond_frame(o, margin);
+        const bs_operand image = o->rank == 3 ? *o : as_channel(o);
+        zero_beyond_frame(&image, margin);
         return;
     }
+    if (o->rank != 3)
+        return;
     bs_plan_core(s->plan, &s->graph->values[target], &h, &w);
     bs_zero_margin(o, margin, h, w);
 }

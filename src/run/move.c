@@ -418,7 +418,8 @@ static int32_t target_row(const bs_context *c, const bs_instr *i, int32_t row)
 static bool move_dense(const bs_context *c, const bs_instr *i, int32_t row, int32_t rows)
 {
     bs_operand to, from;
-    if (i->combine != BS_COMBINE_COPY || i->value == 0 || i->target == 0 || target_row(c, i, row) < 0)
+    if (i->combine != BS_COMBINE_COPY || i->value == 0 || i->target == 0 || target_row(c, i, row) < 0 ||
+        c->session->plan->values[i->target].margin > 0)
         return false;
     operand_target(c, i, row, &to);
     bs_operand_make(c, i->value, row, &from);
