@@ -1,6 +1,6 @@
 /* brainstorm.c - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: 4a450f179a38ff85a4480f8a9968ffcfa24e12daedd6beae160c124b9ae3ff6c
+ * sha256 of the parts: 1c56f07021eae188b0a8c6c8192d0bd146abc9704d086583aeea42dbb036dbdc
  */
 #if !defined(_POSIX_C_SOURCE) && !defined(BS_NO_POSIX)
 #define _POSIX_C_SOURCE 200809L
@@ -33353,19 +33353,31 @@ typedef struct bs_loop_rule {
     bool grows;
 } bs_loop_rule;
 
-/* How many trips a row may make. `count`: its own, read only where rows have one. */
+/* No row makes more trips, whatever its count becomes while the loop runs: what trips collect has no more places. */
+static inline BS_BOTH int32_t bs_loop_limit(const bs_loop_rule *rule)
+{
+    return rule->counted ? bs_min_i32(rule->bound, rule->trips) : rule->bound;
+}
+
+/* How many trips a row asks for. `count`: its own, read only where rows have one. */
 static inline BS_BOTH int32_t bs_loop_most(const bs_loop_rule *rule, const bs_scores *count)
 {
-    return !rule->counted ? rule->trips : bs_min_i32(bs_score_int(count, 0), rule->over ? rule->trips : INT32_MAX);
+    return rule->counted ? bs_score_int(count, 0) : rule->trips;
+}
+
+/* The trip that a row makes, where rows go in turn. */
+static inline BS_BOTH int32_t bs_loop_turn(const bs_loop_rule *rule, const bs_scores *count)
+{
+    return bs_clamp_i32(bs_score_int(count, 0), 1, bs_max_i32(bs_loop_limit(rule), 1));
 }
 
 /* Whether a row makes the first trip. */
 static inline BS_BOTH bs_route_fault bs_loop_begins(const bs_loop_rule *rule, const bs_scores *count, int32_t row,
                                                     bool *goes)
 {
-    const int32_t most = bs_loop_most(rule, count);
+    const int32_t most = bs_loop_most(rule, count), limit = bs_loop_limit(rule);
     *goes = most > 0;
-    return bs_route_fault_if(most > rule->bound, BS_ROUTE_BAD_COUNT, row, most, rule->bound);
+    return bs_route_fault_if(most > limit, BS_ROUTE_BAD_COUNT, row, most, limit);
 }
 
 /* Where rows go in turn the turn of one that goes, else path 0; 0 or -1: it does not. */
@@ -33381,7 +33393,7 @@ static inline BS_BOTH bs_route_fault bs_loop_goes_on(const bs_loop_rule *rule, c
     const float score = predicate ? bs_score_at(predicate, 0) : 1.0f;
     const bool wants = score > 0.0f, must_end = predicate && !rule->counted && !rule->over && trip == rule->bound;
     const bs_route_fault fault = bs_route_fault_if(isnan(score), BS_ROUTE_BAD_PREDICATE, row, trip - 1, 0);
-    *goes = wants && trip < bs_loop_most(rule, count);
+    *goes = wants && trip < bs_min_i32(bs_loop_most(rule, count), bs_loop_limit(rule));
     return fault.kind != BS_ROUTE_SOUND
                ? fault
                : bs_route_fault_if(wants && must_end, BS_ROUTE_ENDLESS, row, trip, rule->bound);
@@ -39949,7 +39961,10 @@ static inline int32_t bs_instr_region(const bs_plan *p, const bs_instr *i) /* th
 /* Puts the instructions in order and finds those of each part. workspace: twice the most instructions.
  * (plan/order.c) */
 BS_INTERNAL void bs_lower_sort(bs_plan *plan, int32_t *workspace);
-/* Lists all nodes in l->list, bodies of loops whole, each where its loop ends. */
+/* Gives all nodes of a loop that stands in no other one level; n: a node whose own level is known, perhaps the last one
+ * of such a loop (plan/loops.c). */
+BS_INTERNAL void bs_lower_level_loop(bs_lower_pass *l, int32_t n);
+/* Lists all nodes in l->list, level by level, bodies of loops whole, each where its loop ends. */
 BS_INTERNAL void bs_lower_order(bs_lower_pass *l);
 /* Gives every live value its storage class; needs the regions. */
 BS_INTERNAL void bs_lower_places(bs_lower_pass *l);
@@ -40160,54 +40175,76 @@ static void close_read_regions(bs_lower_pass *l, const bs_node *node, int32_t pa
     }
 }
 
+/* What a node would be part of: in the tiles of `top` the part of `domain`, with weights of `unit`; top 0: at top level.
+ * own: the region that takes it, BS_TOP: a new one; or ANY_REGION, of those that could. */
+typedef struct level_place {
+    int32_t top, domain, unit, own;
+} level_place;
+
+enum { ANY_REGION = -3 };
+
 /* In a mixed domain the wide nodes run at top level between nodes that run in tiles. If a wide node closed the region
  * before it, the paths of a router, which are built one after the other, would never share a region. So a region is
- * found by its level: how often the chain of what it reads changes between tiles and top level. Levels are lowered in
- * order, so nothing that a region reads can depend on what the same region makes. */
-static int32_t level_after(const bs_lower_pass *l, int32_t from, int32_t top, int32_t domain)
+ * found by its level: how often the chain of what it reads changes between tiles and top level, or from region to
+ * region. Levels are lowered in order, so a region's time is known before anything outside reads its results, and
+ * nothing that a region reads can depend on what the same region makes. */
+static int32_t level_after(const bs_lower_pass *l, int32_t from, const level_place *at)
 {
     const int32_t region = bs_lower_region_of(l, from);
     if (region == BS_TOP)
-        return l->level[from] + (top != 0);
-    const bool stays = l->plan->domains[top].mixed || l->open[top] == region;
-    if (top != 0 && stays && l->plan->regions[region].domain == top && region_takes(l, region, domain, 0))
+        return l->level[from] + (at->top != 0);
+    const bool may = at->own == ANY_REGION ? l->plan->domains[at->top].mixed || l->open[at->top] == region
+                                           : at->own == region;
+    if (at->top != 0 && may && l->plan->regions[region].domain == at->top &&
+        region_takes(l, region, at->domain, at->unit))
         return l->level[from];
     return l->region_level[region] + 1;
 }
 
-/* top: the domain in whose tiles the node runs, and `domain` that of its part; 0: at top level. */
-static int32_t node_level(const bs_lower_pass *l, int32_t n, int32_t top, int32_t domain)
+static int32_t node_level(const bs_lower_pass *l, int32_t n, const level_place *at)
 {
     const bs_node *node = &l->g->nodes[n];
     int32_t n_in, level = 0;
     const int32_t *in = bs_plan_in(l->plan, n, &n_in);
     for (int32_t i = 0; i < n_in; i++)
         if (in[i])
-            level = bs_max_i32(level, level_after(l, l->g->values[in[i]].node, top, domain));
+            level = bs_max_i32(level, level_after(l, l->g->values[in[i]].node, at));
     for (int32_t d = node->domain; l->g->domains[d].kind == BS_DOMAIN_PATH; d = l->g->domains[d].parent)
-        level = bs_max_i32(level, level_after(l, l->g->routers[l->g->domains[d].router].node, top, domain));
+        level = bs_max_i32(level, level_after(l, l->g->routers[l->g->domains[d].router].node, at));
     const int32_t maker = bs_domain_maker(l->g, bs_plan_top_domain(l->g, node->domain));
     if (maker)
-        level = bs_max_i32(level, level_after(l, maker, top, domain));
+        level = bs_max_i32(level, level_after(l, maker, at));
     return node->router && l->g->routers[node->router].node != n
-               ? bs_max_i32(level, level_after(l, l->g->routers[node->router].node, top, domain))
+               ? bs_max_i32(level, level_after(l, l->g->routers[node->router].node, at))
                : level;
 }
 
-/* The earliest region of that level that takes the node. There is one for the paths of each router, and one for the
- * other rows of each unit; only the first may be without a unit. */
-static int32_t region_of_level(bs_lower_pass *l, int32_t top, int32_t domain, int32_t unit, int32_t level)
+/* The earliest region of that level that takes a node, or BS_TOP. There is one for the paths of each router, and one
+ * for the other rows of each unit; only the first may be without a unit. */
+static int32_t region_of_level(const bs_lower_pass *l, const level_place *at, int32_t level)
 {
-    const int32_t router = l->g->domains[domain].kind == BS_DOMAIN_PATH ? l->g->domains[domain].router : 0;
-    const int32_t first = *index_slot(l, &l->levels, region_is_of_level, top, level, router);
-    if (first && region_takes(l, first - 1, domain, unit))
+    const bs_domain *d = &l->g->domains[at->domain];
+    const int32_t router = d->kind == BS_DOMAIN_PATH ? d->router : 0;
+    const int32_t first = *index_slot(l, &l->levels, region_is_of_level, at->top, level, router);
+    if (first && region_takes(l, first - 1, at->domain, at->unit))
         return first - 1;
-    const int32_t of_unit = router ? 0 : *index_slot(l, &l->units, region_is_of_unit, top, level, unit);
-    if (of_unit)
-        return of_unit - 1;
-    const int32_t region = region_open(l, top);
-    l->region_level[region] = level;
-    return region;
+    return router ? BS_TOP : *index_slot(l, &l->units, region_is_of_unit, at->top, level, at->unit) - 1;
+}
+
+/* Finds the region of a mixed domain that takes a node, and its level, or opens one. Beside it other regions of that
+ * level may run: a node that reads from one of them goes to the next level. */
+static void open_of_level(bs_lower_pass *l, int32_t n, level_place *at)
+{
+    int32_t level = node_level(l, n, at);
+    at->own = region_of_level(l, at, level);
+    const int32_t behind = node_level(l, n, at);
+    if (behind > level) {
+        level = behind;
+        at->own = region_of_level(l, at, level);
+    }
+    l->level[n] = level;
+    l->open[at->top] = at->own == BS_TOP ? region_open(l, at->top) : at->own;
+    l->region_level[l->open[at->top]] = level;
 }
 
 /* Enters a region in the index once it has a node: its first part gives its key, and the node may have brought a
@@ -40228,23 +40265,27 @@ static void region_enter(bs_lower_pass *l, int32_t region)
 static void assign_part(bs_lower_pass *l, int32_t n)
 {
     const bs_node *node = &l->g->nodes[n];
+    const int32_t unit = l->plan->nodes[n].unit;
+    const level_place beside = {.own = ANY_REGION};
     l->part_of[n] = BS_TOP;
     if (!runs_in_tiles(l, node)) {
         close_read_regions(l, node, BS_TOP);
-        l->level[n] = l->mixed ? node_level(l, n, 0, 0) : 0;
+        l->level[n] = l->mixed ? node_level(l, n, &beside) : 0;
         return;
     }
     const int32_t top = bs_plan_top_domain(l->g, node->domain);
     const int32_t domain = part_domain(l->g, node->domain);
-    l->level[n] = l->mixed ? node_level(l, n, top, domain) : 0;
+    level_place at = {top, domain, unit, ANY_REGION};
     if (l->plan->domains[top].mixed)
-        l->open[top] = region_of_level(l, top, domain, l->plan->nodes[n].unit, l->level[n]);
-    if (l->open[top] == BS_TOP || !region_takes(l, l->open[top], domain, l->plan->nodes[n].unit))
+        open_of_level(l, n, &at);
+    else
+        l->level[n] = l->mixed ? node_level(l, n, &at) : 0;
+    if (l->open[top] == BS_TOP || !region_takes(l, l->open[top], domain, unit))
         region_open(l, top);
     l->part_of[n] = part_find(l, l->open[top], domain);
     l->region_level[l->open[top]] = bs_max_i32(l->region_level[l->open[top]], l->level[n]);
-    if (l->plan->nodes[n].unit)
-        l->plan->parts[l->part_of[n]].unit = l->plan->nodes[n].unit;
+    if (unit)
+        l->plan->parts[l->part_of[n]].unit = unit;
     if (l->plan->domains[top].mixed)
         region_enter(l, l->open[top]);
     close_read_regions(l, node, l->part_of[n]);
@@ -40340,6 +40381,8 @@ bool bs_lower_regions(bs_lower_pass *l)
         l->part_of[n] = BS_TOP;
         if (n > 0 && l->plan->node_live[n])
             assign_part(l, n);
+        if (n > 0 && l->mixed)
+            bs_lower_level_loop(l, n);
     }
     list_nodes(l);
     return !untile_domains(l);
@@ -40698,11 +40741,14 @@ BS_EFFORT_END
 
 /* ==== begin src/plan/loops.c ================================================================== */
 BS_EFFORT_ONCE
-/* plan/loops.c - the order in which nodes become instructions, where there are loops.
+/* plan/loops.c - the order in which nodes become instructions.
  *
  * Nodes stand in the order in which they were built, and nodes of a body between others. What a body reads from outside
  * is built before its loop ends, and what the loop gives is read after that: so a body is moved, whole, to where its
  * loop ends. Loops in loops are moved with the body that they are in.
+ * With mixed domains nodes go level by level (plan/regions.c), so that the time of a region is known before anything
+ * outside reads what it makes. All of a loop is of one level, the highest that one of its nodes needs: else its
+ * decisions, which read little, would stand before what the body reads.
  * Relies on plan/lower.h. Must never emit instructions. */
 /* #include "plan/lower.h" */
 
@@ -40725,7 +40771,43 @@ static int32_t list_of(const bs_graph *g, int32_t n)
                                                                                   : g->domains[node->domain].loop;
 }
 
-void bs_lower_order(bs_lower_pass *l)
+/* The loop at the top of those that a loop is in. */
+static int32_t outermost(const bs_graph *g, int32_t loop)
+{
+    while (g->domains[g->routers[loop].domain].loop)
+        loop = g->domains[g->routers[loop].domain].loop;
+    return loop;
+}
+
+/* Whether a node is of a loop that stands in no other, or of loops in it; what a loop gives is of it, too. */
+static bool is_of_loop(const bs_graph *g, int32_t n, int32_t loop)
+{
+    const int32_t router = g->nodes[n].router, in = router && bs_router_loops(g, router) ? router : list_of(g, n);
+    return in && outermost(g, in) == loop;
+}
+
+void bs_lower_level_loop(bs_lower_pass *l, int32_t n)
+{
+    const bs_graph *g = l->g;
+    const int32_t loop = list_of(g, n);
+    if (!loop || g->routers[loop].again != n || outermost(g, loop) != loop)
+        return;
+    int32_t level = 0;
+    for (int32_t k = g->routers[loop].node; k <= n; k++)
+        if (l->plan->node_live[k] && is_of_loop(g, k, loop))
+            level = bs_max_i32(level, l->level[k]);
+    for (int32_t k = g->routers[loop].node; k <= n; k++) {
+        const int32_t region = bs_lower_region_of(l, k);
+        if (!l->plan->node_live[k] || !is_of_loop(g, k, loop))
+            continue;
+        l->level[k] = level;
+        if (region != BS_TOP)
+            l->region_level[region] = bs_max_i32(l->region_level[region], level);
+    }
+}
+
+/* Chains all nodes by `follows`, bodies of loops whole. Returns the first. */
+static int32_t chain(bs_lower_pass *l)
 {
     const bs_graph *g = l->g;
     memset(l->follows, 0, (size_t)g->n_nodes * sizeof *l->follows);
@@ -40737,9 +40819,19 @@ void bs_lower_order(bs_lower_pass *l)
         if (loop && g->routers[loop].again == n)
             append(l, g->domains[g->routers[loop].domain].loop, l->first[loop], l->last[loop]);
     }
-    int32_t count = 0;
-    for (int32_t n = l->first[0]; n; n = l->follows[n])
-        l->list[count++] = n;
+    return l->first[0];
+}
+
+void bs_lower_order(bs_lower_pass *l)
+{
+    const int32_t nodes = l->g->n_nodes, first = chain(l);
+    int32_t *next = l->seen; /* [levels] where the next node of each goes; without mixed domains all are of one */
+    memset(next, 0, (size_t)nodes * sizeof *next);
+    for (int32_t n = 1; n < nodes; n++)
+        next[l->level[n]]++;
+    bs_starts_of(next, nodes);
+    for (int32_t n = first; n; n = l->follows[n])
+        l->list[next[l->level[n]]++] = n;
 }
 
 #endif
@@ -41496,26 +41588,10 @@ static void part_costs(bs_plan *p)
     }
 }
 
-/* In order; with mixed domains level by level, so that a region's time is known before anything outside reads its
- * results. */
 static void emit_nodes(bs_lower_pass *l)
 {
-    const int32_t nodes = l->g->n_nodes;
-    int32_t *next = l->seen; /* [levels] index of the next node of each; operands have a lower level, or the same */
-    if (!l->mixed) {
-        bs_lower_order(l);
-        for (int32_t i = 0; i < nodes - 1; i++)
-            if (l->plan->node_live[l->list[i]])
-                emit_node(l, l->list[i]);
-        return;
-    }
-    memset(next, 0, (size_t)nodes * sizeof *next);
-    for (int32_t n = 1; n < nodes; n++)
-        next[l->level[n]]++;
-    bs_starts_of(next, nodes);
-    for (int32_t n = 1; n < nodes; n++)
-        l->list[next[l->level[n]]++] = n;
-    for (int32_t i = 0; i < nodes - 1; i++)
+    bs_lower_order(l);
+    for (int32_t i = 0; i < l->g->n_nodes - 1; i++)
         if (l->plan->node_live[l->list[i]])
             emit_node(l, l->list[i]);
 }
@@ -49576,12 +49652,16 @@ BS_EFFORT_LESS
 
 /* #include "ops/structure.h" */
 
+/* Stored images only: channels last. Of an image that is a part of the channels of another one, only these. */
 static void zero_image(const bs_operand *o, bs_rect r)
 {
-    const size_t bytes = bs_dtype_bytes(o->dtype);
-    for (int32_t y = r.y0; y < r.y1; y++) /* stored images only: channels-last */
-        memset((uint8_t *)o->data + (y * o->stride[1] + r.x0 * o->stride[2]) * (ptrdiff_t)bytes, 0,
-               (size_t)bs_max_i32(r.x1 - r.x0, 0) * (size_t)o->stride[2] * bytes);
+    const ptrdiff_t bytes = (ptrdiff_t)bs_dtype_bytes(o->dtype);
+    const bool all = o->dim[0] == o->stride[2];
+    const int32_t pixels = bs_max_i32(r.x1 - r.x0, 0), runs = all ? 1 : pixels;
+    const size_t run = (size_t)(all ? pixels : 1) * (size_t)o->dim[0] * (size_t)bytes;
+    for (int32_t y = r.y0; y < r.y1; y++)
+        for (int32_t x = 0; x < runs; x++)
+            memset((uint8_t *)o->data + (y * o->stride[1] + (r.x0 + x) * o->stride[2]) * bytes, 0, run);
 }
 
 #ifndef __OPTIMIZE_SIZE__
@@ -49635,18 +49715,38 @@ static void zero_beyond_frame(const bs_operand *o, int32_t margin)
     zero_image(o, (bs_rect){0, h, w, right});
 }
 
-/* Zeroes the margin around a row that was moved to `target`: readers' windows reach there. */
+/* A row of lines that is a channel of a root image, as that. */
+static bs_operand as_channel(const bs_operand *row)
+{
+    bs_operand image = *row;
+    image.rank = 3;
+    image.dim[0] = 1;
+    for (int32_t d = 2; d > 0; d--) {
+        image.dim[d] = row->dim[d - 1];
+        image.stride[d] = row->stride[d - 1];
+    }
+    image.frame_y = image.frame_x = 0;
+    image.frame_h = image.dim[1];
+    image.frame_w = image.dim[2];
+    return image;
+}
+
+/* Zeroes the margin around a row that was moved to `target`: readers' windows reach there. Around what a loop collects
+ * in a row of its own domain zeros are put before the first trip. */
 void bs_zero_around(const bs_context *c, int32_t target, const bs_operand *o)
 {
     const bs_session *s = c->session;
     const int32_t margin = target ? s->plan->values[target].margin : 0;
     int64_t h, w;
-    if (margin == 0 || o->rank != 3)
+    if (margin == 0)
         return;
     if (s->graph->values[target].domain == 0) {
-        zero_beyond_frame(o, margin);
+        const bs_operand image = o->rank == 3 ? *o : as_channel(o);
+        zero_beyond_frame(&image, margin);
         return;
     }
+    if (o->rank != 3)
+        return;
     bs_plan_core(s->plan, &s->graph->values[target], &h, &w);
     bs_zero_margin(o, margin, h, w);
 }
@@ -50164,7 +50264,8 @@ static int32_t target_row(const bs_context *c, const bs_instr *i, int32_t row)
 static bool move_dense(const bs_context *c, const bs_instr *i, int32_t row, int32_t rows)
 {
     bs_operand to, from;
-    if (i->combine != BS_COMBINE_COPY || i->value == 0 || i->target == 0 || target_row(c, i, row) < 0)
+    if (i->combine != BS_COMBINE_COPY || i->value == 0 || i->target == 0 || target_row(c, i, row) < 0 ||
+        c->session->plan->values[i->target].margin > 0)
         return false;
     operand_target(c, i, row, &to);
     bs_operand_make(c, i->value, row, &from);
@@ -50366,15 +50467,15 @@ static void sort_turns(bs_decision_data *d, int32_t bound)
 }
 
 /* The rows whose turn is next: turns without rows are passed over. */
-static void take_turn(bs_context *c, const bs_router_info *loop, bs_decision_data *d)
+static void take_turn(bs_context *c, const bs_router_info *loop, const bs_loop_rule *rule, bs_decision_data *d)
 {
     int32_t turn = 0, count = 0;
     while (d->taken < d->due) {
         const int32_t row = d->inverse[d->taken];
         const bs_scores score = bs_scores_of(c, loop->count, row);
-        if (count > 0 && bs_score_int(&score, 0) != turn)
+        if (count > 0 && bs_loop_turn(rule, &score) != turn)
             break;
-        turn = bs_score_int(&score, 0);
+        turn = bs_loop_turn(rule, &score);
         d->ids[count++] = row;
         d->taken++;
     }
@@ -50383,7 +50484,7 @@ static void take_turn(bs_context *c, const bs_router_info *loop, bs_decision_dat
 }
 
 /* `chosen` has been the turn of each row, 0: none. */
-static void begin_turns(bs_context *c, const bs_router_info *loop, bs_decision_data *d)
+static void begin_turns(bs_context *c, const bs_router_info *loop, const bs_loop_rule *rule, bs_decision_data *d)
 {
     d->due = d->taken = d->offsets[0] = 0;
     for (int32_t row = 0; row < d->rows; row++)
@@ -50392,7 +50493,7 @@ static void begin_turns(bs_context *c, const bs_router_info *loop, bs_decision_d
     sort_turns(d, loop->bound);
     for (int32_t row = 0; row < d->rows; row++)
         d->chosen[row] = d->chosen[row] > 0 ? 0 : -1;
-    take_turn(c, loop, d);
+    take_turn(c, loop, rule, d);
 }
 
 /* Rows behind the last one that makes the first trip are there to be made. */
@@ -50440,7 +50541,7 @@ bs_route_fault bs_loop_decide(bs_context *c, int32_t router)
         d->gates[row] = 1.0f;
     }
     if (fault.kind == BS_ROUTE_SOUND && rule.in_turn)
-        begin_turns(c, loop, d);
+        begin_turns(c, loop, &rule, d);
     else if (fault.kind == BS_ROUTE_SOUND)
         bs_decision_pack(d);
     if (fault.kind == BS_ROUTE_SOUND && rule.grows)
@@ -50460,7 +50561,7 @@ bs_route_fault bs_loop_decide_again(bs_context *c, int32_t router)
     bs_route_fault fault = {BS_ROUTE_SOUND, -1, 0, 0};
     int32_t kept = 0;
     if (rule.in_turn) {
-        take_turn(c, loop, d);
+        take_turn(c, loop, &rule, d);
         return fault;
     }
     if (rule.grows)

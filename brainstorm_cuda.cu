@@ -1,6 +1,6 @@
 /* brainstorm_cuda.cu - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: 0b817533fd848bd6b16625ae39dae7b4ad11376fb7e3d18c5081423d573a77a4
+ * sha256 of the parts: cc29bee4efcf03043a19ba57c83bea83ebe4cc0ea513701b241dba3c039b00e0
  */
 #include "brainstorm.h"
 
@@ -4732,14 +4732,29 @@ __device__ inline bs_cu_view bs_cu_open_target(const bs_cu_tile &t, const bs_dev
     return v;
 }
 
+/* A row of lines that is a channel of a root image, as that. */
+__device__ inline bs_cu_view bs_cu_as_channel(bs_cu_view v)
+{
+    v.rank = 3;
+    v.dim[2] = v.frame_w = v.dim[1];
+    v.dim[1] = v.frame_h = v.dim[0];
+    v.dim[0] = 1;
+    v.stride[2] = v.stride[1];
+    v.stride[1] = v.stride[0];
+    v.frame_y = v.frame_x = 0;
+    return v;
+}
+
 /* Zeroes the margin of a row that was moved. Opens the row again, because copying needed the registers. */
 __device__ __forceinline__ void bs_cu_zero_around(const bs_cu_tile &t, const bs_device_operand *o, int32_t row,
                                                   const bs_cu_team &team, const bs_cu_work &w)
 {
-    if (w.part != 0 || o->margin == 0 || o->rank != 3)
+    if (w.part != 0 || o->margin == 0)
         return;
     const bs_cu_view v = bs_cu_open_target(t, o, row);
-    if (o->place == BS_AT_CELL)
+    if (v.rank != 3) /* only in the root (bs_cu_target) */
+        bs_cu_zero_beyond_frame(bs_cu_as_channel(v), team);
+    else if (o->place == BS_AT_CELL)
         bs_cu_zero_beyond_frame(v, team);
     else
         bs_cu_zero_outside(v, team);
@@ -9340,19 +9355,31 @@ typedef struct bs_loop_rule {
     bool grows;
 } bs_loop_rule;
 
-/* How many trips a row may make. `count`: its own, read only where rows have one. */
+/* No row makes more trips, whatever its count becomes while the loop runs: what trips collect has no more places. */
+static inline BS_BOTH int32_t bs_loop_limit(const bs_loop_rule *rule)
+{
+    return rule->counted ? bs_min_i32(rule->bound, rule->trips) : rule->bound;
+}
+
+/* How many trips a row asks for. `count`: its own, read only where rows have one. */
 static inline BS_BOTH int32_t bs_loop_most(const bs_loop_rule *rule, const bs_scores *count)
 {
-    return !rule->counted ? rule->trips : bs_min_i32(bs_score_int(count, 0), rule->over ? rule->trips : INT32_MAX);
+    return rule->counted ? bs_score_int(count, 0) : rule->trips;
+}
+
+/* The trip that a row makes, where rows go in turn. */
+static inline BS_BOTH int32_t bs_loop_turn(const bs_loop_rule *rule, const bs_scores *count)
+{
+    return bs_clamp_i32(bs_score_int(count, 0), 1, bs_max_i32(bs_loop_limit(rule), 1));
 }
 
 /* Whether a row makes the first trip. */
 static inline BS_BOTH bs_route_fault bs_loop_begins(const bs_loop_rule *rule, const bs_scores *count, int32_t row,
                                                     bool *goes)
 {
-    const int32_t most = bs_loop_most(rule, count);
+    const int32_t most = bs_loop_most(rule, count), limit = bs_loop_limit(rule);
     *goes = most > 0;
-    return bs_route_fault_if(most > rule->bound, BS_ROUTE_BAD_COUNT, row, most, rule->bound);
+    return bs_route_fault_if(most > limit, BS_ROUTE_BAD_COUNT, row, most, limit);
 }
 
 /* Where rows go in turn the turn of one that goes, else path 0; 0 or -1: it does not. */
@@ -9368,7 +9395,7 @@ static inline BS_BOTH bs_route_fault bs_loop_goes_on(const bs_loop_rule *rule, c
     const float score = predicate ? bs_score_at(predicate, 0) : 1.0f;
     const bool wants = score > 0.0f, must_end = predicate && !rule->counted && !rule->over && trip == rule->bound;
     const bs_route_fault fault = bs_route_fault_if(isnan(score), BS_ROUTE_BAD_PREDICATE, row, trip - 1, 0);
-    *goes = wants && trip < bs_loop_most(rule, count);
+    *goes = wants && trip < bs_min_i32(bs_loop_most(rule, count), bs_loop_limit(rule));
     return fault.kind != BS_ROUTE_SOUND
                ? fault
                : bs_route_fault_if(wants && must_end, BS_ROUTE_ENDLESS, row, trip, rule->bound);
@@ -10085,8 +10112,9 @@ enum { BS_CU_TURNS_DUE = 1, BS_CU_TURNS_TAKEN }; /* behind the number of the tri
 
 __device__ inline int32_t bs_cu_turn_of(const bs_cu_router &r, int32_t k)
 {
+    const bs_loop_rule rule = bs_cu_loop_rule(*r.t, r.s);
     const bs_scores count = bs_cu_loop_count(*r.t, r.s, r.d.inverse[k]);
-    return bs_score_int(&count, 0);
+    return bs_loop_turn(&rule, &count);
 }
 
 /* The rows whose turn is next: turns without rows are passed over. `ends`: no row has one. All threads. */
@@ -10582,6 +10610,8 @@ __device__ inline void bs_cu_beyond_run(const bs_cu_tile &t, const bs_device_ste
         v.data += (int64_t)rows * v.stride[0] * bs_cu_bytes(v.dtype);
         v.dim[0] = max(v.dim[0] - rows, 0);
         bs_cu_zero_rect(v, {0, v.dim[1], 0, v.dim[2]}, team, w);
+        if (w.part == 0 && v.rank == 3 && v.margin > 0)
+            bs_cu_zero_beyond_frame(v, team);
     }
 }
 

@@ -70,16 +70,16 @@ static inline void naive_loop_begin(naive *n, int32_t r)
     }
 }
 
-/* Most trips of a row; a count beyond the bound is refused. */
+/* Most trips of a row; a count beyond the bound, or what the dimension has, is refused. */
 static inline double naive_trips(naive *n, const bs_router_info *loop, int32_t row)
 {
     const double most = loop->trips >= 0 ? (double)n->dims[loop->trips] : loop->bound;
     if (!loop->count)
         return most;
     const double count = n->cell[loop->count][row][0];
-    if (loop->trips < 0 && count > loop->bound)
+    if (count > fmin(most, loop->bound))
         n->status = BS_ERROR_DATA;
-    return loop->trips >= 0 ? fmin(count, most) : count;
+    return count;
 }
 
 static inline void naive_loop_run(naive *n, int32_t r);

@@ -132,7 +132,7 @@ static void test_endless(int32_t order)
 static void test_counts(int32_t order)
 {
     static float table[3][5][2], zero[3][2], sum[3][2], all[3][5][2];
-    int32_t count[3] = {9, 0, 2}, wrong = 0; /* the dimension ends what the count would not */
+    int32_t count[3] = {5, 0, 2}, wrong = 0;
     bs_graph *g = new_graph();
     const bs_value x = bs_rows(g, bs_input(g, "table", BS_F32, BS_SHAPE3(3, 5, 2)), none);
     const bs_value n = bs_rows(g, bs_input(g, "count", BS_I32, BS_SHAPE2(3, 1)), x);
@@ -201,31 +201,49 @@ static void test_slices_of_slices(int32_t order)
     bs_session_close(s);
 }
 
-static void test_bound_of_count(void)
+/* The last row makes `trips`; the loop goes over 5 elements, or over nothing. */
+static void test_bound_of_count(bs_loop_desc desc, bool over, int32_t trips, const char *wanted)
 {
-    static float x[2], y[2];
-    int32_t count[2] = {1, 4};
+    static float x[2][5], zero[2], y[2];
+    int32_t count[2] = {1, trips};
     bs_graph *g = new_graph();
-    const bs_value rows = bs_rows(g, bs_input(g, "x", BS_F32, BS_SHAPE2(2, 1)), none);
+    const bs_value rows = bs_rows(g, bs_input(g, "x", BS_F32, BS_SHAPE3(2, 5, 1)), none);
     const bs_value n = bs_rows(g, bs_input(g, "count", BS_I32, BS_SHAPE2(2, 1)), rows);
-    const bs_loop_desc desc = {.name = "few", .bound = 3};
+    const bs_value start = bs_rows(g, bs_input(g, "zero", BS_F32, BS_SHAPE2(2, 1)), rows);
+    desc.name = "few";
+    desc.over = over ? rows.id : 0;
     const bs_router loop = bs_loop_begin(g, rows, n, &desc);
-    const bs_value v = bs_loop_carry(g, loop, rows), end = bs_loop_next(g, loop, v, bs_add(g, v, v));
+    const bs_value v = bs_loop_carry(g, loop, start), end = bs_loop_next(g, loop, v, bs_affine(g, v, 1, 1));
     bs_loop_end(g, loop, none);
     bs_output(g, "y", bs_collect(g, end));
     bs_session *s = open_session(g, BS_ORDER_AUTO, 1);
-    bind_f32(s, "x", x, 2, 1);
+    bs_bind(s, "x", &(bs_buffer){x, BS_F32, 3, {2, 5, 1}, {0}}, &error);
+    bind_f32(s, "zero", zero, 2, 1);
     bind_f32(s, "y", y, 2, 1);
     bind_i32(s, "count", count, 2);
-    check(bs_run(s, &error) == BS_ERROR_DATA && strstr(error.message, "loop \"few\"") &&
-              strstr(error.message, "cell 1: 4 trips, its bound is 3"),
-          "a count beyond the bound is named: %s", error.message);
-    count[1] = 3;
-    x[0] = x[1] = 1;
-    check(bs_run(s, &error) == BS_OK && y[0] == 2 && y[1] == 8, "at the bound it runs");
-    count[0] = -5;
-    check(bs_run(s, &error) == BS_OK && y[0] == 1 && y[1] == 8, "below 1 there is no trip");
+    const bs_status status = bs_run(s, &error);
+    if (wanted)
+        check(status == BS_ERROR_DATA && strstr(error.message, "loop \"few\"") && strstr(error.message, wanted),
+              "%d trips: a count beyond the bound, or beyond the dimension, is an error: %s", trips, error.message);
+    else
+        check(status == BS_OK && y[0] == 1 && y[1] == (float)(desc.in_turn ? 1 : trips), "%d trips are made (%g): %s",
+              trips, (double)y[1], error.message);
     bs_session_close(s);
+}
+
+static void test_bounds_of_counts(void)
+{
+    const bs_loop_desc three = {.bound = 3}, none_told = {.bound = 0}, eight = {.bound = 8};
+    const bs_loop_desc turns = {.bound = 5, .in_turn = 1};
+    test_bound_of_count(three, false, 3, NULL);
+    test_bound_of_count(three, false, 4, "cell 1: 4 trips, its bound is 3");
+    test_bound_of_count(none_told, true, 5, NULL);
+    test_bound_of_count(none_told, true, 6, "cell 1: 6 trips, its bound is 5");
+    test_bound_of_count(none_told, true, INT32_MAX, "cell 1: 2147483647 trips, its bound is 5");
+    test_bound_of_count(eight, true, 5, NULL);
+    test_bound_of_count(eight, true, 8, "cell 1: 8 trips, its bound is 5");
+    test_bound_of_count(turns, false, 5, NULL);
+    test_bound_of_count(turns, false, 7, "cell 1: 7 trips, its bound is 5");
 }
 
 /* A loop of the root, in it another one: x = x + (0 + 1 + .. + 4) three times. */
@@ -424,7 +442,7 @@ int main(void)
         test_by_carried(order, false);
         test_by_carried(order, true);
     }
-    test_bound_of_count();
+    test_bounds_of_counts();
     test_root(1);
     test_root(2);
     test_like();

@@ -104,8 +104,9 @@ enum { BS_CU_TURNS_DUE = 1, BS_CU_TURNS_TAKEN }; /* behind the number of the tri
 
 __device__ inline int32_t bs_cu_turn_of(const bs_cu_router &r, int32_t k)
 {
+    const bs_loop_rule rule = bs_cu_loop_rule(*r.t, r.s);
     const bs_scores count = bs_cu_loop_count(*r.t, r.s, r.d.inverse[k]);
-    return bs_score_int(&count, 0);
+    return bs_loop_turn(&rule, &count);
 }
 
 /* The rows whose turn is next: turns without rows are passed over. `ends`: no row has one. All threads. */

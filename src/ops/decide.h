@@ -341,19 +341,31 @@ typedef struct bs_loop_rule {
     bool grows;
 } bs_loop_rule;
 
-/* How many trips a row may make. `count`: its own, read only where rows have one. */
+/* No row makes more trips, whatever its count becomes while the loop runs: what trips collect has no more places. */
+static inline BS_BOTH int32_t bs_loop_limit(const bs_loop_rule *rule)
+{
+    return rule->counted ? bs_min_i32(rule->bound, rule->trips) : rule->bound;
+}
+
+/* How many trips a row asks for. `count`: its own, read only where rows have one. */
 static inline BS_BOTH int32_t bs_loop_most(const bs_loop_rule *rule, const bs_scores *count)
 {
-    return !rule->counted ? rule->trips : bs_min_i32(bs_score_int(count, 0), rule->over ? rule->trips : INT32_MAX);
+    return rule->counted ? bs_score_int(count, 0) : rule->trips;
+}
+
+/* The trip that a row makes, where rows go in turn. */
+static inline BS_BOTH int32_t bs_loop_turn(const bs_loop_rule *rule, const bs_scores *count)
+{
+    return bs_clamp_i32(bs_score_int(count, 0), 1, bs_max_i32(bs_loop_limit(rule), 1));
 }
 
 /* Whether a row makes the first trip. */
 static inline BS_BOTH bs_route_fault bs_loop_begins(const bs_loop_rule *rule, const bs_scores *count, int32_t row,
                                                     bool *goes)
 {
-    const int32_t most = bs_loop_most(rule, count);
+    const int32_t most = bs_loop_most(rule, count), limit = bs_loop_limit(rule);
     *goes = most > 0;
-    return bs_route_fault_if(most > rule->bound, BS_ROUTE_BAD_COUNT, row, most, rule->bound);
+    return bs_route_fault_if(most > limit, BS_ROUTE_BAD_COUNT, row, most, limit);
 }
 
 /* Where rows go in turn the turn of one that goes, else path 0; 0 or -1: it does not. */
@@ -369,7 +381,7 @@ static inline BS_BOTH bs_route_fault bs_loop_goes_on(const bs_loop_rule *rule, c
     const float score = predicate ? bs_score_at(predicate, 0) : 1.0f;
     const bool wants = score > 0.0f, must_end = predicate && !rule->counted && !rule->over && trip == rule->bound;
     const bs_route_fault fault = bs_route_fault_if(isnan(score), BS_ROUTE_BAD_PREDICATE, row, trip - 1, 0);
-    *goes = wants && trip < bs_loop_most(rule, count);
+    *goes = wants && trip < bs_min_i32(bs_loop_most(rule, count), bs_loop_limit(rule));
     return fault.kind != BS_ROUTE_SOUND
                ? fault
                : bs_route_fault_if(wants && must_end, BS_ROUTE_ENDLESS, row, trip, rule->bound);

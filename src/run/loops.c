@@ -40,15 +40,15 @@ static void sort_turns(bs_decision_data *d, int32_t bound)
 }
 
 /* The rows whose turn is next: turns without rows are passed over. */
-static void take_turn(bs_context *c, const bs_router_info *loop, bs_decision_data *d)
+static void take_turn(bs_context *c, const bs_router_info *loop, const bs_loop_rule *rule, bs_decision_data *d)
 {
     int32_t turn = 0, count = 0;
     while (d->taken < d->due) {
         const int32_t row = d->inverse[d->taken];
         const bs_scores score = bs_scores_of(c, loop->count, row);
-        if (count > 0 && bs_score_int(&score, 0) != turn)
+        if (count > 0 && bs_loop_turn(rule, &score) != turn)
             break;
-        turn = bs_score_int(&score, 0);
+        turn = bs_loop_turn(rule, &score);
         d->ids[count++] = row;
         d->taken++;
     }
@@ -57,7 +57,7 @@ static void take_turn(bs_context *c, const bs_router_info *loop, bs_decision_dat
 }
 
 /* `chosen` has been the turn of each row, 0: none. */
-static void begin_turns(bs_context *c, const bs_router_info *loop, bs_decision_data *d)
+static void begin_turns(bs_context *c, const bs_router_info *loop, const bs_loop_rule *rule, bs_decision_data *d)
 {
     d->due = d->taken = d->offsets[0] = 0;
     for (int32_t row = 0; row < d->rows; row++)
@@ -66,7 +66,7 @@ static void begin_turns(bs_context *c, const bs_router_info *loop, bs_decision_d
     sort_turns(d, loop->bound);
     for (int32_t row = 0; row < d->rows; row++)
         d->chosen[row] = d->chosen[row] > 0 ? 0 : -1;
-    take_turn(c, loop, d);
+    take_turn(c, loop, rule, d);
 }
 
 /* Rows behind the last one that makes the first trip are there to be made. */
@@ -114,7 +114,7 @@ bs_route_fault bs_loop_decide(bs_context *c, int32_t router)
         d->gates[row] = 1.0f;
     }
     if (fault.kind == BS_ROUTE_SOUND && rule.in_turn)
-        begin_turns(c, loop, d);
+        begin_turns(c, loop, &rule, d);
     else if (fault.kind == BS_ROUTE_SOUND)
         bs_decision_pack(d);
     if (fault.kind == BS_ROUTE_SOUND && rule.grows)
@@ -134,7 +134,7 @@ bs_route_fault bs_loop_decide_again(bs_context *c, int32_t router)
     bs_route_fault fault = {BS_ROUTE_SOUND, -1, 0, 0};
     int32_t kept = 0;
     if (rule.in_turn) {
-        take_turn(c, loop, d);
+        take_turn(c, loop, &rule, d);
         return fault;
     }
     if (rule.grows)
