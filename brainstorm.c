@@ -1,6 +1,6 @@
 /* brainstorm.c - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: 1c56f07021eae188b0a8c6c8192d0bd146abc9704d086583aeea42dbb036dbdc
+ * sha256 of the parts: f66f86c866c37f03474188d51a56d44b84838ac8adda92741ae0b7130eb5bd81
  */
 #if !defined(_POSIX_C_SOURCE) && !defined(BS_NO_POSIX)
 #define _POSIX_C_SOURCE 200809L
@@ -25385,11 +25385,14 @@ static int32_t operands_read(const bs_op *op, int32_t n_in)
     return n;
 }
 
+/* Only images of patches have a scale: what they were made into forgets it, and so do rows and the root. */
 static void take_outputs(bs_graph *g, const bs_infer *infer)
 {
     for (int32_t i = 0; i < infer->n_out; i++) {
         bs_value_info *value = &g->values[g->n_values++];
         *value = infer->out[i];
+        if (value->rank != 3 || g->domains[value->domain].patches < 0)
+            value->scale_num = value->scale_den = 1;
         value->node = g->n_nodes;
         value->number = value[-1].number + 1;
         value->only = 0;
@@ -26303,17 +26306,18 @@ bool bs_infer_scale(bs_infer *infer, int32_t num, int32_t den)
 {
     const bs_value_info *in = infer->in[0];
     const bs_domain *patches = value_patches(infer->graph, in);
+    if (!patches) /* a whole image is its own frame */
+        return true;
     int64_t n = (int64_t)in->scale_num * num, d = (int64_t)in->scale_den * den;
     const int64_t divisor = bs_common_divisor(n, d);
     n /= divisor;
     d /= divisor;
-    if (patches && (int64_t)patches->size * n % d != 0) /* NOLINT(clang-analyzer-core.DivideZero): both are 1 or more */
+    if ((int64_t)patches->size * n % d != 0) /* NOLINT(clang-analyzer-core.DivideZero): both are 1 or more */
         return bs_infer_fail(infer, BS_ERROR_SHAPE, "cells of %lld pixels (dimensions 1 and 2) do not divide by %d",
                              (long long)((int64_t)patches->size * in->scale_num / in->scale_den), den);
-    if (n > 1 << 15 || d > 1 << 15)
-        return bs_infer_fail(infer, BS_ERROR_LIMIT,
-                             "the frame's scale would be %lld/%lld, expected numbers of 2^15 at most", (long long)n,
-                             (long long)d);
+    if (n > 1 << 15) /* the other divides the size of a cell */
+        return bs_infer_fail(infer, BS_ERROR_LIMIT, "the frame's scale would be %lld/%lld, expected 2^15 at most",
+                             (long long)n, (long long)d);
     infer->out[0].scale_num = (int32_t)n;
     infer->out[0].scale_den = (int32_t)d;
     return true;
@@ -34768,10 +34772,14 @@ static bool next_infer(bs_infer *infer)
                              bs_op_get(carry->op)->name, loop->desc->name);
     if (carry->writer)
         return bs_infer_fail(infer, BS_ERROR_GRAPH, "the carried value is given twice");
-    if (!bs_same_shape(value, infer->in[2]) || value->scale_num != infer->in[2]->scale_num ||
-        value->scale_den != infer->in[2]->scale_den)
+    const bs_value_info *carried = infer->in[2];
+    if (!bs_same_shape(value, carried))
         return bs_infer_fail(infer, BS_ERROR_SHAPE, "the carried value is %s, after a trip it would be %s",
-                             bs_say_typed(infer, infer->in[2]), bs_say_typed(infer, value));
+                             bs_say_typed(infer, carried), bs_say_typed(infer, value));
+    if (value->scale_num != carried->scale_num || value->scale_den != carried->scale_den)
+        return bs_infer_fail(infer, BS_ERROR_SHAPE,
+                             "the carried value is of a frame of scale %d/%d, after a trip it would be %d/%d",
+                             carried->scale_num, carried->scale_den, value->scale_num, value->scale_den);
     carry->writer = g->n_nodes; /* the node to be added; if refused, the graph has failed */
     loop->n_carried--;
     return true;

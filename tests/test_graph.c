@@ -301,8 +301,72 @@ static void test_equal_extents(void)
     check(wrong == 0 && g->status == BS_OK, "%d derived extents are wrong: %s", wrong, g->error.message);
 }
 
+/* ------------------------------------------------------------------------------------------ scales of frames */
+
+enum { SIZED = 6 };
+static const bs_value none;
+
+/* Six numbers that an image of rows, of one cell or of the root was made into, at its own scale and at half of it. */
+static bs_value made_of(bs_graph *g, bs_value image, bool half)
+{
+    bs_value v = image;
+    if (half)
+        v = bs_resize(g, bs_pool2d(g, v, &(bs_pool2d_desc){.name = "half"}), NULL);
+    v = bs_pool2d(g, half ? bs_pool2d(g, v, &(bs_pool2d_desc){.kernel = 2}) : v, &(bs_pool2d_desc){.global = 1});
+    return bs_linear(g, v, &(bs_linear_desc){.name = half ? "h" : "w", .out = SIZED});
+}
+
+static void in_a_loop(bs_graph *g, bs_value x)
+{
+    const bs_router loop = bs_loop_begin(g, x, none, &(bs_loop_desc){.name = "loop", .bound = 2});
+    const bs_value v = bs_loop_carry(g, loop, made_of(g, x, false));
+    bs_loop_next(g, loop, v, bs_add(g, v, made_of(g, bs_scatter(g, loop, 0, x), true)));
+    bs_loop_end(g, loop, none);
+}
+
+static void of_paths(bs_graph *g, bs_value x)
+{
+    const bs_value score = bs_linear(g, made_of(g, x, true), &(bs_linear_desc){.name = "score", .out = 2});
+    const bs_router r = bs_route(g, score, none, &(bs_route_desc){.name = "r", .paths = 2});
+    bs_gather(g, r, (bs_value[]){made_of(g, bs_scatter(g, r, 0, x), false), made_of(g, bs_scatter(g, r, 1, x), true)},
+              none, NULL);
+}
+
+static void added(bs_graph *g, bs_value x) { bs_add(g, made_of(g, x, false), made_of(g, x, true)); }
+
+static void joined(bs_graph *g, bs_value x)
+{
+    bs_concat(g, (bs_value[]){made_of(g, x, false), made_of(g, x, true)}, 2, 0);
+}
+
+/* Images of rows are no cells of a frame: of the same shape they are alike, however they became that. */
+static void of_images(bs_graph *g, bs_value x)
+{
+    const bs_value half = bs_pool2d(g, x, NULL), whole = bs_slice(g, x, &(bs_slice_desc){.axis = 1, .length = 4});
+    bs_add(g, half, bs_slice(g, whole, &(bs_slice_desc){.axis = 2, .length = 4}));
+}
+
+static void test_scales(void)
+{
+    static void (*const builds[])(bs_graph *g, bs_value x) = {in_a_loop, of_paths, added, joined, of_images};
+    for (size_t i = 0; i < sizeof builds / sizeof *builds; i++)
+        for (int32_t of = 0; of < 3 - (builds[i] == of_images); of++) {
+            bs_error error = {0};
+            bs_graph *g = new_graph(NULL);
+            const bs_value all = bs_input(g, "x", BS_F32, BS_SHAPE4(3, 2, 8, 8)),
+                           one = bs_input(g, "one", BS_F32, BS_SHAPE3(2, 8, 8));
+            if (of == 1 && builds[i] == of_paths)
+                continue; /* no router is of the root */
+            builds[i](g, of == 0 ? bs_rows(g, all, none) : of == 1 ? one
+                                                                   : bs_patches(g, one, &(bs_patches_desc){.size = 8}));
+            check(bs_graph_check(g, &error) == BS_OK, "build %d of %s: numbers forget the scale of their image %s",
+                  (int)i, of == 0 ? "rows" : of == 1 ? "the root" : "patches", error.message);
+        }
+}
+
 int main(void)
 {
+    test_scales();
     test_equal_extents();
     test_storage();
     test_multiples();

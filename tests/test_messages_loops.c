@@ -47,6 +47,17 @@ static bs_value nested(bs_graph *g, bs_value x, int32_t depth)
     return x;
 }
 
+/* A cell of a frame of one pixel: half of it has the same extents. */
+static void halved(bs_graph *g)
+{
+    const bs_value cells = bs_patches(g, bs_input(g, "pixel", BS_F32, BS_SHAPE3(2, 1, 1)),
+                                      &(bs_patches_desc){.size = 2});
+    const bs_router loop = bs_loop_begin(g, cells, none, &(bs_loop_desc){.name = "a", .bound = 2});
+    const bs_value v = bs_loop_carry(g, loop, cells);
+    bs_loop_next(g, loop, v,
+                 bs_conv2d(g, v, &(bs_conv2d_desc){.name = "half", .out = 2, .kernel = 1, .stride = 2}));
+}
+
 static void rows_of_carried(void)
 {
     WRONG(BS_ERROR_LIMIT, "loop \"i\": 9 loops in loops, expected 8 at most", nested(g, f->tokens, 9));
@@ -62,6 +73,8 @@ static void rows_of_carried(void)
           (nested(g, f->tokens, 2), bs_loop_carry(g, a, f->tokens)));
     WRONG(BS_ERROR_GRAPH, "loop_next: the carried value is given twice",
           (LOOP(.bound = 3), v = bs_loop_carry(g, a, f->tokens), bs_loop_next(g, a, v, v), bs_loop_next(g, a, v, v)));
+    WRONG(BS_ERROR_SHAPE, "loop_next: the carried value is of a frame of scale 1/1, after a trip it would be 1/2",
+          halved(g));
     WRONG(BS_ERROR_SHAPE, "loop_next: the carried value is f32 [4], after a trip it would be i32 [1]",
           (LOOP(.bound = 3), bs_loop_next(g, a, bs_loop_carry(g, a, f->tokens), bs_loop_trip(g, a))));
     WRONG(BS_ERROR_DOMAIN, "loop_next: operand 0 is of rows [N<=40], expected path 0 of \"a\"",

@@ -263,17 +263,18 @@ bool bs_infer_scale(bs_infer *infer, int32_t num, int32_t den)
 {
     const bs_value_info *in = infer->in[0];
     const bs_domain *patches = value_patches(infer->graph, in);
+    if (!patches) /* a whole image is its own frame */
+        return true;
     int64_t n = (int64_t)in->scale_num * num, d = (int64_t)in->scale_den * den;
     const int64_t divisor = bs_common_divisor(n, d);
     n /= divisor;
     d /= divisor;
-    if (patches && (int64_t)patches->size * n % d != 0) /* NOLINT(clang-analyzer-core.DivideZero): both are 1 or more */
+    if ((int64_t)patches->size * n % d != 0) /* NOLINT(clang-analyzer-core.DivideZero): both are 1 or more */
         return bs_infer_fail(infer, BS_ERROR_SHAPE, "cells of %lld pixels (dimensions 1 and 2) do not divide by %d",
                              (long long)((int64_t)patches->size * in->scale_num / in->scale_den), den);
-    if (n > 1 << 15 || d > 1 << 15)
-        return bs_infer_fail(infer, BS_ERROR_LIMIT,
-                             "the frame's scale would be %lld/%lld, expected numbers of 2^15 at most", (long long)n,
-                             (long long)d);
+    if (n > 1 << 15) /* the other divides the size of a cell */
+        return bs_infer_fail(infer, BS_ERROR_LIMIT, "the frame's scale would be %lld/%lld, expected 2^15 at most",
+                             (long long)n, (long long)d);
     infer->out[0].scale_num = (int32_t)n;
     infer->out[0].scale_den = (int32_t)d;
     return true;

@@ -386,10 +386,14 @@ static bool next_infer(bs_infer *infer)
                              bs_op_get(carry->op)->name, loop->desc->name);
     if (carry->writer)
         return bs_infer_fail(infer, BS_ERROR_GRAPH, "the carried value is given twice");
-    if (!bs_same_shape(value, infer->in[2]) || value->scale_num != infer->in[2]->scale_num ||
-        value->scale_den != infer->in[2]->scale_den)
+    const bs_value_info *carried = infer->in[2];
+    if (!bs_same_shape(value, carried))
         return bs_infer_fail(infer, BS_ERROR_SHAPE, "the carried value is %s, after a trip it would be %s",
-                             bs_say_typed(infer, infer->in[2]), bs_say_typed(infer, value));
+                             bs_say_typed(infer, carried), bs_say_typed(infer, value));
+    if (value->scale_num != carried->scale_num || value->scale_den != carried->scale_den)
+        return bs_infer_fail(infer, BS_ERROR_SHAPE,
+                             "the carried value is of a frame of scale %d/%d, after a trip it would be %d/%d",
+                             carried->scale_num, carried->scale_den, value->scale_num, value->scale_den);
     carry->writer = g->n_nodes; /* the node to be added; if refused, the graph has failed */
     loop->n_carried--;
     return true;
