@@ -790,7 +790,7 @@ bs_value bs_nonzero(bs_graph *graph, bs_value x, const bs_extent_desc *desc);
  * and all NaN are one element, the last. outputs [4], may be NULL: these elements, each as it stands where it comes
  * first; i32 [n]: that place, counted over all of x, the last dimension fastest; i32 of x's shape: which of the
  * elements stands there; i32 [n]: how often each is there. Returns the first one. desc may be NULL; maximum [elements
- * of x]. */
+ * of x, below 2^31]. */
 bs_value bs_unique(bs_graph *graph, bs_value x, const bs_extent_desc *desc, bs_value *outputs);
 
 typedef struct bs_nms_desc {

@@ -415,6 +415,10 @@ static void rows_of_extents(void)
           bs_nonzero(g, f->line, &(bs_extent_desc){"z", 5}));
     WRONG(BS_ERROR_SHAPE, "nonzero: operand 0 is [], expected rank 1 to 4", bs_nonzero(g, SCALAR, NULL));
     WRONG(BS_ERROR_SHAPE, "unique: operand 0 is u8, expected f32 or i32", bs_unique(g, CODES, NULL, NULL));
+    WRONG(BS_ERROR_LIMIT,
+          "unique: operand 0 is [2, 1073741824]: it has 2147483648 elements, expected 2147483647 at most, as places and "
+          "counts are i32",
+          bs_unique(g, bs_input(g, "vast", BS_I32, BS_SHAPE2(2, 1 << 30)), NULL, NULL));
     WRONG(BS_ERROR_ARGUMENT, "unique \"u\": maximum is 5, expected 1 .. 4",
           bs_unique(g, f->line, &(bs_extent_desc){"u", 5}, NULL));
 #define BOXES bs_reshape(g, f->line, BS_SHAPE3(1, 1, 4))

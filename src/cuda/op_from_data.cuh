@@ -7,6 +7,7 @@
 #include "cuda/describe.cuh"
 #include "cuda/extents_made.cuh"
 #include "cuda/kernels.cuh"
+#include "ops/found.h"
 
 /* One work item. */
 static void bs_cu_arange_describe(const bs_cu_node *n, bs_device_step *s) { (void)n, (void)s; }
@@ -29,14 +30,14 @@ __device__ inline void bs_cu_arange_run(const bs_cu_tile &t, const bs_device_ste
 {
     const bs_device_operand *out = bs_cu_out(t, s, 0);
     const double limit = bs_cu_arange_operand(t, s, 0, 0), start = bs_cu_arange_operand(t, s, 1, 0),
-                 step = bs_cu_arange_operand(t, s, 2, 1), count = ceil((limit - start) / step);
+                 step = bs_cu_arange_operand(t, s, 2, 1), count = bs_range_elements(start, limit, step);
     uint8_t *to = bs_cu_row(t, out, 0);
     (void)w;
-    if (!(fabs(count) < 1e18)) {
+    if (count >= 1e18) {
         bs_cu_fail(t, s, BS_ERROR_DATA);
         return;
     }
-    const int64_t extent = (int64_t)fmax(count, 0.0), end = extent < out->dim[0] ? extent : out->dim[0];
+    const int64_t extent = (int64_t)count, end = extent < out->dim[0] ? extent : out->dim[0];
     for (int64_t i = bs_cu_thread(); i < end; i += bs_cu_threads()) {
         const double element = fma((double)i, step, start);
         if (out->dtype == BS_I32)

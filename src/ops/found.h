@@ -5,6 +5,17 @@
 
 #include "base/base.h"
 
+#include <math.h>
+
+/* How many elements start, start + step, ... has before `limit`; infinity: not any number of them, as its step is 0 or
+ * not all three are finite. */
+static inline BS_BOTH double bs_range_elements(double start, double limit, double step)
+{
+    const bool finite = fabs(start) < (double)INFINITY && fabs(limit) < (double)INFINITY &&
+                        fabs(step) < (double)INFINITY;
+    return finite && step != 0 ? fmax(ceil((limit - start) / step), 0) : (double)INFINITY;
+}
+
 /* Numbers without a sign that order as elements of f32 or i32 with these bits do: those of a float from its largest
  * negative one on, then 0 of any sign, and last NaN of any kind. */
 static inline BS_BOTH uint32_t bs_order_key(bs_dtype dtype, uint32_t bits)

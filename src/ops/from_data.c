@@ -2,6 +2,7 @@
  * Relies on common.h for the dimension that a node makes. Must never write an element beyond its maximum: what there is
  * is counted all the same, and the run then ends (run/extents.c). */
 #include "ops/common.h"
+#include "ops/found.h"
 
 #include <math.h>
 
@@ -32,10 +33,10 @@ static bs_status arange_run(const bs_call *call)
         const bs_operand *in = &call->in[i];
         from[i] = in->dtype == BS_I32 ? *(const int32_t *)in->data : (double)*(const float *)in->data;
     }
-    const double count = ceil((from[0] - from[1]) / from[2]);
-    if (!(fabs(count) < 1e18))
+    const double count = bs_range_elements(from[1], from[0], from[2]);
+    if (count >= 1e18)
         return bs_call_fail(call, "from %g to %g by %g: %g elements", from[1], from[0], from[2], count);
-    *call->extent = (int64_t)fmax(count, 0);
+    *call->extent = (int64_t)count;
     for (int32_t i = 0; i < *call->extent && i < out->dim[0]; i++) {
         const double element = fma(i, from[2], from[1]);
         void *to = bs_operand_at(out, i * out->stride[0]);

@@ -13,8 +13,11 @@ static bool unique_infer(bs_infer *infer)
     const bs_value_info *x = infer->in[0];
     if (!bs_infer_number(infer, 0) || !bs_infer_rank(infer, 0, 1, BS_MAX_RANK))
         return false;
-    const bs_dim_id found = bs_infer_found_dim(infer, ((const bs_extent_desc *)infer->params)->maximum,
-                                               (int64_t)bs_bytes_figure(bs_value_elements(infer->graph, x)));
+    const int64_t elements = (int64_t)bs_bytes_figure(bs_value_elements(infer->graph, x));
+    if (elements > INT32_MAX)
+        return bs_infer_fail(infer, BS_ERROR_LIMIT, "operand 0 is %s: it has %lld elements, expected %d at most, as "
+                             "places and counts are i32", bs_say_value(infer, x), (long long)elements, INT32_MAX);
+    const bs_dim_id found = bs_infer_found_dim(infer, ((const bs_extent_desc *)infer->params)->maximum, elements);
     infer->n_out = UNIQUE_OUTPUTS;
     for (int32_t i = 0; i < UNIQUE_OUTPUTS; i++) {
         bs_value_info *out = &infer->out[i];

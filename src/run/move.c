@@ -41,8 +41,13 @@ static void copy_row(uint8_t *to, ptrdiff_t to_step, const uint8_t *from, ptrdif
                bytes);
 }
 
-/* Whether the channels of a pixel lie side by side, and the pixels of a line do, too. */
-static bool is_channels_last(const bs_operand *o) { return o->stride[0] == 1 && o->stride[2] == o->dim[0]; }
+/* Whether the channels of a pixel lie side by side, and the pixels of a line do, too, of which an int32_t can count the
+ * elements. */
+static bool is_channels_last(const bs_operand *o)
+{
+    return o->stride[0] == 1 && o->stride[2] == o->dim[0] &&
+           (int64_t)(o->rect.x1 - o->rect.x0) * o->dim[0] <= INT32_MAX;
+}
 
 /* A rectangle of an image as a tensor: its rows are whole lines, or lines of one channel. */
 static bs_operand image_part(const bs_operand *o, bs_rect r, bool lines)
