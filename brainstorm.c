@@ -1,6 +1,6 @@
 /* brainstorm.c - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: f66f86c866c37f03474188d51a56d44b84838ac8adda92741ae0b7130eb5bd81
+ * sha256 of the parts: b48d3073154178533749c0eaf37f761013cf9f46c7c8025b73b29c38beb0d151
  */
 #if !defined(_POSIX_C_SOURCE) && !defined(BS_NO_POSIX)
 #define _POSIX_C_SOURCE 200809L
@@ -19,9 +19,10 @@
 #endif
 
 /* ==== begin src/base/exact_math.h ============================================================= */
-/* base/exact_math.h - refuses compiler options that remove promised checks or reorder sums.
+/* base/exact_math.h - refuses compiler options that remove promised checks or reorder sums, and keeps compilers from
+ * rounding a product and a sum once instead of twice where the source does not say so (fma).
  *
- * Owns:      the refusal, for every part: base/base.h and kernels/tier.h include it, and every part includes one.
+ * Owns:      both, for every part: base/base.h and kernels/tier.h include it, and every part includes one.
  * Relies on: nothing but what compilers define.
  * Must never: be left out of a part. Under -ffinite-math-only isnan() is false, so NaN scores would be accepted in
  *            silence; under the others the compiler chooses the order of every sum, and results are not the same
@@ -32,6 +33,15 @@
 #if defined(__FAST_MATH__) || (defined(__FINITE_MATH_ONLY__) && __FINITE_MATH_ONLY__ > 0) || \
     defined(__ASSOCIATIVE_MATH__) || defined(__RECIPROCAL_MATH__) || defined(_M_FP_FAST)
 #error "brainstorm is compiled without -ffast-math, -Ofast and their kin: NaN would pass checks, and sums be reordered"
+#endif
+
+/* GCC contracts a * b + c by itself unless it is told -std=c11, clang within an expression even then: the bytes of a row
+ * would depend on which of two loops computes it. Functions of the C library's and the compiler's headers, which are
+ * read before or after, have none. */
+#if defined(__clang__)
+#pragma STDC FP_CONTRACT OFF
+#elif defined(__GNUC__) && !defined(__cplusplus)
+#pragma GCC optimize("fp-contract=off")
 #endif
 
 #endif
@@ -27221,6 +27231,17 @@ static inline BS_BOTH int32_t bs_compare_apply_i32(bs_compare_kind kind, int32_t
 
 /* #include "base/base.h" */
 
+#include <math.h>
+
+/* How many elements start, start + step, ... has before `limit`; infinity: not any number of them, as its step is 0 or
+ * not all three are finite. */
+static inline BS_BOTH double bs_range_elements(double start, double limit, double step)
+{
+    const bool finite = fabs(start) < (double)INFINITY && fabs(limit) < (double)INFINITY &&
+                        fabs(step) < (double)INFINITY;
+    return finite && step != 0 ? fmax(ceil((limit - start) / step), 0) : (double)INFINITY;
+}
+
 /* Numbers without a sign that order as elements of f32 or i32 with these bits do: those of a float from its largest
  * negative one on, then 0 of any sign, and last NaN of any kind. */
 static inline BS_BOTH uint32_t bs_order_key(bs_dtype dtype, uint32_t bits)
@@ -29269,6 +29290,7 @@ BS_EFFORT_LOOPS
  * Relies on common.h for the dimension that a node makes. Must never write an element beyond its maximum: what there is
  * is counted all the same, and the run then ends (run/extents.c). */
 /* #include "ops/common.h" */
+/* #include "ops/found.h" */
 
 #include <math.h>
 
@@ -29299,10 +29321,10 @@ static bs_status arange_run(const bs_call *call)
         const bs_operand *in = &call->in[i];
         from[i] = in->dtype == BS_I32 ? *(const int32_t *)in->data : (double)*(const float *)in->data;
     }
-    const double count = ceil((from[0] - from[1]) / from[2]);
-    if (!(fabs(count) < 1e18))
+    const double count = bs_range_elements(from[1], from[0], from[2]);
+    if (count >= 1e18)
         return bs_call_fail(call, "from %g to %g by %g: %g elements", from[1], from[0], from[2], count);
-    *call->extent = (int64_t)fmax(count, 0);
+    *call->extent = (int64_t)count;
     for (int32_t i = 0; i < *call->extent && i < out->dim[0]; i++) {
         const double element = fma(i, from[2], from[1]);
         void *to = bs_operand_at(out, i * out->stride[0]);
@@ -35691,8 +35713,11 @@ static bool unique_infer(bs_infer *infer)
     const bs_value_info *x = infer->in[0];
     if (!bs_infer_number(infer, 0) || !bs_infer_rank(infer, 0, 1, BS_MAX_RANK))
         return false;
-    const bs_dim_id found = bs_infer_found_dim(infer, ((const bs_extent_desc *)infer->params)->maximum,
-                                               (int64_t)bs_bytes_figure(bs_value_elements(infer->graph, x)));
+    const int64_t elements = (int64_t)bs_bytes_figure(bs_value_elements(infer->graph, x));
+    if (elements > INT32_MAX)
+        return bs_infer_fail(infer, BS_ERROR_LIMIT, "operand 0 is %s: it has %lld elements, expected %d at most, as "
+                             "places and counts are i32", bs_say_value(infer, x), (long long)elements, INT32_MAX);
+    const bs_dim_id found = bs_infer_found_dim(infer, ((const bs_extent_desc *)infer->params)->maximum, elements);
     infer->n_out = UNIQUE_OUTPUTS;
     for (int32_t i = 0; i < UNIQUE_OUTPUTS; i++) {
         bs_value_info *out = &infer->out[i];
@@ -49895,8 +49920,13 @@ static void copy_row(uint8_t *to, ptrdiff_t to_step, const uint8_t *from, ptrdif
                bytes);
 }
 
-/* Whether the channels of a pixel lie side by side, and the pixels of a line do, too. */
-static bool is_channels_last(const bs_operand *o) { return o->stride[0] == 1 && o->stride[2] == o->dim[0]; }
+/* Whether the channels of a pixel lie side by side, and the pixels of a line do, too, of which an int32_t can count the
+ * elements. */
+static bool is_channels_last(const bs_operand *o)
+{
+    return o->stride[0] == 1 && o->stride[2] == o->dim[0] &&
+           (int64_t)(o->rect.x1 - o->rect.x0) * o->dim[0] <= INT32_MAX;
+}
 
 /* A rectangle of an image as a tensor: its rows are whole lines, or lines of one channel. */
 static bs_operand image_part(const bs_operand *o, bs_rect r, bool lines)

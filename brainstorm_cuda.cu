@@ -1,6 +1,6 @@
 /* brainstorm_cuda.cu - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: cc29bee4efcf03043a19ba57c83bea83ebe4cc0ea513701b241dba3c039b00e0
+ * sha256 of the parts: 96ee0b5238602a83af847c04e55750767a85517c402a7d97088929ed491cfb2b
  */
 #include "brainstorm.h"
 
@@ -324,9 +324,10 @@ static inline uint8_t *bs_bytes_row(uint8_t *memory, bs_bytes offset, int32_t ro
 #endif
 /* ==== end src/base/bytes.h ==================================================================== */
 /* ==== begin src/base/exact_math.h ============================================================= */
-/* base/exact_math.h - refuses compiler options that remove promised checks or reorder sums.
+/* base/exact_math.h - refuses compiler options that remove promised checks or reorder sums, and keeps compilers from
+ * rounding a product and a sum once instead of twice where the source does not say so (fma).
  *
- * Owns:      the refusal, for every part: base/base.h and kernels/tier.h include it, and every part includes one.
+ * Owns:      both, for every part: base/base.h and kernels/tier.h include it, and every part includes one.
  * Relies on: nothing but what compilers define.
  * Must never: be left out of a part. Under -ffinite-math-only isnan() is false, so NaN scores would be accepted in
  *            silence; under the others the compiler chooses the order of every sum, and results are not the same
@@ -337,6 +338,15 @@ static inline uint8_t *bs_bytes_row(uint8_t *memory, bs_bytes offset, int32_t ro
 #if defined(__FAST_MATH__) || (defined(__FINITE_MATH_ONLY__) && __FINITE_MATH_ONLY__ > 0) || \
     defined(__ASSOCIATIVE_MATH__) || defined(__RECIPROCAL_MATH__) || defined(_M_FP_FAST)
 #error "brainstorm is compiled without -ffast-math, -Ofast and their kin: NaN would pass checks, and sums be reordered"
+#endif
+
+/* GCC contracts a * b + c by itself unless it is told -std=c11, clang within an expression even then: the bytes of a row
+ * would depend on which of two loops computes it. Functions of the C library's and the compiler's headers, which are
+ * read before or after, have none. */
+#if defined(__clang__)
+#pragma STDC FP_CONTRACT OFF
+#elif defined(__GNUC__) && !defined(__cplusplus)
+#pragma GCC optimize("fp-contract=off")
 #endif
 
 #endif
@@ -7694,6 +7704,75 @@ __device__ inline bool bs_cu_wants_kernel(const bs_cu_tile &t, const bs_device_s
 #endif
 /* ==== end src/cuda/extents_made.cuh =========================================================== */
 /* #include "cuda/kernels.cuh" */
+/* ==== begin src/ops/found.h =================================================================== */
+/* ops/found.h - what decides how long a result is, for plain kernels and a device: the order of elements, boxes and
+ * what they share. Relies on base/base.h. Must never leave a rounding to the compiler. */
+#ifndef BS_OPS_FOUND_H
+#define BS_OPS_FOUND_H
+
+/* #include "base/base.h" */
+
+#include <math.h>
+
+/* How many elements start, start + step, ... has before `limit`; infinity: not any number of them, as its step is 0 or
+ * not all three are finite. */
+static inline BS_BOTH double bs_range_elements(double start, double limit, double step)
+{
+    const bool finite = fabs(start) < (double)INFINITY && fabs(limit) < (double)INFINITY &&
+                        fabs(step) < (double)INFINITY;
+    return finite && step != 0 ? fmax(ceil((limit - start) / step), 0) : (double)INFINITY;
+}
+
+/* Numbers without a sign that order as elements of f32 or i32 with these bits do: those of a float from its largest
+ * negative one on, then 0 of any sign, and last NaN of any kind. */
+static inline BS_BOTH uint32_t bs_order_key(bs_dtype dtype, uint32_t bits)
+{
+    const uint32_t sign = UINT32_C(1) << 31, infinite = UINT32_C(0x7f800000), size = bits & ~sign;
+    if (dtype == BS_I32)
+        return bits ^ sign;
+    if (size > infinite)
+        return UINT32_MAX;
+    if (size == 0)
+        return sign;
+    return (bits & sign) != 0 ? ~bits : bits | sign;
+}
+
+/* -------------------------------------------------------------------------------------------------------- boxes */
+
+typedef struct bs_box {
+    float low[2], high[2], area;
+} bs_box;
+
+/* Which of both axes is which makes no difference. */
+static inline BS_BOTH bs_box bs_box_of(const float *at, ptrdiff_t step, bool centre)
+{
+    bs_box box;
+    for (int32_t axis = 0; axis < 2; axis++) {
+        const float a = at[axis * step], b = at[(axis + 2) * step];
+        const double half = centre ? 0.5 * (double)b : 0;
+        const float first = centre ? (float)((double)a - half) : a, second = centre ? (float)((double)a + half) : b;
+        box.low[axis] = first < second ? first : second;
+        box.high[axis] = first < second ? second : first;
+    }
+    box.area = BS_PRODUCT(box.high[0] - box.low[0], box.high[1] - box.low[1]);
+    return box;
+}
+
+/* Whether what both have in common is more than this part of what one of them has. */
+static inline BS_BOTH bool bs_boxes_overlap(const bs_box *a, const bs_box *b, float most)
+{
+    float side[2];
+    for (int32_t axis = 0; axis < 2; axis++) {
+        const float low = a->low[axis] > b->low[axis] ? a->low[axis] : b->low[axis],
+                    high = a->high[axis] < b->high[axis] ? a->high[axis] : b->high[axis];
+        side[axis] = high > low ? high - low : 0;
+    }
+    const float both = BS_PRODUCT(side[0], side[1]), either = a->area + b->area - both;
+    return either > 0 && both / either > most;
+}
+
+#endif
+/* ==== end src/ops/found.h ===================================================================== */
 
 /* One work item. */
 static void bs_cu_arange_describe(const bs_cu_node *n, bs_device_step *s) { (void)n, (void)s; }
@@ -7716,14 +7795,14 @@ __device__ inline void bs_cu_arange_run(const bs_cu_tile &t, const bs_device_ste
 {
     const bs_device_operand *out = bs_cu_out(t, s, 0);
     const double limit = bs_cu_arange_operand(t, s, 0, 0), start = bs_cu_arange_operand(t, s, 1, 0),
-                 step = bs_cu_arange_operand(t, s, 2, 1), count = ceil((limit - start) / step);
+                 step = bs_cu_arange_operand(t, s, 2, 1), count = bs_range_elements(start, limit, step);
     uint8_t *to = bs_cu_row(t, out, 0);
     (void)w;
-    if (!(fabs(count) < 1e18)) {
+    if (count >= 1e18) {
         bs_cu_fail(t, s, BS_ERROR_DATA);
         return;
     }
-    const int64_t extent = (int64_t)fmax(count, 0.0), end = extent < out->dim[0] ? extent : out->dim[0];
+    const int64_t extent = (int64_t)count, end = extent < out->dim[0] ? extent : out->dim[0];
     for (int64_t i = bs_cu_thread(); i < end; i += bs_cu_threads()) {
         const double element = fma((double)i, step, start);
         if (out->dtype == BS_I32)
@@ -10633,64 +10712,7 @@ __device__ inline void bs_cu_beyond_run(const bs_cu_tile &t, const bs_device_ste
 /* #include "cuda/sort.cuh" */
 
 extern "C" {
-/* ==== begin src/ops/found.h =================================================================== */
-/* ops/found.h - what decides how long a result is, for plain kernels and a device: the order of elements, boxes and
- * what they share. Relies on base/base.h. Must never leave a rounding to the compiler. */
-#ifndef BS_OPS_FOUND_H
-#define BS_OPS_FOUND_H
-
-/* #include "base/base.h" */
-
-/* Numbers without a sign that order as elements of f32 or i32 with these bits do: those of a float from its largest
- * negative one on, then 0 of any sign, and last NaN of any kind. */
-static inline BS_BOTH uint32_t bs_order_key(bs_dtype dtype, uint32_t bits)
-{
-    const uint32_t sign = UINT32_C(1) << 31, infinite = UINT32_C(0x7f800000), size = bits & ~sign;
-    if (dtype == BS_I32)
-        return bits ^ sign;
-    if (size > infinite)
-        return UINT32_MAX;
-    if (size == 0)
-        return sign;
-    return (bits & sign) != 0 ? ~bits : bits | sign;
-}
-
-/* -------------------------------------------------------------------------------------------------------- boxes */
-
-typedef struct bs_box {
-    float low[2], high[2], area;
-} bs_box;
-
-/* Which of both axes is which makes no difference. */
-static inline BS_BOTH bs_box bs_box_of(const float *at, ptrdiff_t step, bool centre)
-{
-    bs_box box;
-    for (int32_t axis = 0; axis < 2; axis++) {
-        const float a = at[axis * step], b = at[(axis + 2) * step];
-        const double half = centre ? 0.5 * (double)b : 0;
-        const float first = centre ? (float)((double)a - half) : a, second = centre ? (float)((double)a + half) : b;
-        box.low[axis] = first < second ? first : second;
-        box.high[axis] = first < second ? second : first;
-    }
-    box.area = BS_PRODUCT(box.high[0] - box.low[0], box.high[1] - box.low[1]);
-    return box;
-}
-
-/* Whether what both have in common is more than this part of what one of them has. */
-static inline BS_BOTH bool bs_boxes_overlap(const bs_box *a, const bs_box *b, float most)
-{
-    float side[2];
-    for (int32_t axis = 0; axis < 2; axis++) {
-        const float low = a->low[axis] > b->low[axis] ? a->low[axis] : b->low[axis],
-                    high = a->high[axis] < b->high[axis] ? a->high[axis] : b->high[axis];
-        side[axis] = high > low ? high - low : 0;
-    }
-    const float both = BS_PRODUCT(side[0], side[1]), either = a->area + b->area - both;
-    return either > 0 && both / either > most;
-}
-
-#endif
-/* ==== end src/ops/found.h ===================================================================== */
+/* #include "ops/found.h" */
 }
 
 /* p: the descriptor's words, the second one not 0 */
