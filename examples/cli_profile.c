@@ -373,12 +373,16 @@ static bool convert_to(trace_json *trace, cli_file *file, const char *path, bs_e
         n = file->reader.read(file->reader.user, at, block, sizeof block);
         taken = n <= 0 || trace_json_write(trace, block, (size_t)n) == 0;
     }
-    if (!trace_json_close(trace) || !taken) {
+    if (n < 0) {
+        trace_json_drop(trace);
+        return trace_failed(error, path, "is not written: the profile could not be read to its end");
+    }
+    if (!trace_json_close(trace)) {
         char why[80];
         snprintf(why, sizeof why, "could not be written whole: %s", strerror(errno));
         return trace_failed(error, path, why);
     }
-    return n == 0 || trace_failed(error, path, "is not whole: the profile could not be read to its end");
+    return true;
 }
 
 static bool convert(cli_file *file, int output, const char *path, bs_error *error)

@@ -12,7 +12,6 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 
 static bool ends_with(const char *word, const char *end)
 {
@@ -47,18 +46,17 @@ static uint64_t elements(int32_t rank, const int64_t *dim)
 
 /* ----------------------------------------------------------------------------------------------------- inputs */
 
-static FILE *open_input(const cli_tensor *t, uint64_t *bytes, bs_error *error)
+static FILE *open_array(const cli_tensor *t, const char *role, const char *path, uint64_t *bytes, bs_error *error)
 {
-    const int number = files_add(cli_files(), FILES_READ, "an input", t->word);
-    struct stat facts;
+    const int number = files_add(cli_files(), FILES_WHOLE, role, path);
     if (number < 0) {
         cli_say(error, BS_ERROR_IO, cli_files()->message, t->name);
         return NULL;
     }
-    *bytes = fstat(files_fd(cli_files(), number), &facts) == 0 ? (uint64_t)facts.st_size : 0;
+    *bytes = files_bytes(cli_files(), number);
     FILE *file = files_stream(cli_files(), number);
     if (!file)
-        cli_say(error, BS_ERROR_IO, "no memory to read it", t->word);
+        cli_say(error, BS_ERROR_IO, "no memory to read it", path);
     return file;
 }
 
@@ -100,14 +98,21 @@ static bool read_picture(cli_tensor *t, const char *word, FILE *file, uint64_t b
     return good;
 }
 
-static bool read_array(cli_tensor *t, FILE *file, uint64_t bytes, bs_error *error)
+static bool read_array(npy_array *array, bs_dtype dtype, FILE *file, uint64_t bytes, const char *path, bs_error *error)
 {
     char message[160];
-    if (!npy_read(file, bytes, &t->array, message, sizeof message) ||
-        !npy_convert(&t->array, t->port.dtype, message, sizeof message))
-        return cli_say(error, BS_ERROR_FORMAT, message, t->word);
-    t->buffer = npy_buffer(&t->array);
-    return true;
+    return (npy_read(file, bytes, array, message, sizeof message) &&
+            npy_convert(array, dtype, message, sizeof message)) ||
+           cli_say(error, BS_ERROR_FORMAT, message, path);
+}
+
+static bool read_file(cli_tensor *t, const char *word, bool picture, FILE *file, uint64_t bytes, bs_error *error)
+{
+    if (picture)
+        return read_picture(t, word, file, bytes, error);
+    const bool good = read_array(&t->array, t->port.dtype, file, bytes, word, error);
+    t->buffer = good ? npy_buffer(&t->array) : t->buffer;
+    return good;
 }
 
 bool cli_tensor_read(cli_tensor *t, bs_error *error)
@@ -124,8 +129,8 @@ bool cli_tensor_read(cli_tensor *t, bs_error *error)
                    cli_say(error, BS_ERROR_ARGUMENT, "expected " CLI_INPUT_WORDS, word);
         return *extents == 0 || cli_say(error, BS_ERROR_ARGUMENT, "expected " CLI_INPUT_WORDS, word);
     }
-    FILE *file = open_input(t, &bytes, error);
-    const bool good = file && (picture ? read_picture(t, word, file, bytes, error) : read_array(t, file, bytes, error));
+    FILE *file = open_array(t, "an input", word, &bytes, error);
+    const bool good = file && read_file(t, word, picture, file, bytes, error);
     if (file)
         files_close(file);
     return good;
@@ -199,10 +204,43 @@ static uint8_t code_of(const bs_buffer *b, int64_t at)
     return n >= 255 ? 255 : n > 0 ? (uint8_t)n : 0;
 }
 
+static bool is_picture(const bs_buffer *b)
+{
+    return b->rank == 3 && (b->dim[0] == 1 || b->dim[0] == 3) && (b->dtype == BS_U8 || b->dtype == BS_F32) &&
+           b->dim[1] > 0 && b->dim[2] > 0 && b->dim[1] <= PNM_MOST && b->dim[2] <= PNM_MOST;
+}
+
+static bool no_picture(const cli_tensor *t, bs_error *error)
+{
+    return cli_say(error, BS_ERROR_UNSUPPORTED, "a picture is made of [1, H, W] or [3, H, W], u8 or f32 of 0 to 1",
+                   t->word);
+}
+
+static bool read_expected(cli_tensor *t, bs_error *error)
+{
+    uint64_t bytes;
+    FILE *file = open_array(t, "what is compared with", t->beside, &bytes, error);
+    const bool good = file && read_array(&t->expected, t->port.dtype, file, bytes, t->beside, error);
+    if (file)
+        files_close(file);
+    return good;
+}
+
+bool cli_tensor_open(cli_tensor *t, bs_error *error)
+{
+    if (t->word && !ends_with(t->word, ".npy") && !is_picture(&t->buffer))
+        return no_picture(t, error);
+    if (t->word && !npy_writes(t->port.dtype))
+        return cli_say(error, BS_ERROR_UNSUPPORTED, "the format has no name for elements of this type", t->word);
+    t->file = t->word ? files_add(cli_files(), FILES_WRITE, "an output", t->word) : -1;
+    if (t->word && t->file < 0)
+        return cli_refused(error);
+    return !t->beside || read_expected(t, error);
+}
+
 static bool to_picture(const bs_buffer *b, pnm_picture *p)
 {
-    const bool fits = b->rank == 3 && (b->dim[0] == 1 || b->dim[0] == 3) && (b->dtype == BS_U8 || b->dtype == BS_F32) &&
-                      b->dim[1] > 0 && b->dim[2] > 0 && b->dim[1] <= PNM_MOST && b->dim[2] <= PNM_MOST;
+    const bool fits = is_picture(b);
     *p = (pnm_picture){NULL, fits ? (int)b->dim[2] : 0, fits ? (int)b->dim[1] : 0, fits ? (int)b->dim[0] : 0};
     p->pixels = fits ? malloc((size_t)(b->dim[0] * b->dim[1] * b->dim[2])) : NULL;
     for (int64_t i = 0; p->pixels && i < b->dim[1] * b->dim[2]; i++)
@@ -228,14 +266,20 @@ bool cli_tensor_write(const cli_tensor *t, bs_error *error)
     pnm_picture picture = {NULL, 0, 0, 0};
     const bool npy = ends_with(t->word, ".npy");
     if (!npy && !to_picture(&t->buffer, &picture))
-        return cli_say(error, BS_ERROR_UNSUPPORTED, "a picture is made of [1, H, W] or [3, H, W], u8 or f32 of 0 to 1",
-                       t->word);
+        return no_picture(t, error);
     FILE *file = files_stream(cli_files(), t->file);
-    const bool written = file && (npy ? npy_write(file, &t->buffer) : write_picture(file, t->word, &picture));
+    bool good = file && (npy ? npy_write(file, &t->buffer) : write_picture(file, t->word, &picture));
     free(picture.pixels);
     const int why = errno;
-    const bool closed = file && files_close(file);
-    return (written && closed) || cli_say(error, BS_ERROR_IO, strerror(written ? errno : why), t->word);
+    if (!good)
+        files_discard(file);
+    errno = why;
+    good = good && files_close(file);
+    return good || cli_say(error, BS_ERROR_IO, strerror(errno), t->word);
 }
 
-void cli_tensor_free(cli_tensor *t) { npy_free(&t->array); }
+void cli_tensor_free(cli_tensor *t)
+{
+    npy_free(&t->array);
+    npy_free(&t->expected);
+}

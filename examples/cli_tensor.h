@@ -17,6 +17,8 @@ typedef struct cli_tensor {
     bs_port_facts port;
     bs_buffer buffer; /* as it is bound; an output's has its largest extents until it is trimmed */
     npy_array array;  /* owns the memory of all */
+    const char *beside; /* of an output: the array that it is compared with; NULL: none */
+    npy_array expected; /* that array */
 } cli_tensor;
 
 /* What an input's word can be, for usage texts. */
@@ -30,8 +32,10 @@ bool cli_tensor_extents(const cli_tensor *t, bs_model_input *input);
 /* When the port's extents are final: memory for what comes from no file, zeros or noise in it. */
 bool cli_tensor_fill(cli_tensor *t, bs_error *error);
 
-/* Outputs: memory for the port; then after the run, where extents come from data, those that it has. */
+/* Outputs: memory for the port, and what `word` and `beside` name, so that what cannot be is refused before the run;
+ * then after it, where extents come from data, those that the output has. */
 bool cli_tensor_room(cli_tensor *t, bs_error *error);
+bool cli_tensor_open(cli_tensor *t, bs_error *error);
 void cli_tensor_trim(cli_tensor *t, const int64_t *dims);
 /* One line or two: type, extents, smallest, largest, mean, first elements; of a list of scores the best. */
 void cli_tensor_print(const cli_tensor *t);
@@ -40,9 +44,9 @@ bool cli_tensor_write(const cli_tensor *t, bs_error *error);
 /* Whether `word` is a file that cli_tensor_write knows. */
 bool cli_tensor_writes(const char *word);
 
-/* The largest difference between a result and the array in `path`, and where; false: it cannot be read, or has other
- * extents. within (may be NULL): whether it is at most tolerance times the largest magnitude of that array. */
-bool cli_tensor_compare(const cli_tensor *t, const char *path, double tolerance, bool *within, bs_error *error);
+/* Prints the largest difference between a result and `expected`, and where. Whether they have the same extents, and it
+ * is at most tolerance times the largest magnitude of that array. */
+bool cli_tensor_compare(const cli_tensor *t, double tolerance);
 
 void cli_tensor_free(cli_tensor *t);
 

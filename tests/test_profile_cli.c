@@ -143,7 +143,7 @@ static void test_profile_text(const synth_net *net)
     check(brainstorm("profile") == 2 && brainstorm("profile a b") == 2 && brainstorm("profile --what a") == 2,
           "profile takes one file");
     check(brainstorm("profile /nowhere/at.all") == 1 && says("cannot be opened"), "a file that is not there is said");
-    check(brainstorm("profile tests") == 1 && says("its size cannot be told"), "a folder is none");
+    check(brainstorm("profile tests") == 1 && says("Is a directory"), "a folder is none");
     check(brainstorm("profile brainstorm.h") == 1 && says("not a profile"), "as is one that is no profile");
 }
 

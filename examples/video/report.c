@@ -231,5 +231,8 @@ bool report_map_png(FILE *file, const y4m_info *info, const void *frame, const u
     draw_legend(&page, info->width, info->height);
     const bool drawn = png_write(file, page.pixels, (size_t)info->width * 3, page.width, page.height, 3,
                                  (uint8_t *)scratch + page_bytes(info));
-    return files_close(file) && drawn;
+    if (drawn)
+        return files_close(file);
+    files_discard(file);
+    return false;
 }

@@ -109,8 +109,8 @@ static bool open_files(run *r)
         !add_file(r, &r->reference_file, FILES_READ, "the reference", o->reference) ||
         !add_file(r, &model, FILES_NAMED, "the model", o->model) ||
         !add_file(r, &r->output, FILES_VIDEO, "the output", o->output) ||
-        !add_file(r, &r->map_file, o->map_is_png ? FILES_LAST : FILES_VIDEO, "the map", o->map) ||
-        !add_file(r, &r->stats_file, FILES_LAST, "the statistics", o->stats))
+        !add_file(r, &r->map_file, o->map_is_png ? FILES_WRITE : FILES_VIDEO, "the map", o->map) ||
+        !add_file(r, &r->stats_file, FILES_WRITE, "the statistics", o->stats))
         return false;
     return stream_tools_open(&r->tools, &o->stream, &r->files, &r->up.error) || complain(r, "", r->up.error.message);
 }

@@ -10,10 +10,12 @@ not there.
 """
 
 import argparse
+import contextlib
 import importlib
 import os
 import sys
 
+from . import outputs
 from .error import Error
 
 # What imports a file: its ending -> the module. What has no ending of its own is asked for by --format.
@@ -92,6 +94,19 @@ def arrays_of(words):
     return given
 
 
+def write_arrays(arrays):
+    """{path: array}. All are written before the first one takes its name."""
+    import numpy as np
+
+    with contextlib.ExitStack() as stack:
+        new = [stack.enter_context(outputs.Beside(path)) for path in arrays]
+        for beside, array in zip(new, arrays.values()):
+            with open(beside.path, "wb") as file:
+                np.save(file, array)
+        for beside in new:
+            beside.keep()
+
+
 def run_model(words):
     parser = argparse.ArgumentParser(prog="brainstorm run", description="Runs a model file once.")
     parser.add_argument("model")
@@ -109,23 +124,21 @@ def run_model(words):
 
 
 def _run(asked):
-    import numpy as np
-
     from . import running
 
-    model = running.open(asked.model)
-    inputs, targets = arrays_of(asked.input), dict(word.partition("=")[::2] for word in asked.output)
+    targets = dict(word.partition("=")[::2] for word in asked.output)
+    outputs.check([asked.model, *(word.partition("=")[2] for word in asked.input)], targets.values())
+    model, inputs = running.open(asked.model), arrays_of(asked.input)
     peek = [int(p) if p.isdecimal() else p for p in asked.peek]
     plan = model.plan(threads=asked.threads, extents={name: array.shape for name, array in inputs.items()}, peek=peek)
     for name, path in targets.items():
         if name not in plan.outputs or not path:
             raise Error(f"--output {name}={path}: expected NAME=FILE.npy, NAME of: {', '.join(plan.outputs)}")
     with plan.session() as session:
-        for name, array in session.run(inputs).items():
+        made = session.run(inputs)
+        write_arrays({path: made[name] for name, path in targets.items()})
+        for name, array in made.items():
             print(f"{name}: {array.dtype} {list(array.shape)}" + (f" -> {targets[name]}" if name in targets else ""))
-            if name in targets:
-                with open(targets[name], "wb") as file:
-                    np.save(file, array)
         print(f"{session.stats.total_ns / 1e6:.3f} ms")
     return 0
 
