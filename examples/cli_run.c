@@ -20,7 +20,9 @@ static const char usage_text[] =
     "\n"
     "  --input NAME=WHAT     " CLI_INPUT_WORDS "\n"
     "                        [zeros]. Extents that no input says are the largest of the file. Pictures go to inputs\n"
-    "                        of [1, H, W] (their luma) or [3, H, W]: codes for u8, 0 to 1 for f32.\n"
+    "                        of [1, H, W] (their luma) or [3, H, W], with one batch before if it has that: codes for\n"
+    "                        u8, 0 to 1 for f32, unless:\n"
+    PICTURE_OPTIONS_USAGE
     "  --output NAME=FILE    write an output: .npy, or a picture: .png, .ppm, .pgm\n"
     "  --compare NAME=FILE   an array beside an output: the largest difference, and where\n"
     "  --tolerance T         --compare fails above T times the largest magnitude in FILE [only where extents or NaNs\n"
@@ -43,6 +45,7 @@ typedef struct named_words {
 typedef struct run_command {
     const char *path;
     plan_options plan;
+    picture_options pictures;
     named_words inputs, outputs, compares, peeks;
     int32_t runs;
     double tolerance; /* below 0: none */
@@ -106,6 +109,10 @@ static bool run_option(run_command *o, const char *option, char *word, char *mes
         return option_tolerance(o, word);
     if (strcmp(option, "--runs") == 0)
         return plan_word_i32(word, 1, 1000000, &o->runs);
+    bool of_pictures;
+    const bool understood = picture_options_value(&o->pictures, option, word, &of_pictures);
+    if (of_pictures)
+        return understood;
     const plan_taken plan = plan_options_value(&o->plan, option, word);
     if (plan != PLAN_OTHER)
         return plan == PLAN_TAKEN;
@@ -224,7 +231,7 @@ static bool read_inputs(running *r)
     for (int32_t i = 0; i < r->n_inputs; i++) {
         cli_tensor *t = &r->inputs[i];
         t->word = word_for(&r->o->inputs, t->name);
-        if (!cli_tensor_read(t, &r->error))
+        if (!cli_tensor_read(t, &r->o->pictures, &r->error))
             return false;
     }
     return true;
@@ -243,6 +250,20 @@ static bool add_peeks(running *r)
     return true;
 }
 
+/* Why a graph cannot be built for inputs that are pictures as they are. */
+static bool picture_hint(running *r)
+{
+    const size_t used = strlen(r->error.message);
+    const bool resized = r->o->pictures.height || r->o->pictures.as_input;
+    for (int32_t i = 0; !resized && i < r->n_inputs; i++)
+        if (r->inputs[i].word && picture_is_named(r->inputs[i].word)) {
+            snprintf(r->error.message + used, sizeof r->error.message - used, " (--resize HxW makes %.60s fit)",
+                     r->inputs[i].word);
+            break;
+        }
+    return false;
+}
+
 /* First with the file's extents, for types and names, then with those of the inputs at hand. */
 static bool build(running *r)
 {
@@ -253,7 +274,7 @@ static bool build(running *r)
     for (int32_t i = 0; i < r->n_inputs; i++)
         desc.n_inputs += cli_tensor_extents(&r->inputs[i], &known[desc.n_inputs]);
     if (!cli_load_graph(&r->l, &desc, r->o->peeks.count * CLI_PEEK_NODES, &r->error))
-        return false;
+        return picture_hint(r);
     for (int32_t i = 0; i < r->n_inputs; i++)
         bs_graph_port_get(r->l.graph, r->inputs[i].name, &r->inputs[i].port);
     for (int32_t i = 0; i < r->n_outputs; i++)

@@ -1,13 +1,14 @@
 /* cli_tensor.h: what `brainstorm run` binds: arrays, pictures, zeros or noise to inputs; outputs to files, to the
  * terminal, beside other arrays.
  *
- * Owns: the memory of one tensor. Relies on: brainstorm.h, cli.h, npy.h, pictures/pnm.h, pictures/png.h.
+ * Owns: the memory of one tensor. Relies on: brainstorm.h, cli.h, cli_picture.h, npy.h.
  * Must never: bind what has another type than the network's, unless all of it keeps its value.
  */
 #ifndef CLI_TENSOR_H
 #define CLI_TENSOR_H
 
 #include "brainstorm.h"
+#include "cli_picture.h"
 #include "npy.h"
 
 typedef struct cli_tensor {
@@ -26,7 +27,7 @@ typedef struct cli_tensor {
 
 /* Before the network is built for these extents: reads the file that `word` names, or takes the extents that it says.
  * False: error says what is wrong with it. */
-bool cli_tensor_read(cli_tensor *t, bs_error *error);
+bool cli_tensor_read(cli_tensor *t, const picture_options *pictures, bs_error *error);
 /* The extents that are known so far, for bs_model_build; false: none are. */
 bool cli_tensor_extents(const cli_tensor *t, bs_model_input *input);
 /* When the port's extents are final: memory for what comes from no file, zeros or noise in it. */
@@ -39,7 +40,7 @@ bool cli_tensor_open(cli_tensor *t, bs_error *error);
 void cli_tensor_trim(cli_tensor *t, const int64_t *dims);
 /* One line or two: type, extents, smallest, largest, mean, first elements; of a list of scores the best. */
 void cli_tensor_print(const cli_tensor *t);
-/* To the file that `word` names: .npy, or a picture (.ppm, .pgm, .png) of [1, H, W] or [3, H, W]. */
+/* To the file that `word` names: .npy, or a picture (.ppm, .pgm, .png). */
 bool cli_tensor_write(const cli_tensor *t, bs_error *error);
 /* Whether `word` is a file that cli_tensor_write knows. */
 bool cli_tensor_writes(const char *word);

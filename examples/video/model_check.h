@@ -1,6 +1,6 @@
 /* model_check.h: whether a routed model is what video_sr binds, forces, counts and draws (examples/video/README.md).
  *
- * Owns: what is asked of its ports and routers. Relies on: brainstorm.h, upscaler.h for the numbers of routes and exits.
+ * Owns: what is asked of its ports and routers. Relies on: brainstorm.h, upscaler.h (how many routes and exits).
  * Must never: leave to the frames what can be known when the model is opened: what counts decisions, and what draws
  * them, looks at nothing again.
  */
