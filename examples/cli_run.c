@@ -7,6 +7,7 @@
 #include "cli_peek.h"
 #include "cli_tensor.h"
 #include "cli_time.h"
+#include "cores.h"
 #include "plan_options.h"
 
 #include <errno.h>
@@ -168,6 +169,8 @@ static int read_options(run_command *o, int count, char **words)
         return EXIT_SUCCESS;
     if (!o->path)
         return cli_fail_usage("run", "it takes a model file", NULL);
+    if (o->plan.desc.threads == 0 && !o->plan.device.cuda)
+        o->plan.desc.threads = cores_usable();
     const char *wrong = wrong_together(o);
     return wrong ? cli_fail_usage("run", wrong, NULL) : EXIT_SUCCESS;
 }

@@ -158,7 +158,8 @@ bool cli_tensor_writes(const char *word)
 
 static bool no_picture(const cli_tensor *t, bs_error *error)
 {
-    return cli_say(error, BS_ERROR_UNSUPPORTED, "a picture is made of [1, H, W] or [3, H, W], with one batch before or none, u8 or f32 of 0 to 1",
+    return cli_say(error, BS_ERROR_UNSUPPORTED,
+                   "a picture is made of [1, H, W] or [3, H, W], with one batch before or none, u8 or f32 of 0 to 1",
                    t->word);
 }
 

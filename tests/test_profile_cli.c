@@ -132,6 +132,8 @@ static void test_profile_text(const synth_net *net)
     check(on_profile("profile %s", "synth.bsp") == 0 && says("40 runs") && says(uses), "profile counts runs and uses");
     check(says("first: 280 cells, 4 paths") && says("second \"quoted\\\" ??: 200 cells"),
           "and the loads of every router");
+    const char *second = strchr(output, '\n');
+    check(second && strncmp(second, "\nstall: ", 8) == 0, "first of all how long runs stalled");
     check(says("lift"), "and paths that are chosen together");
     check(says("first: mean 1.75 in 40 decisions; 99 % within 7 (0.00 %)") &&
               says("x1: 2 (71.43 %) x1.25: 3 (57.14 %)") && says("x4: 7 (0.00 %)") && says("99 % within 7, most 7"),
@@ -176,6 +178,7 @@ static void test_replay(void)
     check(on_profile("replay %s", "synth.bsp") == 0 && says("uses        120") && says("time over oracle") &&
               says("look-ahead"),
           "replay runs with what the profile says");
+    check(strncmp(output, "stall  ", 7) == 0, "and says first how long they stalled");
     check(on_profile("replay %s --slots 100% --bandwidth nvme --latency 80 --policy lru --json", "synth.bsp") == 0,
           "replay --json");
     check_json(

@@ -4,6 +4,7 @@
 #include "upscaler.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 const char *const model_exits[UPSCALER_EXITS] = {"exit0", "exit1"};
@@ -99,6 +100,20 @@ static bool exits_fit(const bs_graph *graph, int32_t inside, int32_t path, bs_er
         path = 1;
     }
     return true;
+}
+
+/* Parameters are told to people only. */
+int model_floor(const bs_graph *graph)
+{
+    char line[512];
+    bs_node_facts node;
+    for (int32_t i = 1; bs_graph_node_get(graph, i, &node) == BS_OK; i++)
+        if (strcmp(node.op, "route") == 0 && strcmp(node.name, "route") == 0) {
+            bs_graph_describe(graph, i, line, sizeof line);
+            const char *const floor = strstr(line, " floor ");
+            return strstr(line, "{protocol budget") ? floor ? atoi(floor + strlen(" floor ")) : 0 : -1;
+        }
+    return -1;
 }
 
 bool model_check_graph(const bs_graph *graph, int bits, int height, int width, int *patch_size, bs_error *error)

@@ -51,6 +51,21 @@ static int32_t floor_loss(double db)
     return db > 0 ? (int32_t)(255.0 * 255.0 * 256.0 / 5.0 * pow(10, -db / 10)) : db < 0 ? 0 : -1;
 }
 
+/* The other way round: of a floor that is whole decibels, those. */
+static double floor_db(int32_t loss)
+{
+    for (int db = 30; db <= 65; db++)
+        if (floor_loss(db) == loss)
+            return db;
+    return loss > 0 ? 10 * log10(255.0 * 255.0 * 256.0 / 5.0 / loss) : 0;
+}
+
+static double floor_in_force(const upscaler *u, const video_options *o)
+{
+    const int loss = u->routed ? model_floor(u->graph) : -1;
+    return loss < 0 ? NAN : o->floor > 0 ? o->floor : floor_db(loss);
+}
+
 static bool scale_fits(upscaler *u)
 {
     char text[96];
@@ -237,12 +252,13 @@ static bool plain_build(upscaler *u, const video_options *o)
     return build_for(u, o, &frame);
 }
 
-static bool routed_fits(upscaler *u)
+static bool routed_fits(upscaler *u, const video_options *o)
 {
     int patch_size;
     if (!model_check_graph(u->graph, u->bits, u->height, u->width, &patch_size, &u->error))
         return false;
     u->tile = u->tile ? u->tile : patch_size;
+    u->floor = floor_in_force(u, o);
     return true;
 }
 
@@ -257,7 +273,7 @@ static bool graph_build(upscaler *u, const video_options *o)
     find_plain(u);
     if (!scale_fits(u))
         return false;
-    return u->plain ? plain_fits(u) && plain_room(u) : routed_fits(u);
+    return u->plain ? plain_fits(u) && plain_room(u) : routed_fits(u, o);
 }
 
 static bool plan_make(upscaler *u, const video_options *o, bs_plan_desc *desc)
@@ -302,6 +318,7 @@ bool upscaler_open_with(upscaler *u, const video_options *o, const stream_tools 
     u->route = o->route;
     u->routed = o->route == ROUTE_AUTO;
     u->budget = (float)(1.0 - o->quality / 100.0);
+    u->floor = NAN;
     if (!device_find(&u->gpu, &o->device, &u->error))
         return false;
     plan_describe(&desc, o, width);

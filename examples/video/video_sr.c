@@ -57,7 +57,7 @@ static bool complain(run *r, const char *what, const char *why)
 
 static bool complain_y4m(run *r, const char *path, const y4m_error *error)
 {
-    char text[256];
+    char text[320];
     y4m_message(error, text, sizeof text);
     return complain(r, strcmp(path, "-") == 0 ? "standard stream" : path, text);
 }

@@ -107,13 +107,19 @@ def write_arrays(arrays):
             beside.keep()
 
 
+def usable_processors():
+    """Of this machine, as many as this process may run on and a plan takes."""
+    known = getattr(os, "sched_getaffinity", None)
+    return max(1, min(len(known(0)) if known else os.cpu_count() or 1, 64))
+
+
 def run_model(words):
     parser = argparse.ArgumentParser(prog="brainstorm run", description="Runs a model file once.")
     parser.add_argument("model")
     parser.add_argument("--input", action="append", default=[], metavar="NAME=FILE.npy")
     parser.add_argument("--output", action="append", default=[], metavar="NAME=FILE.npy",
                         help="where an output goes; others are told of")
-    parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument("--threads", type=int, default=usable_processors(), help="(the processors here: %(default)s)")
     parser.add_argument("--peek", action="append", default=[], metavar="NUMBER|NAME",
                         help="a value inside the graph as a further output")
     asked = parser.parse_args(words)
