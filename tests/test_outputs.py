@@ -17,7 +17,7 @@ from model_rig import end, report  # first: it finds python/
 import gguf
 import numpy as np
 from brainstorm import Graph
-from brainstorm.outputs import Beside, WrongFile, check
+from brainstorm.outputs import Beside, WrongFile, check, write_all
 
 PATIENCE = 200  # seconds, after which a command waits for ever
 OLD = b"what was there before"
@@ -121,15 +121,16 @@ def start(*words, limit=None):
     return done.returncode, done.stdout + done.stderr
 
 
-def make_mixture():
+def make_mixture(path="moe.gguf", layers=1):
     experts, hidden, width = 4, 6, 8
     inner, outer = (experts, hidden, width), (experts, width, hidden)
-    writer = gguf.GGUFWriter("moe.gguf", "llama")
+    writer = gguf.GGUFWriter(path, "llama")
     writer.add_uint32("llama.expert_count", experts)
     writer.add_uint32("llama.expert_used_count", 2)
     for name, shape in {"ffn_norm": (width,), "ffn_gate_inp": (experts, width), "ffn_gate_exps": inner,
                         "ffn_up_exps": inner, "ffn_down_exps": outer}.items():
-        writer.add_tensor(f"blk.0.{name}.weight", np.ones(shape, np.float32))
+        for layer in range(layers):
+            writer.add_tensor(f"blk.{layer}.{name}.weight", np.ones(shape, np.float32))
     writer.write_header_to_file()
     writer.write_kv_data_to_file()
     writer.write_tensors_to_file()
@@ -190,6 +191,40 @@ def test_importer(module, first, options, reads):
     os.unlink(pipe)
 
 
+def test_layers():
+    """Of several files all are there, or none: the last one may be that which finds no room."""
+    make_mixture("three.gguf", layers=3)
+    names_of = [f"o.layer{n}.gguf" for n in range(3)]
+    before = names()
+    status, text = start("brainstorm.mixtures", "three.gguf", "o.gguf")
+    report("a file for each layer", status == 0 and names() == sorted([*before, *names_of]), text)
+    for name in names_of:
+        os.unlink(name)
+    os.mkdir("o.layer2.gguf")
+    status, text = start("brainstorm.mixtures", "three.gguf", "o.gguf")
+    report("where one cannot be, none is", status == 1 and names() == sorted([*before, "o.layer2.gguf"]), text)
+    os.rmdir("o.layer2.gguf")
+    os.link("three.gguf", "o.layer1.gguf")
+    kept = content("three.gguf")
+    status, text = start("brainstorm.mixtures", "three.gguf", "o.gguf")
+    report("nor where one is what is read", status == 1 and "the same file" in text and
+           content("three.gguf") == kept and names() == sorted([*before, "o.layer1.gguf"]), text)
+    os.unlink("o.layer1.gguf"), os.unlink("three.gguf")
+
+    def fails(path):
+        put(path, b"half")
+        raise OSError("no room")
+
+    try:
+        write_all({"a": put, "b": fails})
+    except OSError:
+        pass
+    report("what was whole does not take its name alone", not os.path.exists("a") and not os.path.exists("b"), names())
+    write_all({"a": put, "b": put})
+    report("all do", content("a") == content("b") == OLD, names())
+    os.unlink("a"), os.unlink("b")
+
+
 def main():
     place = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "python")
     os.environ.update(PYTHONPATH=place, PYTHONDONTWRITEBYTECODE="1")
@@ -200,6 +235,7 @@ def main():
         make_mixture()
         make_ncnn()
         test_importer(*MIXTURE)
+        test_layers()
         test_importer(*NCNN)
         try:
             make_onnx()

@@ -119,6 +119,14 @@ def test_files():
     check("a full disk leaves the old array", done.returncode == 1 and "Traceback" not in done.stderr and
           bytes_of("o.npy") == [b"old"] and sorted(os.listdir(".")) == names, done.stderr)
     says("which a run that is whole replaces", 0, "-> o.npy", *run, "--output", "y=o.npy")
+    model = brainstorm.open("twice.gguf")
+    for name in ("twice.gguf", os.path.abspath("twice.gguf")):
+        try:
+            model.plan().session(profile=name)
+            check("a profile is not written over its model", False)
+        except brainstorm.Error as refused:
+            check("a profile is not written over its model", "the same file" in str(refused), refused)
+    check("which is as it was", bytes_of("twice.gguf") == before[:1])
     check("with its results", np.load("o.npy").tolist() == [[0, 2], [4, 6], [8, 10]])
 
 

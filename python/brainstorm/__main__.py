@@ -10,7 +10,6 @@ not there.
 """
 
 import argparse
-import contextlib
 import importlib
 import os
 import sys
@@ -94,17 +93,14 @@ def arrays_of(words):
     return given
 
 
-def write_arrays(arrays):
-    """{path: array}. All are written before the first one takes its name."""
+def array_writer(array):
     import numpy as np
 
-    with contextlib.ExitStack() as stack:
-        new = [stack.enter_context(outputs.Beside(path)) for path in arrays]
-        for beside, array in zip(new, arrays.values()):
-            with open(beside.path, "wb") as file:
-                np.save(file, array)
-        for beside in new:
-            beside.keep()
+    def write(path):
+        with open(path, "wb") as file:  # numpy.save adds an ending to names
+            np.save(file, array)
+
+    return write
 
 
 def usable_processors():
@@ -142,7 +138,7 @@ def _run(asked):
             raise Error(f"--output {name}={path}: expected NAME=FILE.npy, NAME of: {', '.join(plan.outputs)}")
     with plan.session() as session:
         made = session.run(inputs)
-        write_arrays({path: made[name] for name, path in targets.items()})
+        outputs.write_all({path: array_writer(made[name]) for name, path in targets.items()})
         for name, array in made.items():
             print(f"{name}: {array.dtype} {list(array.shape)}" + (f" -> {targets[name]}" if name in targets else ""))
         print(f"{session.stats.total_ns / 1e6:.3f} ms")

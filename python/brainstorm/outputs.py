@@ -5,15 +5,18 @@
         ...                                            # written to new.path, which is in the same folder
         new.keep()                                     # now net.gguf is the new one; without it, it stays as it was
 
-Relies on: nothing. Must never open what is no file: a pipe is waited for until somebody writes to it.
+Relies on: error.py. Must never open what is no file: a pipe is waited for until somebody writes to it.
 """
 
+import contextlib
 import os
 import secrets
 import stat
 
+from .error import Error
 
-class WrongFile(OSError):
+
+class WrongFile(Error, OSError):
     """A file that cannot be what it is given for."""
 
 
@@ -76,3 +79,13 @@ class Beside:
     def __exit__(self, *_):
         if not self._in_place and os.path.exists(self.path):
             os.remove(self.path)
+
+
+def write_all(writers):
+    """{path: what writes to the path that it is given}. All are written before the first one takes its name."""
+    with contextlib.ExitStack() as stack:
+        new = [stack.enter_context(Beside(path)) for path in writers]
+        for beside, write in zip(new, writers.values()):
+            write(beside.path)
+        for beside in new:
+            beside.keep()

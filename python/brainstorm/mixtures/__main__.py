@@ -70,8 +70,8 @@ def convert(asked):
     graphs = [(asked.out if len(groups) == 1 else f"{stem}.layer{g[0].number}{end}",
                mixture_graph(g, os.path.basename(stem)[:50], asked.rows, asked.bare)) for g in groups]
     outputs.check(reads, [path for path, _ in graphs])
-    for path, graph in graphs:  # all are built before the first one is written
-        graph.write(path)
+    outputs.write_all({path: graph.write for path, graph in graphs})
+    for path, graph in graphs:
         blocks = [b.bytes for b in graph.blocks[1:]]
         print(f"{path}: {len(blocks)} experts of {max(blocks)} bytes, {graph.blocks[0].bytes} bytes that stay")
 
