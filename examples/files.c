@@ -156,6 +156,10 @@ static bool find_real(files_item *item)
     *end = 0;
     const bool can = access(end == item->real ? "/" : item->real, W_OK | X_OK) == 0;
     *end = '/';
+    if (can && item->made) { /* until it is whole it is not there, and what its number is now may be another file's */
+        unlink(item->real);
+        item->made = item->unique = false;
+    }
     return can;
 }
 
@@ -202,7 +206,6 @@ static bool keep_beside(files_item *item)
     if (rename(beside, item->real) != 0)
         return false;
     item->beside = NULL;
-    item->made = false;
     free(beside);
     return true;
 }
@@ -211,13 +214,9 @@ static bool keep_beside(files_item *item)
 static void remove_all(void)
 {
     files *const f = current;
-    for (int i = 0; f && i < f->count; i++) {
-        const files_item *item = &f->items[i];
-        if (item->beside)
-            unlink(item->beside);
-        if (item->made && !item->video && item->real)
-            unlink(item->real);
-    }
+    for (int i = 0; f && i < f->count; i++)
+        if (f->items[i].beside)
+            unlink(f->items[i].beside);
 }
 
 static void on_end(int signal_number)
@@ -239,12 +238,18 @@ static void catch_ends(void)
 
 /* ------------------------------------------------------------------------------------------------ one file twice */
 
+/* By device and inode; of files that are not there yet by their names without links. */
+static bool is_same(const files_item *a, const files_item *b)
+{
+    return (a->unique && b->unique && a->device == b->device && a->inode == b->inode) ||
+           (a->real && b->real && strcmp(a->real, b->real) == 0);
+}
+
 static const files_item *same_file(const files *f, const files_item *item)
 {
-    for (int i = 0; item->unique && i < f->count; i++) {
+    for (int i = 0; i < f->count; i++) {
         const files_item *other = &f->items[i];
-        if (other->unique && other->device == item->device && other->inode == item->inode &&
-            (other->written || item->written) &&
+        if (is_same(item, other) && (other->written || item->written) &&
             !(other->standard && item->standard && other->written && item->written))
             return other;
     }
@@ -441,7 +446,7 @@ void files_end(files *f)
         files_item *item = &f->items[i];
         drop(item);
         remove_beside(item);
-        if (!item->video || !files_emptied(f))
+        if (!files_emptied(f))
             unmake(item);
         free(item->real);
     }

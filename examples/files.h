@@ -19,7 +19,7 @@
  * link. Pipes and devices are written to as they are. Video (FILES_VIDEO) is written in place, frame by frame, so that
  * what a run has made when it is stopped is there.
  *
- * Two names are one file when device and inode are the same. Pipes, terminals and devices such as /dev/null may be used
+ * Two names are one file when device and inode are the same; what is not there yet is known by its name without links. Pipes, terminals and devices such as /dev/null may be used
  * twice, and standard output and standard error may be one file.
  */
 #ifndef FILES_H
@@ -47,7 +47,7 @@ typedef struct files_item {
     int fd;                  /* -1: none */
     bool written, standard;
     bool taken;  /* somebody else closes it */
-    bool made;   /* it was not there before */
+    bool made;   /* it was not there before, and is there: a video */
     bool unique; /* it keeps what is written to it: no pipe, terminal or device of characters */
     bool regular;
     bool video;  /* written in place */

@@ -111,6 +111,23 @@ static void test_made(void)
           "through a link too, and the link is still there");
 }
 
+/* Two files that are not there yet are two, whatever the system numbers them. */
+static void test_both_new(void)
+{
+    files f;
+    int bad = 0;
+    static const files_use uses[] = {FILES_WRITE, FILES_VIDEO};
+    for (int k = 0; k < 4; k++) {
+        files_begin(&f);
+        const int first = files_add(&f, uses[k % 2], "the first", in_folder("one")),
+                  second = files_add(&f, uses[k / 2], "the second", in_folder("two"));
+        bad += first < 0 || second < 0;
+        files_end(&f);
+        bad += held("one") || held("two");
+    }
+    check(bad == 0, "two new files are taken, and go again: %d do not", bad);
+}
+
 static void test_special(void)
 {
     files f;
@@ -154,7 +171,8 @@ static void test_kept(void)
         files_begin(&f);
         const int out = files_add(&f, FILES_WRITE, "the output", in_folder("old")),
                   made = files_add(&f, FILES_WRITE, "the map", in_folder("new"));
-        check(out >= 0 && made >= 0 && holds("old", "old content"), "what is opened keeps what it holds");
+        check(out >= 0 && made >= 0 && holds("old", "old content") && !held("new"),
+              "what is opened keeps what it holds, and what is not there is not");
         FILE *stream = files_stream(&f, out);
         check(!emptied || (files_empty(&f) && files_empty(&f)), "results are kept from now on");
         check(stream && fputs("new", stream) >= 0 && fflush(stream) == 0 && holds("old", "old content"),
@@ -419,6 +437,7 @@ int main(void)
         return 2;
     test_same();
     test_made();
+    test_both_new();
     test_special();
     test_kept();
     test_not_whole();

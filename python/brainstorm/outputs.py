@@ -19,6 +19,9 @@ from .error import Error
 class WrongFile(Error, OSError):
     """A file that cannot be what it is given for."""
 
+    def __init__(self, message, status="BS_ERROR_IO", *more):
+        super().__init__(message, status, *more)
+
 
 def _identity(path):
     """What is one for all names of a file. Of a file that is not there, its name without links."""
