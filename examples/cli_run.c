@@ -260,8 +260,8 @@ static bool picture_hint(running *r)
     const bool resized = r->o->pictures.height || r->o->pictures.as_input;
     for (int32_t i = 0; !resized && i < r->n_inputs; i++)
         if (r->inputs[i].word && picture_is_named(r->inputs[i].word)) {
-            snprintf(r->error.message + used, sizeof r->error.message - used, " (--resize HxW makes %.60s fit)",
-                     r->inputs[i].word);
+            snprintf(r->error.message + used, sizeof r->error.message - used,
+                     " (--resize input, or HxW, makes %.60s fit)", r->inputs[i].word);
             break;
         }
     return false;

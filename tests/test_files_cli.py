@@ -177,7 +177,8 @@ def test_signal():
     put("o.bsp")
     before = names()
     process = subprocess.Popen([*PROGRAM, "run", "m.gguf", "--runs", "1000000", "--profile", "o.bsp", "--output",
-                                "y=o.npy"], stdout=subprocess.DEVNULL)
+                                "y=o.npy"], stdout=subprocess.DEVNULL,
+                               preexec_fn=lambda: signal.signal(signal.SIGTERM, signal.SIG_DFL))
     until = time.monotonic() + PATIENCE
     while len(names()) < len(before) + 1 and process.poll() is None and time.monotonic() < until:
         time.sleep(0.01)
