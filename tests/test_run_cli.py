@@ -115,7 +115,7 @@ def test_ways(folder):
     cells = seen.reshape(8, 70, 90)[:, :64, :64].reshape(8, 2, 32, 2, 32).any((0, 2, 4))
     report("of a path rows that went elsewhere are zeros", status == 0 and seen.any() and not cells.all(),
            text + str(cells))
-    status, text = run(model, "--input", f"frame={x}", "--time", "--quiet")
+    status, text = run(model, "--input", f"frame={x}", "--time", "--quiet", "--threads", "1")
     share = re.search(r"ops take ([0-9.]+) % of it", text)
     report("--time: ops make up the run", status == 0 and share and 80 <= float(share.group(1)) <= 100.1, text)
     report("the most expensive and their blocks are named",
