@@ -21,8 +21,8 @@ static bool write_image(const void *image, size_t bytes, int output, const char 
     FILE *stream = files_empty(cli_files()) ? files_stream(cli_files(), output) : NULL;
     if (!stream)
         return save_failed(error, path, "cannot be emptied");
-    const bool whole = fwrite(image, 1, bytes, stream) == bytes;
-    return (files_close(stream) && whole) || save_failed(error, path, strerror(errno));
+    fwrite(image, 1, bytes, stream); /* files_close tells whether all of it came there */
+    return files_close(stream) || save_failed(error, path, strerror(errno));
 }
 
 int cli_save_open(const char *path, bs_error *error)

@@ -167,8 +167,6 @@ static void print_streaming(const profile_facts *f)
         printf("  storage     %s a second\n", cli_size((uint64_t)(1e9 / f->trace.ns_per_byte)));
     printf("  loads       %" PRIu64 ", %" PRIu64 " begun by guesses; %" PRIu64 " evictions, %" PRIu64 " given up\n",
            f->loads, f->guessed_loads, f->evictions, f->dropped_loads);
-    printf("  stall       %.3f s, %.1f %% of the time\n", (double)f->stall_ns * 1e-9,
-           100 * cli_ratio(f->stall_ns, f->run_ns));
     if (p->needed > 0)
         printf("  look-ahead  precision %.2f, recall %.2f of %" PRIu64 " units needed\n",
                cli_ratio(p->right, p->expected), cli_ratio(p->right, p->needed), p->needed);
@@ -180,6 +178,9 @@ static void print_profile(const profile_facts *f, const counts_router *counts, c
     if (f->lost)
         printf(", %" PRIu64 " lost", f->lost);
     printf(f->file.torn_bytes ? ", the last one cut off\n" : "\n");
+    if (f->file.units > 0)
+        printf("stall: %.3f s, %.1f %% of the time\n", (double)f->stall_ns * 1e-9,
+               100 * cli_ratio(f->stall_ns, f->run_ns));
     if (f->file.routers > 0)
         printf("\nloads\n");
     for (int32_t i = 0; i < f->file.routers; i++)
@@ -373,12 +374,16 @@ static bool convert_to(trace_json *trace, cli_file *file, const char *path, bs_e
         n = file->reader.read(file->reader.user, at, block, sizeof block);
         taken = n <= 0 || trace_json_write(trace, block, (size_t)n) == 0;
     }
-    if (!trace_json_close(trace) || !taken) {
+    if (n < 0) {
+        trace_json_drop(trace);
+        return trace_failed(error, path, "is not written: the profile could not be read to its end");
+    }
+    if (!trace_json_close(trace)) {
         char why[80];
         snprintf(why, sizeof why, "could not be written whole: %s", strerror(errno));
         return trace_failed(error, path, why);
     }
-    return n == 0 || trace_failed(error, path, "is not whole: the profile could not be read to its end");
+    return true;
 }
 
 static bool convert(cli_file *file, int output, const char *path, bs_error *error)

@@ -151,6 +151,8 @@ static void print_result(const replay_case *c, const bs_replay_result *r)
 {
     const bs_stream_stats *s = &r->stats;
     const uint64_t uses = uses_of(s);
+    printf("stall       %.6f s, %.1f %% of the time\n", (double)s->stall_ns * 1e-9,
+           100 * cli_ratio(s->stall_ns, r->time_ns));
     printf("slots       %s, %.1f %% of all units; policy %s, guessing %s\n", cli_size(c->desc.slot_bytes),
            100 * cli_ratio(c->desc.slot_bytes, c->all_bytes), cli_policies[c->desc.stream.policy],
            speculations[c->desc.stream.speculation]);
@@ -163,7 +165,6 @@ static void print_result(const replay_case *c, const bs_replay_result *r)
     printf("loads       %" PRIu64 ", %" PRIu64 " begun by guesses, %" PRIu64 " of them useful; %" PRIu64
            " evictions, %" PRIu64 " given up\n",
            s->loads, s->guessed_loads, s->useful_guesses, s->evictions, s->dropped);
-    printf("stall       %.6f s\n", (double)s->stall_ns * 1e-9);
     printf("time        %.6f s, of them %.6f s computed\n", (double)r->time_ns * 1e-9, (double)r->compute_ns * 1e-9);
     printf("oracle      %.6f s, %s read; time over oracle %.3f\n", (double)r->oracle_ns * 1e-9,
            cli_size(r->oracle_bytes), cli_ratio(r->time_ns, r->oracle_ns));

@@ -3,16 +3,11 @@
 #include "cli_tensor.h"
 
 #include "cli.h"
-#include "pictures/png.h"
-#include "pictures/png_read.h"
-#include "pictures/pnm.h"
 #include "plan_options.h"
 
 #include <errno.h>
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 
 static bool ends_with(const char *word, const char *end)
 {
@@ -47,75 +42,45 @@ static uint64_t elements(int32_t rank, const int64_t *dim)
 
 /* ----------------------------------------------------------------------------------------------------- inputs */
 
-static FILE *open_input(const cli_tensor *t, uint64_t *bytes, bs_error *error)
+static FILE *open_array(const cli_tensor *t, const char *role, const char *path, uint64_t *bytes, bs_error *error)
 {
-    const int number = files_add(cli_files(), FILES_READ, "an input", t->word);
-    struct stat facts;
+    const int number = files_add(cli_files(), FILES_WHOLE, role, path);
     if (number < 0) {
         cli_say(error, BS_ERROR_IO, cli_files()->message, t->name);
         return NULL;
     }
-    *bytes = fstat(files_fd(cli_files(), number), &facts) == 0 ? (uint64_t)facts.st_size : 0;
+    *bytes = files_bytes(cli_files(), number);
     FILE *file = files_stream(cli_files(), number);
     if (!file)
-        cli_say(error, BS_ERROR_IO, "no memory to read it", t->word);
+        cli_say(error, BS_ERROR_IO, "no memory to read it", path);
     return file;
 }
 
-static float luma(const uint8_t *rgb) { return 0.299f * rgb[0] + 0.587f * rgb[1] + 0.114f * rgb[2]; }
-
-/* [channels, H, W]; codes for u8, else 0 to 1. */
-static bool from_picture(cli_tensor *t, const pnm_picture *p, bs_error *error)
+static bool read_array(npy_array *array, bs_dtype dtype, FILE *file, uint64_t bytes, const char *path, bs_error *error)
 {
-    const int64_t channels = t->port.dim[0], pixels = (int64_t)p->width * p->height;
-    const bool codes = t->port.dtype == BS_U8;
-    if (t->port.rank != 3 || (channels != 1 && channels != 3) || (!codes && t->port.dtype != BS_F32))
-        return cli_say(error, BS_ERROR_UNSUPPORTED, "a picture goes to an input of [1, H, W] or [3, H, W], u8 or f32",
-                       t->name);
-    t->array.data = malloc((size_t)(channels * pixels) * (codes ? 1 : sizeof(float)));
-    if (!t->array.data)
-        return cli_say(error, BS_ERROR_ARENA, "no memory for it", t->word);
-    for (int64_t c = 0; c < channels; c++)
-        for (int64_t i = 0; i < pixels; i++) {
-            const uint8_t *at = p->pixels + i * p->channels;
-            const float n = p->channels == 1 ? at[0] : channels == 3 ? at[c] : luma(at);
-            if (codes)
-                ((uint8_t *)t->array.data)[c * pixels + i] = (uint8_t)(n + 0.5f);
-            else
-                ((float *)t->array.data)[c * pixels + i] = n / 255;
-        }
-    t->buffer = dense(t->port.dtype, 3, (int64_t[]){channels, p->height, p->width}, t->array.data);
-    return true;
+    char message[160];
+    return (npy_read(file, bytes, array, message, sizeof message) &&
+            npy_convert(array, dtype, message, sizeof message)) ||
+           cli_say(error, BS_ERROR_FORMAT, message, path);
 }
 
-static bool read_picture(cli_tensor *t, const char *word, FILE *file, uint64_t bytes, bs_error *error)
+static bool read_file(cli_tensor *t, const picture_options *pictures, FILE *file, uint64_t bytes, bs_error *error)
 {
-    pnm_picture picture;
-    char message[160];
-    if (!(ends_with(word, ".png") ? png_read(file, bytes, &picture, message, sizeof message)
-                                     : pnm_read(file, &picture, message, sizeof message)))
-        return cli_say(error, BS_ERROR_FORMAT, message, t->word);
-    const bool good = from_picture(t, &picture, error);
-    free(picture.pixels);
+    if (picture_is_named(t->word)) {
+        const bool good = picture_read(file, bytes, t->name, t->word, &t->port, pictures, &t->buffer, error);
+        t->array.data = good ? t->buffer.data : NULL;
+        return good;
+    }
+    const bool good = read_array(&t->array, t->port.dtype, file, bytes, t->word, error);
+    t->buffer = good ? npy_buffer(&t->array) : t->buffer;
     return good;
 }
 
-static bool read_array(cli_tensor *t, FILE *file, uint64_t bytes, bs_error *error)
-{
-    char message[160];
-    if (!npy_read(file, bytes, &t->array, message, sizeof message) ||
-        !npy_convert(&t->array, t->port.dtype, message, sizeof message))
-        return cli_say(error, BS_ERROR_FORMAT, message, t->word);
-    t->buffer = npy_buffer(&t->array);
-    return true;
-}
-
-bool cli_tensor_read(cli_tensor *t, bs_error *error)
+bool cli_tensor_read(cli_tensor *t, const picture_options *pictures, bs_error *error)
 {
     uint64_t bytes;
     const char *word = t->word ? t->word : "zeros";
-    const bool picture = ends_with(word, ".ppm") || ends_with(word, ".pgm") || ends_with(word, ".png");
-    if (!picture && !ends_with(word, ".npy")) {
+    if (!cli_tensor_writes(word)) {
         const char *extents = strncmp(word, "zeros", 5) == 0    ? word + 5
                               : strncmp(word, "random", 6) == 0 ? word + 6
                                                                 : word;
@@ -124,8 +89,8 @@ bool cli_tensor_read(cli_tensor *t, bs_error *error)
                    cli_say(error, BS_ERROR_ARGUMENT, "expected " CLI_INPUT_WORDS, word);
         return *extents == 0 || cli_say(error, BS_ERROR_ARGUMENT, "expected " CLI_INPUT_WORDS, word);
     }
-    FILE *file = open_input(t, &bytes, error);
-    const bool good = file && (picture ? read_picture(t, word, file, bytes, error) : read_array(t, file, bytes, error));
+    FILE *file = open_array(t, "an input", word, &bytes, error);
+    const bool good = file && read_file(t, pictures, file, bytes, error);
     if (file)
         files_close(file);
     return good;
@@ -188,54 +153,55 @@ void cli_tensor_trim(cli_tensor *t, const int64_t *dims)
 
 bool cli_tensor_writes(const char *word)
 {
-    return ends_with(word, ".npy") || ends_with(word, ".ppm") || ends_with(word, ".pgm") || ends_with(word, ".png");
+    return ends_with(word, ".npy") || picture_is_named(word);
 }
 
-static uint8_t code_of(const bs_buffer *b, int64_t at)
+static bool no_picture(const cli_tensor *t, bs_error *error)
 {
-    if (b->dtype == BS_U8)
-        return ((const uint8_t *)b->data)[at];
-    const float n = ((const float *)b->data)[at] * 255 + 0.5f;
-    return n >= 255 ? 255 : n > 0 ? (uint8_t)n : 0;
+    return cli_say(error, BS_ERROR_UNSUPPORTED,
+                   "a picture is made of [1, H, W] or [3, H, W], with one batch before or none, u8 or f32 of 0 to 1",
+                   t->word);
 }
 
-static bool to_picture(const bs_buffer *b, pnm_picture *p)
+static bool read_expected(cli_tensor *t, bs_error *error)
 {
-    const bool fits = b->rank == 3 && (b->dim[0] == 1 || b->dim[0] == 3) && (b->dtype == BS_U8 || b->dtype == BS_F32) &&
-                      b->dim[1] > 0 && b->dim[2] > 0 && b->dim[1] <= PNM_MOST && b->dim[2] <= PNM_MOST;
-    *p = (pnm_picture){NULL, fits ? (int)b->dim[2] : 0, fits ? (int)b->dim[1] : 0, fits ? (int)b->dim[0] : 0};
-    p->pixels = fits ? malloc((size_t)(b->dim[0] * b->dim[1] * b->dim[2])) : NULL;
-    for (int64_t i = 0; p->pixels && i < b->dim[1] * b->dim[2]; i++)
-        for (int64_t c = 0; c < b->dim[0]; c++)
-            p->pixels[i * b->dim[0] + c] =
-                code_of(b, c * b->stride[0] + i / b->dim[2] * b->stride[1] + i % b->dim[2] * b->stride[2]);
-    return p->pixels != NULL;
-}
-
-static bool write_picture(FILE *file, const char *word, const pnm_picture *p)
-{
-    if (!ends_with(word, ".png"))
-        return pnm_write(file, p);
-    void *scratch = malloc(png_scratch(p->width, p->channels));
-    const bool good = scratch && png_write(file, p->pixels, (size_t)(p->width * p->channels), p->width, p->height,
-                                           p->channels, scratch);
-    free(scratch);
+    uint64_t bytes;
+    FILE *file = open_array(t, "what is compared with", t->beside, &bytes, error);
+    const bool good = file && read_array(&t->expected, t->port.dtype, file, bytes, t->beside, error);
+    if (file)
+        files_close(file);
     return good;
+}
+
+bool cli_tensor_open(cli_tensor *t, bs_error *error)
+{
+    if (t->word && !ends_with(t->word, ".npy") && !picture_is_one(&t->buffer))
+        return no_picture(t, error);
+    if (t->word && !npy_writes(t->port.dtype))
+        return cli_say(error, BS_ERROR_UNSUPPORTED, "the format has no name for elements of this type", t->word);
+    t->file = t->word ? files_add(cli_files(), FILES_WRITE, "an output", t->word) : -1;
+    if (t->word && t->file < 0)
+        return cli_refused(error);
+    return !t->beside || read_expected(t, error);
 }
 
 bool cli_tensor_write(const cli_tensor *t, bs_error *error)
 {
-    pnm_picture picture = {NULL, 0, 0, 0};
     const bool npy = ends_with(t->word, ".npy");
-    if (!npy && !to_picture(&t->buffer, &picture))
-        return cli_say(error, BS_ERROR_UNSUPPORTED, "a picture is made of [1, H, W] or [3, H, W], u8 or f32 of 0 to 1",
-                       t->word);
+    if (!npy && !picture_is_one(&t->buffer)) /* extents may come from data */
+        return no_picture(t, error);
     FILE *file = files_stream(cli_files(), t->file);
-    const bool written = file && (npy ? npy_write(file, &t->buffer) : write_picture(file, t->word, &picture));
-    free(picture.pixels);
+    bool good = file && (npy ? npy_write(file, &t->buffer) : picture_write(file, t->word, &t->buffer));
     const int why = errno;
-    const bool closed = file && files_close(file);
-    return (written && closed) || cli_say(error, BS_ERROR_IO, strerror(written ? errno : why), t->word);
+    if (!good)
+        files_discard(file);
+    errno = why;
+    good = good && files_close(file);
+    return good || cli_say(error, BS_ERROR_IO, strerror(errno), t->word);
 }
 
-void cli_tensor_free(cli_tensor *t) { npy_free(&t->array); }
+void cli_tensor_free(cli_tensor *t)
+{
+    npy_free(&t->array);
+    npy_free(&t->expected);
+}

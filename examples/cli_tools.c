@@ -3,7 +3,6 @@
 
 #include "words.h"
 
-#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -73,18 +72,16 @@ bool cli_open(cli_file *file, const char *path, bool prints, bs_error *error)
 {
     memset(file, 0, sizeof *file);
     files *all = cli_files();
-    const int number = files_add(all, FILES_READ, "the profile", path);
+    const int number = files_add(all, FILES_WHOLE, "the profile", path);
     if (number < 0 || (prints && !files_add_stdout(all)))
         return cli_refused(error);
     file->file = files_stream(all, number);
     if (!file->file)
         return cli_say(error, BS_ERROR_ARENA, "no memory to read it", path);
-    const long size = fseek(file->file, 0, SEEK_END) == 0 ? ftell(file->file) : -1;
-    if (size < 0 || size > LONG_MAX / 8) /* a folder claims to be immense */
-        return cli_say(error, BS_ERROR_IO, "its size cannot be told", path);
-    const size_t room = 4 * (size_t)size + 65536;
-    file->reader = (bs_reader){.user = file->file, .read = read_file, .size = (uint64_t)size};
-    file->memory = malloc(room);
+    const uint64_t size = files_bytes(all, number);
+    const size_t room = size < SIZE_MAX / 8 ? 4 * (size_t)size + 65536 : 0;
+    file->reader = (bs_reader){.user = file->file, .read = read_file, .size = size};
+    file->memory = room ? malloc(room) : NULL;
     if (!file->memory)
         return cli_say(error, BS_ERROR_ARENA, "no memory to read it", path);
     bs_arena_init(&file->arena, "profile", file->memory, room);
@@ -94,7 +91,7 @@ bool cli_open(cli_file *file, const char *path, bool prints, bs_error *error)
 void cli_close(cli_file *file)
 {
     if (file->file)
-        fclose(file->file);
+        files_close(file->file);
     free(file->memory);
     memset(file, 0, sizeof *file);
 }

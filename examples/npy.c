@@ -94,10 +94,10 @@ static bool number(parser *p, int64_t *n)
             return false;
         *n = 10 * *n + (*p->at - '0');
     }
-    return p->at > first;
+    return p->at == first + 1 || (p->at > first && *first != '0'); /* 007 is no number of Python's */
 }
 
-/* (), (3,), (3, 4) */
+/* (), (3,), (3, 4); (3) is a number in brackets. */
 static bool shape(parser *p)
 {
     npy_array *a = p->array;
@@ -109,7 +109,7 @@ static bool shape(parser *p)
             return fail(p, "it has more than 4 dimensions");
         if (!number(p, &a->dim[a->rank]))
             return fail(p, "its shape has something that is no extent");
-        if (!next(p, ",") && !(p->at < p->end && *p->at == ')'))
+        if (!next(p, ",") && (a->rank == 0 || !(p->at < p->end && *p->at == ')')))
             return fail(p, "its shape is not written as NumPy does");
     }
     return true;
@@ -291,6 +291,8 @@ static const char *type_name(bs_dtype dtype)
             return types[i].name;
     return NULL;
 }
+
+bool npy_writes(bs_dtype dtype) { return type_name(dtype) != NULL; }
 
 static bool write_header(FILE *file, const bs_buffer *b, const char *type)
 {

@@ -38,7 +38,9 @@ bool npy_convert(npy_array *array, bs_dtype to, char *message, size_t room);
 bs_buffer npy_buffer(const npy_array *array);
 void npy_free(npy_array *array);
 
-/* Writes `buffer`, with any strides. False: errno says why, or the type has no name in the format (bf16). */
+/* Whether the format has a name for the type: bf16 has none. */
+bool npy_writes(bs_dtype dtype);
+/* Writes `buffer`, of such a type, with any strides. False: errno says why. */
 bool npy_write(FILE *file, const bs_buffer *buffer);
 
 #endif

@@ -13,7 +13,7 @@
 /* Lines of a usage text. */
 #define PLAN_OPTIONS_USAGE                                                                                             \
     "  --code-bits N         8-bit inputs, states and outputs become 16-bit ones with codes of 9 to 15 bits\n"         \
-    "  --threads N           worker threads, 1 to 64 [1]\n"                                                            \
+    "  --threads N           worker threads, 1 to 64 [run: the processors here; plan: 1]\n"                            \
     "  --tier NAME           instruction set: scalar, avx2, avx512, neon [the best one here]\n"                        \
     "  --order NAME          breadth or depth [chosen by the planner]\n"                                               \
     "  --conv NAME           direct or winograd [chosen by the planner]\n"                                             \

@@ -8,13 +8,12 @@
 
 enum {
     RING_BYTES = 1 << 22, /* 65536 events */
-    ARENA_BYTES = 4096,
-    HELD_LEAST = 1 << 14,
-    HELD_MOST = 1 << 26 /* a header has some 100 bytes a unit */
+    ARENA_BYTES = 4096
 };
 
-static bool write_now(profile_sink *s, const void *data, size_t bytes)
+static int write_both(void *user, const void *data, size_t bytes)
 {
+    profile_sink *s = user;
     s->begun = true;
     stop_enter();
     const bool filed = !s->file || fwrite(data, 1, bytes, s->file) == bytes;
@@ -22,41 +21,7 @@ static bool write_now(profile_sink *s, const void *data, size_t bytes)
     const bool traced = !s->trace || trace_json_write(s->trace, data, bytes) == 0;
     s->why = !traced && !s->why ? errno : s->why;
     stop_leave();
-    return filed && traced;
-}
-
-/* The header comes with the session, and after it, where reader threads guess, events: before the program has emptied
- * its files. It may yet be refused, or stopped. */
-static bool hold(profile_sink *s, const void *data, size_t bytes)
-{
-    size_t room = s->held_room ? s->held_room : HELD_LEAST;
-    while (room < s->held_bytes + bytes && room < HELD_MOST)
-        room *= 2;
-    uint8_t *const held = room < s->held_bytes + bytes ? NULL : room > s->held_room ? realloc(s->held, room) : s->held;
-    if (!held) {
-        s->why = ENOMEM;
-        return false;
-    }
-    memcpy(held + s->held_bytes, data, bytes);
-    s->held = held;
-    s->held_room = room;
-    s->held_bytes += bytes;
-    return true;
-}
-
-static bool write_held(profile_sink *s)
-{
-    const size_t bytes = s->held_bytes;
-    s->held_bytes = 0;
-    return bytes == 0 || write_now(s, s->held, bytes);
-}
-
-static int write_both(void *user, const void *data, size_t bytes)
-{
-    profile_sink *s = user;
-    if (!files_emptied(s->files))
-        return !hold(s, data, bytes);
-    return !write_held(s) || !write_now(s, data, bytes);
+    return !filed || !traced;
 }
 
 static bool ends_in_json(const char *path)
@@ -93,7 +58,7 @@ static bool open_streams(profile_sink *s, const char *path, const char *trace)
         return false;
     s->trace = trace ? trace_json_start(stream) : NULL;
     if (trace && !s->trace) {
-        fclose(stream);
+        files_discard(stream);
         snprintf(s->files->message, sizeof s->files->message, "no memory for the trace");
     }
     return !trace || s->trace;
@@ -121,20 +86,19 @@ bool profile_sink_open(profile_sink *sink, files *f, const char *path, const cha
     return false;
 }
 
-/* A sink that nothing came to leaves its files as they are. */
+/* A sink that nothing came to, or not all, leaves its files as they are. */
 bool profile_sink_close(profile_sink *sink, uint64_t *dropped)
 {
-    bool written = bs_profile_close(sink->profile, dropped) == BS_OK;
-    if (sink->files && files_emptied(sink->files))
-        written = write_held(sink) && written;
+    const bool written = bs_profile_close(sink->profile, dropped) == BS_OK, whole = written && sink->begun;
     int why = sink->why;
-    if (!sink->begun)
+    if (!whole)
         trace_json_drop(sink->trace);
-    const bool traced = !sink->begun || trace_json_close(sink->trace);
+    const bool traced = !whole || trace_json_close(sink->trace);
     why = !traced && !why ? errno : why;
-    const bool closed = !sink->file || files_close(sink->file);
+    if (!whole)
+        files_discard(sink->file);
+    const bool closed = !whole || !sink->file || files_close(sink->file);
     why = !closed && !why ? errno : why;
-    free(sink->held);
     free(sink->memory);
     memset(sink, 0, sizeof *sink);
     errno = why;

@@ -1,7 +1,6 @@
 /* profile_sink.h: a profile that goes to a file or two, with all that it needs.
- * Owns: the ring, the streams. Relies on: brainstorm.h, files.h, trace_json.h. Must never: hold up the session that is
- * recorded, or write before the program has called files_empty: a run can be refused or stopped until then, and files
- * must be as they were.
+ * Owns: the ring, the streams. Relies on: brainstorm.h; files.h, which keeps nothing of a run that is refused or
+ * stopped before files_empty; trace_json.h. Must never: hold up the session that is recorded.
  *
  *     profile_sink sink;
  *     if (!profile_sink_open(&sink, &files, "run.bsp", NULL, &error)) ...     "run.json": a Chrome trace at once
@@ -26,19 +25,16 @@ typedef struct profile_sink {
     FILE *file; /* or, or both: */
     trace_json *trace;
     files *files;
-    uint8_t *held; /* what came before files_empty: the header, seldom more */
-    size_t held_bytes, held_room;
     bool begun; /* written to */
     int why;    /* errno of what was not written */
     void *memory;
 } profile_sink;
 
 /* A profile and a Chrome trace of one run; either may be NULL. Files and sink must stay where they are until the sink
- * is closed. What is recorded before files_empty is held in memory until then. False: error says why, and there is
- * nothing to close. */
+ * is closed. False: error says why, and there is nothing to close. */
 bool profile_sink_open(profile_sink *sink, files *f, const char *path, const char *trace, bs_error *error);
-/* After the session. Without files_empty nothing is written. False when not everything could be written, and errno says
- * why. dropped (may be NULL): events lost. A sink of zeros is fine. */
+/* After the session. Without files_empty files are as they were. False when not everything could be written, and errno
+ * says why: then they are, too. dropped (may be NULL): events lost. A sink of zeros is fine. */
 bool profile_sink_close(profile_sink *sink, uint64_t *dropped);
 
 #endif

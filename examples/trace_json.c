@@ -212,9 +212,11 @@ trace_json *trace_json_open(const char *path)
     return t;
 }
 
-static bool end_file(trace_json *t)
+static bool end_file(trace_json *t, bool whole)
 {
-    const bool closed = files_close(t->show.file);
+    const bool closed = whole && files_close(t->show.file);
+    if (!whole)
+        files_discard(t->show.file);
     free(t->show.routers.items);
     free(t->show.units.items);
     free(t->show.phases.items);
@@ -226,7 +228,7 @@ static bool end_file(trace_json *t)
 void trace_json_drop(trace_json *trace)
 {
     if (trace)
-        end_file(trace);
+        end_file(trace, false);
 }
 
 bool trace_json_close(trace_json *trace)
@@ -236,5 +238,5 @@ bool trace_json_close(trace_json *trace)
     begin_file(trace);
     fputs("\n]\n", trace->show.file);
     const bool good = !trace->failed && (trace->part != PART_HEADER || !trace->given);
-    return end_file(trace) && good;
+    return end_file(trace, good);
 }

@@ -23,9 +23,9 @@ trace_json *trace_json_open(const char *path);
 /* A bs_profile_write. Not 0 when writing failed or the bytes are no profile; nothing more is taken then. */
 int trace_json_write(void *trace, const void *data, size_t bytes);
 /* Ends and closes the file, which is a trace of nothing when there was nothing. False when anything went wrong, and
- * errno says why if it was the file. NULL is fine. */
+ * errno says why if it was the file, which files.h then leaves as it was. NULL is fine. */
 bool trace_json_close(trace_json *trace);
-/* Without an end: closes the file, to which nothing has been written if nothing was given. NULL is fine. */
+/* Without an end: closes the file, which files.h leaves as it was. NULL is fine. */
 void trace_json_drop(trace_json *trace);
 
 #endif

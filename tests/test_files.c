@@ -1,16 +1,19 @@
 /* tags: asan */
-/* Promises: a file that is written is no other file of the run, whatever its name; nothing changes before files_empty;
- * what was made for a run that is refused goes again; standard descriptors are there, and theirs. */
+/* Promises: a file that is written is no other file of the run, whatever its name; it is the old one or the whole new
+ * one; what was made for a run that is refused goes again; what has no size is not waited for; standard descriptors are
+ * there, and theirs. */
 #define _XOPEN_SOURCE 700
 #include "check.h"
 #include "files.h"
 #include "stop.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -71,16 +74,16 @@ static bool refuses(files_use first_use, const char *first, files_use second_use
 static void test_same(void)
 {
     static const char *const names[] = {"old", "../test_files/old", "link", "hard", "link_to_link"};
-    static const files_use uses[] = {FILES_READ, FILES_NAMED, FILES_WRITE, FILES_VIDEO};
+    static const files_use uses[] = {FILES_READ, FILES_WHOLE, FILES_NAMED, FILES_WRITE, FILES_VIDEO};
     int bad = 0;
     put("old", "old content");
     if (symlink("old", in_folder("link")) || symlink("link", in_folder("link_to_link")) ||
         link(in_folder("old"), in_folder("hard")))
         exit(2);
     for (int name = 0; name < 5; name++)
-        for (int first = 0; first < 4; first++)
-            for (int second = 0; second < 4; second++) {
-                const bool written = first > 1 || second > 1;
+        for (int first = 0; first < 5; first++)
+            for (int second = 0; second < 5; second++) {
+                const bool written = first > 2 || second > 2;
                 char path[260];
                 snprintf(path, sizeof path, "%s", in_folder("old"));
                 bad += refuses(uses[first], path, uses[second], in_folder(names[name])) != written;
@@ -108,6 +111,23 @@ static void test_made(void)
           "through a link too, and the link is still there");
 }
 
+/* Two files that are not there yet are two, whatever the system numbers them. */
+static void test_both_new(void)
+{
+    files f;
+    int bad = 0;
+    static const files_use uses[] = {FILES_WRITE, FILES_VIDEO};
+    for (int k = 0; k < 4; k++) {
+        files_begin(&f);
+        const int first = files_add(&f, uses[k % 2], "the first", in_folder("one")),
+                  second = files_add(&f, uses[k / 2], "the second", in_folder("two"));
+        bad += first < 0 || second < 0;
+        files_end(&f);
+        bad += held("one") || held("two");
+    }
+    check(bad == 0, "two new files are taken, and go again: %d do not", bad);
+}
+
 static void test_special(void)
 {
     files f;
@@ -129,28 +149,157 @@ static void test_special(void)
     check(bad == 0, "/dev/null and a pipe may be used twice");
 }
 
-/* --- when a file is emptied ------------------------------------------------------------------------------- */
+/* --- when a file is the new one --------------------------------------------------------------------------- */
 
-static void test_emptied_last(void)
+/* Names in the folder, but for the two of `.` and `..`. */
+static int names(void)
+{
+    int n = -2;
+    DIR *all = opendir(folder);
+    while (all && readdir(all))
+        n++;
+    closedir(all);
+    return n;
+}
+
+static void test_kept(void)
 {
     files f;
     put("old", "old content");
-    unlink(in_folder("new"));
+    const int before = names();
     for (int emptied = 0; emptied < 2; emptied++) {
         files_begin(&f);
         const int out = files_add(&f, FILES_WRITE, "the output", in_folder("old")),
                   made = files_add(&f, FILES_WRITE, "the map", in_folder("new"));
-        check(out >= 0 && made >= 0 && holds("old", "old content"), "what is opened keeps what it holds");
+        check(out >= 0 && made >= 0 && holds("old", "old content") && !held("new"),
+              "what is opened keeps what it holds, and what is not there is not");
         FILE *stream = files_stream(&f, out);
-        if (emptied)
-            check(files_empty(&f) && holds("old", ""), "until it is emptied");
-        check(!emptied || (fputs("new", stream) >= 0 && files_empty(&f)), "which happens once");
-        check(stream && files_close(stream), "a stream is closed");
+        check(!emptied || (files_empty(&f) && files_empty(&f)), "results are kept from now on");
+        check(stream && fputs("new", stream) >= 0 && fflush(stream) == 0 && holds("old", "old content"),
+              "and what is not whole takes no name");
+        check(files_close(stream) && holds("old", emptied ? "new" : "old content"),
+              "a stream that is closed does, unless the run may still be refused");
         files_end(&f);
-        if (!emptied)
-            check(holds("old", "old content") && !held("new"), "a run that is refused leaves the old, and no new file");
+        check(names() == before && !held("new"), "nothing is left beside it, nor what was never written");
     }
-    check(holds("old", "new") && holds("new", ""), "one that is not leaves what it wrote");
+}
+
+/* What ends a stream early leaves the old content: said by the program, by the disk, or not at all. */
+static void test_not_whole(void)
+{
+    files f;
+    static char much[1 << 16];
+    struct rlimit limit = {4096, RLIM_INFINITY}, none;
+    int bad = 0;
+    put("old", "old content");
+    const int before = names();
+    getrlimit(RLIMIT_FSIZE, &none);
+    limit.rlim_max = none.rlim_max;
+    for (int way = 0; way < 4; way++) {
+        files_begin(&f);
+        const int out = files_add(&f, FILES_WRITE, "the output", in_folder(way % 2 ? "new" : "old"));
+        files_empty(&f);
+        FILE *stream = files_stream(&f, out);
+        if (way < 2) {
+            fputs("half", stream);
+            files_discard(stream);
+        } else {
+            setrlimit(RLIMIT_FSIZE, &limit);
+            fwrite(much, 1, sizeof much, stream);
+            bad += files_close(stream) || errno != EFBIG;
+            setrlimit(RLIMIT_FSIZE, &none);
+        }
+        files_end(&f);
+        bad += !holds("old", "old content") || held("new") || names() != before;
+    }
+    files_begin(&f);
+    FILE *left = files_stream(&f, files_add(&f, FILES_WRITE, "the output", in_folder("old")));
+    files_empty(&f);
+    fputs("half", left);
+    files_end(&f);
+    fclose(left);
+    bad += !holds("old", "old content") || names() != before;
+    check(bad == 0, "of what is not whole nothing is left: %d", bad);
+}
+
+static void test_links_and_rights(void)
+{
+    files f;
+    struct stat facts;
+    int bad = 0;
+    put("target", "old");
+    bad += symlink("target", in_folder("named")) || link(in_folder("target"), in_folder("second"));
+    bad += chmod(in_folder("target"), 0640);
+    files_begin(&f);
+    const int out = files_add(&f, FILES_WRITE, "the output", in_folder("named"));
+    files_empty(&f);
+    FILE *stream = files_stream(&f, out);
+    fputs("new", stream);
+    bad += !files_close(stream);
+    files_end(&f);
+    bad += !holds("target", "new") || !holds("named", "new") || lstat(in_folder("named"), &facts) ||
+           !S_ISLNK(facts.st_mode);
+    bad += stat(in_folder("target"), &facts) || (facts.st_mode & 0777) != 0640;
+    check(bad == 0 && holds("second", "old"),
+          "a link with a name stays one, rights stay, a hard link keeps the old content: %d are not so", bad);
+}
+
+/* In a process of its own, which a signal ends while it writes. */
+static int ended_while_writing(int number)
+{
+    files f;
+    signal(number, SIG_DFL); /* shells start what is in the background with some ignored */
+    files_begin(&f);
+    const int out = files_add(&f, FILES_WRITE, "the output", in_folder("old"));
+    files_add(&f, FILES_WRITE, "the map", in_folder("new"));
+    files_empty(&f);
+    FILE *stream = files_stream(&f, out);
+    fputs("half", stream);
+    fflush(stream);
+    raise(number);
+    return 0;
+}
+
+static void test_ended(void)
+{
+    static const int numbers[] = {SIGINT, SIGTERM, SIGHUP, SIGPIPE};
+    int bad = 0;
+    put("old", "old content");
+    const int before = names();
+    for (int i = 0; i < 4; i++) {
+        int status = 0;
+        fflush(stdout);
+        const pid_t child = fork();
+        if (child == 0)
+            _exit(ended_while_writing(numbers[i]));
+        waitpid(child, &status, 0);
+        bad += !WIFSIGNALED(status) || WTERMSIG(status) != numbers[i] || !holds("old", "old content") ||
+               names() != before;
+    }
+    check(bad == 0, "a signal ends the program, and leaves files as they were: %d do not", bad);
+}
+
+/* --- what cannot be ----------------------------------------------------------------------------------------- */
+
+static void test_no_size(void)
+{
+    static const files_use uses[] = {FILES_WHOLE, FILES_NAMED};
+    files f;
+    int bad = 0;
+    if (mkfifo(in_folder("pipe"), 0600) || symlink("pipe", in_folder("pipe_link")))
+        exit(2);
+    const char *const paths[] = {in_folder("pipe"), in_folder("pipe_link"), "/dev/zero", "/dev/null"};
+    files_begin(&f);
+    for (int use = 0; use < 2; use++) {
+        for (int i = 0; i < 4; i++)
+            bad += files_add(&f, uses[use], "the model", paths[i]) >= 0 || !strstr(f.message, "size is not known");
+        bad += files_add(&f, uses[use], "the model", folder) >= 0 || !strstr(f.message, strerror(EISDIR));
+    }
+    put("sized", "eleven char");
+    bad += files_bytes(&f, files_add(&f, FILES_WHOLE, "the model", in_folder("sized"))) != 11;
+    files_end(&f);
+    check(bad == 0, "a pipe, a device, a folder is refused where a size must be known, and not waited for: %d are not",
+          bad);
 }
 
 static void test_failures(void)
@@ -289,8 +438,13 @@ int main(void)
         return 2;
     test_same();
     test_made();
+    test_both_new();
     test_special();
-    test_emptied_last();
+    test_kept();
+    test_not_whole();
+    test_links_and_rights();
+    test_ended();
+    test_no_size();
     test_failures();
     test_closed();
     test_blocking();

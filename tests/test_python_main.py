@@ -8,6 +8,7 @@ Owns: the files that it makes, and importers of its own. Relies on: python_site.
 import contextlib
 import io
 import os
+import resource
 import subprocess
 import sys
 import tempfile
@@ -86,6 +87,49 @@ def test_run():
     says("an unknown command", 2, "import|run", "walk")
 
 
+def bytes_of(*paths):
+    return [open(path, "rb").read() for path in paths]
+
+
+def test_files():
+    """No file of a run is another one, under whatever name; what is not whole is not there."""
+    run, before = ("run", "twice.gguf", "--input", "x=x.npy"), bytes_of("twice.gguf", "x.npy")
+    for read in ("twice.gguf", "x.npy"):
+        os.symlink(read, "link.npy")
+        os.link(read, "hard.npy")
+        for name in (read, "link.npy", "hard.npy", os.path.abspath(read)):
+            says(f"{read} is not written over as {os.path.basename(name)}", 1, "the same file", *run, "--output",
+                 f"y={name}")
+        os.remove("link.npy")
+        os.remove("hard.npy")
+    says("nor one output over another", 1, "the same file", *run, "--output", "y=o.npy", "--peek", "layer", "--output",
+         "layer=o.npy")
+    check("and nothing was changed", bytes_of("twice.gguf", "x.npy") == before and not os.path.exists("o.npy"))
+    os.mkfifo("pipe.npy")
+    says("an input that is a pipe is refused", 1, "whose size is not known", "run", "twice.gguf", "--input",
+         "x=pipe.npy")
+    says("and so is a model", 1, "whose size is not known", "run", "pipe.npy")
+    os.remove("pipe.npy")
+    with open("o.npy", "w") as file:
+        file.write("old")
+    names = sorted(os.listdir("."))
+    done = subprocess.run([sys.executable, "-m", "brainstorm", *run, "--output", "y=o.npy"], capture_output=True,
+                          text=True, env={**os.environ, "PYTHONPATH": SITE},
+                          preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (100, 100)))
+    check("a full disk leaves the old array", done.returncode == 1 and "Traceback" not in done.stderr and
+          bytes_of("o.npy") == [b"old"] and sorted(os.listdir(".")) == names, done.stderr)
+    says("which a run that is whole replaces", 0, "-> o.npy", *run, "--output", "y=o.npy")
+    model = brainstorm.open("twice.gguf")
+    for name in ("twice.gguf", os.path.abspath("twice.gguf")):
+        try:
+            model.plan().session(profile=name)
+            check("a profile is not written over its model", False)
+        except brainstorm.Error as refused:
+            check("a profile is not written over its model", "the same file" in str(refused), refused)
+    check("which is as it was", bytes_of("twice.gguf") == before[:1])
+    check("with its results", np.load("o.npy").tolist() == [[0, 2], [4, 6], [8, 10]])
+
+
 def test_import(folder):
     """With importers of this test, which are found first."""
     place = os.path.join(folder, "importers")
@@ -126,6 +170,7 @@ def main():
         os.chdir(folder)
         test_process()
         test_run()
+        test_files()
         test_import(folder)
         os.chdir("/")
     return end()

@@ -115,7 +115,7 @@ def test_ways(folder):
     cells = seen.reshape(8, 70, 90)[:, :64, :64].reshape(8, 2, 32, 2, 32).any((0, 2, 4))
     report("of a path rows that went elsewhere are zeros", status == 0 and seen.any() and not cells.all(),
            text + str(cells))
-    status, text = run(model, "--input", f"frame={x}", "--time", "--quiet")
+    status, text = run(model, "--input", f"frame={x}", "--time", "--quiet", "--threads", "1")
     share = re.search(r"ops take ([0-9.]+) % of it", text)
     report("--time: ops make up the run", status == 0 and share and 80 <= float(share.group(1)) <= 100.1, text)
     report("the most expensive and their blocks are named",
@@ -215,6 +215,82 @@ def test_png(folder):
         report(f"refused: {name}", status != 0 and says in text, text)
 
 
+def triangle(n, m):
+    """[m, n]: the filter that makes m samples of n, by its definition."""
+    reach = max(n / m, 1)
+    centre = (np.arange(m)[:, None] + 0.5) * n / m - 0.5
+    weights = np.maximum(1 - np.abs(np.arange(n)[None] - centre) / reach, 0)
+    return weights / weights.sum(1, keepdims=True)
+
+
+def batched(path, dtype, channels, height, width):
+    """A network as importers make it, [1, channels, H, W] in and out, free or not. It changes nothing."""
+    g = Graph("batched")
+    size = [g.symbol(name, 400) if extent is None else extent for name, extent in (("H", height), ("W", width))]
+    x = g.input("x", dtype, [1, channels, *size])
+    g.output("y", g.affine(x, 1.0, 0.0) if dtype == "f32" else g.convert(g.convert(x, "f32"), "u8"))
+    g.write(path)
+
+
+def test_batched_pictures(folder):
+    """Pictures for inputs with a batch before: as they are, of another size, with what a network was trained with."""
+    model, colour, back, y = (os.path.join(folder, name) for name in ("b.gguf", "b.ppm", "back.ppm", "b.npy"))
+    pixels = np.random.default_rng(4).integers(0, 256, (20, 30, 3)).astype(np.uint8)
+    with open(colour, "wb") as file:
+        file.write(b"P6 30 20 255\n" + pixels.tobytes())
+    planes = pixels.transpose(2, 0, 1)[None].astype(np.float32)
+    grey = np.tensordot(np.float32([0.299, 0.587, 0.114]), planes[0], 1)[None, None]
+    for dtype, channels, fixed, given in (("f32", 3, (20, 30), planes / 255), ("f32", 3, (None, None), planes / 255),
+                                          ("f32", 1, (20, None), grey / 255), ("u8", 3, (20, 30), planes),
+                                          ("u8", 1, (None, None), np.floor(grey + 0.5))):
+        batched(model, dtype, channels, *fixed)
+        status, text = run(model, "--input", f"x={colour}", "--output", f"y={y}", "--quiet")
+        same = status == 0 and np.load(y).shape == given.shape and np.allclose(np.load(y), given, atol=1e-5)
+        report(f"a picture goes to {dtype} [1, {channels}, {fixed}]", same, text)
+    batched(model, "f32", 3, 20, 30)
+    status, text = run(model, "--input", f"x={colour}", "--output", f"y={back}", "--quiet")
+    report("and comes of it again", status == 0 and open(back, "rb").read()[-1800:] == pixels.tobytes(), text)
+
+    for height, width in ((20, 30), (40, 61), (7, 11), (1, 1), (13, 90), (400, 3)):
+        batched(model, "u8", 3, None, None)
+        status, text = run(model, "--input", f"x={colour}", "--resize", f"{height}x{width}", "--output", f"y={y}",
+                           "--quiet")
+        want = triangle(20, height) @ planes[0] @ triangle(30, width).T
+        apart = np.abs(np.load(y)[0] - want).max() if status == 0 else 999
+        report(f"--resize {height}x{width}", apart <= 0.501, f"{apart} {text}")
+    batched(model, "f32", 3, 16, 24)
+    status, text = run(model, "--input", f"x={colour}", "--output", f"y={y}")
+    report("another size than the input's: what helps is said", status == 1 and "--resize" in text, text)
+    status, text = run(model, "--input", f"x={colour}", "--resize", "input", "--output", f"y={y}", "--quiet")
+    report("--resize input", status == 0 and np.load(y).shape == (1, 3, 16, 24), text)
+
+    batched(model, "f32", 3, 20, 30)
+    means, scales = (123.675, 116.28, 103.53), (0.01712, 0.01751, 0.01743)
+    each = lambda numbers: np.float32(numbers).reshape(-1, 1, 1)
+    for words, want in ((["--mean", "127.5", "--scale", "0.0078125"], (planes - 127.5) / 128),
+                        (["--mean", ",".join(map(str, means)), "--scale", ",".join(map(str, scales))],
+                         (planes - each(means)) * each(scales)),
+                        (["--scale", "1"], planes), (["--mean", "-5"], (planes + 5) / 255),
+                        (["--mean", "1,2,3", "--scale", "2"], (planes - each((1, 2, 3))) * 2)):
+        status, text = run(model, "--input", f"x={colour}", *words, "--output", f"y={y}", "--quiet")
+        report(" ".join(words), status == 0 and np.allclose(np.load(y), want, atol=1e-4), text)
+    grey_model = os.path.join(folder, "grey.gguf")
+    batched(grey_model, "f32", 1, None, None)
+    u8 = os.path.join(folder, "u8.gguf")
+    batched(u8, "u8", 3, None, None)
+    flat = Graph("flat")
+    flat.output("y", flat.affine(flat.input("x", "f32", [1, 4, 20, 30]), 1.0, 0.0))
+    flat.write(os.path.join(folder, "four.gguf"))
+    for words, says in (([model, "--mean", "1,2"], "not understood"), ([model, "--mean", "one"], "not understood"),
+                        ([model, "--scale", "1,2,3,4"], "not understood"), ([model, "--scale", "nan"], "not understood"),
+                        ([model, "--resize", "20"], "not understood"), ([model, "--resize", "0x5"], "not understood"),
+                        ([model, "--resize", "40000x5"], "not understood"),
+                        ([grey_model, "--mean", "1,2,3"], "one channel"), ([u8, "--scale", "1"], "are for f32"),
+                        ([os.path.join(folder, "four.gguf")], "a picture goes to")):
+        status, text = run(words[0], "--input", f"x={colour}", *words[1:])
+        report(f"refused: {' '.join(words[1:]) or 'four channels'}", status != 0 and says in text, text)
+
+
 def test_refusals(folder):
     model, x = os.path.join(folder, "r.gguf"), os.path.join(folder, "r.npy")
     lines(model)
@@ -266,6 +342,7 @@ def main():
         test_ways(folder)
         test_pictures(folder)
         test_png(folder)
+        test_batched_pictures(folder)
         test_refusals(folder)
     return end()
 

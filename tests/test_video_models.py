@@ -179,6 +179,96 @@ def test_refusals():
     os.unlink(at("out"))
 
 
+def leaves(g, rows, name, paths, path=None):
+    """A router of that name over rows [1], which keeps all of them; what `path` gives, if it is asked for."""
+    weight, bias = np.zeros((paths, 1), np.float32), np.zeros(paths, np.float32)
+    weight[paths - 1] = 1
+    by = g.route(g.linear(rows, f"{name}.score", weight, bias), name, "top1", paths)
+    outs = [path(g.scatter(by, p, rows), p) if path else g.scatter(by, p, rows) for p in range(paths)]
+    return g.gather(by, outs)
+
+
+def loop(g, rows, name):
+    body = g.loop(rows, name, bound=3)
+    carried = g.loop_carry(body, rows)
+    again = g.loop_next(body, carried, carried)
+    g.loop_end(body)
+    return again
+
+
+def nested(path, kind):
+    """A model of four paths with routers "exit0" and "exit1" somewhere."""
+    g = Graph("tiny", 2)
+    frame = g.input("frame", "u8", [1, g.symbol("H", 512), g.symbol("W", 512)])
+    budget = g.input("budget", "f32", [1])
+    image = g.pool2d(g.convert(frame, "f32"), "average", kernel=2, stride=2) if kind == "half" else frame
+    cells = g.patches(g.convert(image, "u8") if kind == "half" else image, 32)
+    energy = lambda of: g.convert(g.slice(g.patch_features(of, buckets=80), axis=0, start=0, length=1), "f32")
+    score = np.zeros((4, 1), np.float32)
+    score[3] = 1
+    by = g.route(g.linear(energy(cells), "score", score, np.zeros(4, np.float32)), "route", "top1", 4)
+    into = 2 if kind == "path 2" else 3
+    values = []
+    for p in range(4):
+        with g.branch(by, p, f"path{p}", cells) as x:
+            value = g.resize(x, "bicubic", 2)
+            value = g.resize(value, "bicubic", 2) if kind == "half" else value
+            if p == into:
+                rows = energy(x)
+                if kind in ("sound", "path 2"):
+                    leaves(g, rows, "exit0", 2, lambda inner, q: leaves(g, inner, "exit1", 2) if q else inner)
+                elif kind == "exit1 where cells left":
+                    leaves(g, rows, "exit0", 2, lambda inner, q: inner if q else leaves(g, inner, "exit1", 2))
+                elif kind == "exit1 beside":
+                    leaves(g, rows, "exit0", 2), leaves(g, rows, "exit1", 2)
+                elif kind == "exit1 alone":
+                    leaves(g, rows, "exit1", 2)
+                elif kind == "below another":
+                    leaves(g, rows, "other", 2, lambda inner, q: leaves(g, inner, "exit0", 2) if q else inner)
+                elif kind == "loop":
+                    loop(g, rows, "exit0")
+                elif kind.endswith("paths"):
+                    leaves(g, rows, "exit0", int(kind.split()[0]))
+            values.append(value)
+    if kind == "all tiles":
+        leaves(g, energy(cells), "exit0", 2)
+    if kind == "other rows":
+        row = leaves(g, g.rows(g.reshape(budget, [1, 1])), "exit0", 2)
+        g.state_write(g.state("kept", "f32", [1, 1]), g.collect(row))
+    g.output("frame_2x", g.assemble(g.gather(by, values)))
+    g.write(path)
+
+
+def test_exits():
+    """Routers by the names of exits that are none; the tiles of another image; what is sound."""
+    exit0, exit1 = (f'its "exit{e}" is no router that sends the patches of path {p} of "{of}" two ways'
+                    for e, p, of in ((0, 3, "route"), (1, 1, "exit0")))
+    rows = (("sound", None), ("half", 'its router "route" decides on 6 patches, and "frame" has 15'),
+            ("path 2", exit0), ("all tiles", exit0), ("other rows", exit0), ("below another", exit0), ("loop", exit0),
+            ("1 paths", exit0), ("3 paths", exit0), ("9 paths", exit0), ("exit1 where cells left", exit1),
+            ("exit1 beside", exit1), ("exit1 alone", exit1))
+    for kind, says in rows:
+        try:
+            nested(at("model"), kind)
+        except (ValueError, TypeError, AttributeError) as why:
+            check(f"{kind}: a model", False, why)
+            continue
+        with open(at("out"), "w") as file:
+            file.write("old")
+        status, message = double("--map", at("map"), "--stats", at("stats"))
+        with open(at("out"), "rb") as file:
+            kept = file.read() == b"old"
+        if says:
+            check(f"{kind}: refused by name, and the old output is there", status == 1 and says in message and kept and
+                  message.count("\n") == 1, message)
+            continue
+        with open(at("stats")) as file:
+            told = json.load(file)
+        exits = [leaving["cells"] for leaving in told["exits"]]
+        check(f"{kind}: taken, and its exits make up path 3", status == 0 and
+              sum(exits) == told["routes"]["large"]["cells"] > 0, f"{message}{exits}")
+
+
 def test_document():
     """examples/video/README.md names whatever is asked for."""
     with open("examples/video/README.md") as file:
@@ -194,6 +284,7 @@ def main():
     test_patches()
     test_plain()
     test_refusals()
+    test_exits()
     test_document()
     shutil.rmtree(WORK)
     print(f"{results[True]} passed, {results[False]} failed")

@@ -127,12 +127,17 @@ check "... and is not for a CPU" cpu_half
 check "a missing input is refused" refuses 1 "nothing.y4m: cannot be opened: No such file" "$work/nothing.y4m" "$out"
 echo "not a video" >"$work/text.y4m"
 check "what is no y4m is refused" refuses 1 "not a YUV4MPEG2" "$work/text.y4m" "$out"
+printf '\000\000\000\030ftypmp42' >"$work/clip.mp4"
+check "... and what makes y4m of it is said" refuses 1 "ffmpeg .*yuv4mpegpipe" "$work/clip.mp4" "$out"
 : >"$work/empty.y4m"
 check "an empty input is refused" refuses 1 "empty" "$work/empty.y4m" "$out"
 stream "W$W H$H F24:1 It C420jpeg" "$(frame_bytes $W $H)" 1 >"$work/interlaced.y4m"
 check "interlaced video is refused" refuses 1 "interlaced" "$work/interlaced.y4m" "$out"
 stream "W$W H$H F24:1 Ip C411" 100 1 >"$work/c411.y4m"
 check "an unknown layout is refused" refuses 1 "layout" "$work/c411.y4m" "$out"
+stream "W$W H$H F24:1 Ip C444p12" 100 1 >"$work/c444p12.y4m"
+all="420jpeg C420mpeg2 C420paldv C420 C422 C444 Cmono C420p10 C422p10 C444p10"
+check "... and those that are known are named" refuses 1 "C444p12, expected one of C$all$" "$work/c444p12.y4m" "$out"
 check "an unknown model is refused" refuses 1 "none.gguf" --model "$work/none.gguf" "$clip" "$out"
 far=$work/folders/whose/names/are/longer/than/a/message/has/room/for
 mkdir -p "$far"
@@ -288,6 +293,30 @@ within_plan() {
     [ "$(number arena_bytes_touched)" -gt 0 ] && [ "$(number arena_bytes_touched)" -le "$(number arena_bytes_planned)" ]
 }
 check "--stats counts the frames" [ "$(number frames)" = $FRAMES ]
+# floor_is DB ARGUMENT...: what --stats tells of the floor in force.
+floor_is() {
+    wanted=$1
+    shift
+    sr --stats "$work/floor.json" --frames 1 "$@" "$clip" "$out" &&
+        grep -q "^  \"floor\": $wanted,\$" "$work/floor.json"
+}
+case $MODEL in
+*sr2x_video.gguf) check "--stats tells the model's floor" floor_is 55 ;;
+*) skip "the floor of this model is not known" ;;
+esac
+for db in 0 30 45.5 65; do
+    check "... or the one that is asked for, $db" floor_is $db --floor $db
+done
+check "... and none where nothing is decided" floor_is null --route small
+threads() { sr --stats "$work/threads.json" --frames 1 "$@" "$clip" "$out" && cat "$work/threads.json"; }
+if have nproc; then
+    here=$(nproc)
+    [ "$here" -le 64 ] || here=64
+    check "as many threads as there are processors" eval "threads | grep -q '\"threads\": $here,'"
+    ! have taskset || check "... that the process may use" eval \
+        "RUN=\"taskset -c $(taskset -cp $$ | sed 's/.*: //; s/[-,].*//') $RUN\"; threads | grep -q '\"threads\": 1,'"
+fi
+check "... or as many as are asked for" eval "threads --threads 3 | grep -q '\"threads\": 3,'"
 check "no more bytes are written than were planned" within_plan
 cells() {
     sed -n 's/^    "[a-z]*": {"cells": \([0-9]*\),.*/\1/p' "$work/stats.json" |

@@ -170,7 +170,7 @@ static void draw_crops(const canvas *page, const side s[SIDES], const options *o
         }
 }
 
-/* The file is emptied only now that all memory is there. */
+/* The file is written only now that all memory is there. */
 static int write_page(const canvas *page, files *f, int output, const char *path)
 {
     void *scratch = malloc(png_scratch(page->width, 3));

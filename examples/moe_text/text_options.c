@@ -1,6 +1,7 @@
 /* text_options.c: see text_options.h. */
 #include "text_options.h"
 
+#include "cores.h"
 #include "shipped.h"
 #include "words.h"
 
@@ -20,7 +21,7 @@ const char *text_options_usage(void)
            "  --sequences N     1..32 texts side by side, printed one after the other at the end [1]\n"
            "  --temperature T   0..10; 0: always the likeliest character [0.7]\n"
            "  --seed N          the same number gives the same text [1]\n"
-           "  --threads N       1..64 [1]\n"
+           "  --threads N       1..64 [the processors here]\n"
            "  --stats           time, memory and reads, to standard error\n"
            "\n"
            "On a GPU (--threads is of the CPU):\n" DEVICE_OPTIONS_USAGE "\n"
@@ -102,7 +103,7 @@ static const char *unknown(const char *text, char *message, size_t bytes)
 
 const char *text_options_parse(text_options *o, int argc, char **argv, char *message, size_t bytes)
 {
-    *o = (text_options){.prompt = "", .length = 400, .sequences = 1, .temperature = 0.7, .seed = 1, .threads = 1};
+    *o = (text_options){.prompt = "", .length = 400, .sequences = 1, .temperature = 0.7, .seed = 1};
     for (int i = 1; i < argc; i++) {
         if (is_flag(o, argv[i]))
             continue;
@@ -118,6 +119,8 @@ const char *text_options_parse(text_options *o, int argc, char **argv, char *mes
     }
     if (o->help)
         return NULL;
+    if (o->threads == 0)
+        o->threads = o->device.cuda ? 1 : cores_usable();
     if (!o->model && !shipped_find(argv[0], "moe_text.gguf", o->shipped, sizeof o->shipped))
         return o->shipped;
     o->model = o->model ? o->model : o->shipped;

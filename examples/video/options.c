@@ -1,6 +1,7 @@
 /* options.c: see options.h. */
 #include "options.h"
 
+#include "cores.h"
 #include "shipped.h"
 #include "words.h"
 #include "y4m.h"
@@ -32,7 +33,7 @@ const char *options_usage(void)
            "  --route R         auto | bicubic | small | large: one route for every tile [auto]\n"
            "                    (exit1 | exit2: the large net, left at that exit)\n"
            "  --no-reuse        recompute tiles that did not change\n"
-           "  --threads N       1..64 [1]\n"
+           "  --threads N       1..64 [the processors here]\n"
            "  --tier T          auto | scalar | avx2 | avx512 | neon [auto]\n"
            "  --conv C          auto | direct | winograd [auto]\n"
            "  --order O         auto | breadth | depth: layer by layer, or a whole block on one tile [auto]\n"
@@ -168,7 +169,7 @@ static bool ends_in_png(const char *path)
 
 const char *options_parse(video_options *o, int argc, char **argv, char *message, size_t bytes)
 {
-    *o = (video_options){.reuse = true, .quality = 93, .floor = -1, .threads = 1, .frames = -1};
+    *o = (video_options){.reuse = true, .quality = 93, .floor = -1, .frames = -1};
     for (int i = 1; i < argc; i++) {
         const char *a = argv[i];
         if (a[0] == '-' && a[1] == '-') {
@@ -200,6 +201,8 @@ const char *options_parse(video_options *o, int argc, char **argv, char *message
     if (o->help)
         return NULL;
     o->map_is_png = o->map && ends_in_png(o->map);
+    if (o->threads == 0)
+        o->threads = o->device.cuda ? 1 : cores_usable();
     if (!o->model && !shipped_find(argv[0], "sr2x_video.gguf", o->shipped, sizeof o->shipped))
         return o->shipped;
     o->model = o->model ? o->model : o->shipped;

@@ -89,7 +89,7 @@ bool report_json(FILE *f, const run_facts *r)
     fprintf(f, ",\n");
     fprintf(f, "  \"threads\": %d,\n  \"quality\": %g,\n  \"width\": %d,\n  \"height\": %d,\n  \"frames\": %lld,\n",
             r->options->threads, r->options->quality, r->out->width, r->out->height, (long long)r->frames);
-    json_number(f, "floor", r->options->floor < 0 ? NAN : r->options->floor); /* null: the model's */
+    json_number(f, "floor", u->floor); /* null: nothing is decided by a budget */
     json_number(f, "seconds", r->seconds);
     json_number(f, "fps", r->seconds > 0 ? (double)r->frames / r->seconds : 0);
     json_number(f, "seconds_network", r->seconds_network);
@@ -231,5 +231,8 @@ bool report_map_png(FILE *file, const y4m_info *info, const void *frame, const u
     draw_legend(&page, info->width, info->height);
     const bool drawn = png_write(file, page.pixels, (size_t)info->width * 3, page.width, page.height, 3,
                                  (uint8_t *)scratch + page_bytes(info));
-    return files_close(file) && drawn;
+    if (drawn)
+        return files_close(file);
+    files_discard(file);
+    return false;
 }

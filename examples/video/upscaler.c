@@ -1,13 +1,13 @@
 /* upscaler.c: see upscaler.h. */
 #include "upscaler.h"
 
+#include "model_check.h"
+
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
 
 enum { PLAIN_TILE = 64 }; /* in which pictures of routes show a model that has none */
-
-static const char *const exit_routers[UPSCALER_EXITS] = {"exit0", "exit1"};
 
 static bool fail(upscaler *u, bs_status status, const char *message)
 {
@@ -15,6 +15,10 @@ static bool fail(upscaler *u, bs_status status, const char *message)
     snprintf(u->error.message, sizeof u->error.message, "%s", message);
     return false;
 }
+
+/* Tiles of the frame. */
+static int across(const upscaler *u) { return (u->width + u->tile - 1) / u->tile; }
+static int down(const upscaler *u) { return (u->height + u->tile - 1) / u->tile; }
 
 /* ------------------------------------------------------------------------------------------------ opening */
 
@@ -35,7 +39,7 @@ static void plan_describe(bs_plan_desc *d, const video_options *o, int width)
     d->forces[d->n_forces++] = (bs_force){"route", large ? 3 : (int32_t)o->route};
     for (int i = 0; large && i < UPSCALER_EXITS; i++) {
         const bool leaves = o->route == (video_route)(ROUTE_EXIT1 + i);
-        d->forces[d->n_forces++] = (bs_force){exit_routers[i], leaves ? 0 : 1};
+        d->forces[d->n_forces++] = (bs_force){model_exits[i], leaves ? 0 : 1};
     }
 }
 
@@ -45,6 +49,21 @@ static void plan_describe(bs_plan_desc *d, const video_options *o, int width)
 static int32_t floor_loss(double db)
 {
     return db > 0 ? (int32_t)(255.0 * 255.0 * 256.0 / 5.0 * pow(10, -db / 10)) : db < 0 ? 0 : -1;
+}
+
+/* The other way round: of a floor that is whole decibels, those. */
+static double floor_db(int32_t loss)
+{
+    for (int db = 30; db <= 65; db++)
+        if (floor_loss(db) == loss)
+            return db;
+    return loss > 0 ? 10 * log10(255.0 * 255.0 * 256.0 / 5.0 / loss) : 0;
+}
+
+static double floor_in_force(const upscaler *u, const video_options *o)
+{
+    const int loss = u->routed ? model_floor(u->graph) : -1;
+    return loss < 0 ? NAN : o->floor > 0 ? o->floor : floor_db(loss);
 }
 
 static bool scale_fits(upscaler *u)
@@ -60,55 +79,6 @@ static bool scale_fits(upscaler *u)
             "it does not say that it enlarges (brainstorm.model.scale is missing); video_sr takes models that double");
     snprintf(text, sizeof text, "it enlarges %d times; video_sr takes models that double", (int)facts.scale);
     return fail(u, BS_ERROR_UNSUPPORTED, text);
-}
-
-typedef struct wanted_port {
-    const char *name;
-    bool output;
-    bs_dtype dtype;
-    int32_t rank;
-    int64_t dim[3];
-} wanted_port;
-
-static bool port_fits(upscaler *u, const wanted_port *w)
-{
-    char shape[64], text[200];
-    bs_port_facts is;
-    if (w->rank == 1)
-        snprintf(shape, sizeof shape, "%s [1]", bs_dtype_name(w->dtype));
-    else
-        snprintf(shape, sizeof shape, "%s [1, %lld, %lld]", bs_dtype_name(w->dtype), (long long)w->dim[1],
-                 (long long)w->dim[2]);
-    const char *kind = w->output ? "output" : "input";
-    if (bs_graph_port_get(u->graph, w->name, &is) != BS_OK || is.output != w->output) {
-        snprintf(text, sizeof text, "it has no %s \"%s\", %s (see examples/video/README.md)", kind, w->name, shape);
-        return fail(u, BS_ERROR_UNSUPPORTED, text);
-    }
-    bool fits = is.dtype == w->dtype && is.rank == w->rank;
-    for (int32_t i = 0; fits && i < w->rank; i++)
-        fits = is.dim[i] == w->dim[i];
-    snprintf(text, sizeof text, "its %s \"%s\" is no %s (see examples/video/README.md)", kind, w->name, shape);
-    return fits || fail(u, BS_ERROR_UNSUPPORTED, text);
-}
-
-/* What this program binds and asks for: examples/video/README.md tells it. */
-static bool model_fits(upscaler *u)
-{
-    const bs_dtype code = u->bits > 8 ? BS_U16 : BS_U8;
-    const int64_t h = u->height, w = u->width;
-    const wanted_port ports[] = {{"frame", false, code, 3, {1, h, w}},
-                                 {"budget", false, BS_F32, 1, {1, 0, 0}},
-                                 {"frame_2x", true, code, 3, {1, 2 * h, 2 * w}}};
-    bs_router_facts router;
-    for (size_t i = 0; i < sizeof ports / sizeof ports[0]; i++)
-        if (!port_fits(u, &ports[i]))
-            return false;
-    if (bs_graph_router_get(u->graph, "route", &router) != BS_OK || router.paths != UPSCALER_ROUTES ||
-        router.patch_size == 0)
-        return fail(u, BS_ERROR_UNSUPPORTED,
-                    "it has no router \"route\" that sends patches four ways (see examples/video/README.md)");
-    u->tile = u->tile ? u->tile : router.patch_size;
-    return true;
 }
 
 /* Opened once, by name: what is planned and run is what was looked at, whatever happens to the file meanwhile. */
@@ -282,6 +252,16 @@ static bool plain_build(upscaler *u, const video_options *o)
     return build_for(u, o, &frame);
 }
 
+static bool routed_fits(upscaler *u, const video_options *o)
+{
+    int patch_size;
+    if (!model_check_graph(u->graph, u->bits, u->height, u->width, &patch_size, &u->error))
+        return false;
+    u->tile = u->tile ? u->tile : patch_size;
+    u->floor = floor_in_force(u, o);
+    return true;
+}
+
 static bool graph_build(upscaler *u, const video_options *o)
 {
     const bs_graph_desc room = bs_model_graph_desc(u->model);
@@ -293,7 +273,7 @@ static bool graph_build(upscaler *u, const video_options *o)
     find_plain(u);
     if (!scale_fits(u))
         return false;
-    return u->plain ? plain_fits(u) && plain_room(u) : model_fits(u);
+    return u->plain ? plain_fits(u) && plain_room(u) : routed_fits(u, o);
 }
 
 static bool plan_make(upscaler *u, const video_options *o, bs_plan_desc *desc)
@@ -338,6 +318,7 @@ bool upscaler_open_with(upscaler *u, const video_options *o, const stream_tools 
     u->route = o->route;
     u->routed = o->route == ROUTE_AUTO;
     u->budget = (float)(1.0 - o->quality / 100.0);
+    u->floor = NAN;
     if (!device_find(&u->gpu, &o->device, &u->error))
         return false;
     plan_describe(&desc, o, width);
@@ -398,7 +379,7 @@ static void tally(upscaler *u)
         t->cells[p] += (uint64_t)d.counts[p];
         t->route_ns[p] += d.ns[p];
     }
-    for (int e = 0; e < UPSCALER_EXITS && bs_decision_get(u->session, exit_routers[e], &d) == BS_OK; e++) {
+    for (int e = 0; e < UPSCALER_EXITS && bs_decision_get(u->session, model_exits[e], &d) == BS_OK; e++) {
         t->exits[e] += (uint64_t)d.counts[0];
         t->exit_ns[e][0] += d.ns[0];
         t->exit_ns[e][1] += d.ns[1];
@@ -426,7 +407,9 @@ bool upscaler_submit(upscaler *u, const void *in, ptrdiff_t in_stride, void *out
 bool upscaler_wait(upscaler *u)
 {
     const uint64_t frame = (uint64_t)u->width * (uint64_t)u->height * bs_dtype_bytes(u->bits > 8 ? BS_U16 : BS_U8);
-    if (bs_wait(u->session, &u->error) != BS_OK)
+    if (bs_wait(u->session, &u->error) != BS_OK ||
+        (u->routed && u->tallies.frames == 0 &&
+         !model_check_cells(u->session, across(u) * down(u), &u->error)))
         return false;
     if (u->planes.to)
         plain_end(u);
@@ -446,12 +429,12 @@ void upscaler_last(const upscaler *u, upscaler_map *map)
     memset(map, 0, sizeof *map);
     map->size = u->tile;
     map->one_route = u->route;
-    map->across = (u->width + u->tile - 1) / u->tile;
-    map->down = (u->height + u->tile - 1) / u->tile;
+    map->across = across(u);
+    map->down = down(u);
     if (u->routed && bs_decision_get(u->session, "route", &d) == BS_OK)
         map->route = d.chosen;
     for (int e = 0; u->routed && e < UPSCALER_EXITS; e++)
-        if (bs_decision_get(u->session, exit_routers[e], &d) == BS_OK)
+        if (bs_decision_get(u->session, model_exits[e], &d) == BS_OK)
             map->exit[e] = d.chosen;
 }
 

@@ -49,6 +49,7 @@ typedef struct upscaler {
     bs_arena from_memory, to_memory;
     video_route route;
     float budget;
+    double floor; /* dB, 0: none; NaN: nothing is decided by a budget */
     upscaler_tallies tallies;
     bs_error error;
 } upscaler;

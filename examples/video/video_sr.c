@@ -57,7 +57,7 @@ static bool complain(run *r, const char *what, const char *why)
 
 static bool complain_y4m(run *r, const char *path, const y4m_error *error)
 {
-    char text[256];
+    char text[320];
     y4m_message(error, text, sizeof text);
     return complain(r, strcmp(path, "-") == 0 ? "standard stream" : path, text);
 }
@@ -109,8 +109,8 @@ static bool open_files(run *r)
         !add_file(r, &r->reference_file, FILES_READ, "the reference", o->reference) ||
         !add_file(r, &model, FILES_NAMED, "the model", o->model) ||
         !add_file(r, &r->output, FILES_VIDEO, "the output", o->output) ||
-        !add_file(r, &r->map_file, o->map_is_png ? FILES_LAST : FILES_VIDEO, "the map", o->map) ||
-        !add_file(r, &r->stats_file, FILES_LAST, "the statistics", o->stats))
+        !add_file(r, &r->map_file, o->map_is_png ? FILES_WRITE : FILES_VIDEO, "the map", o->map) ||
+        !add_file(r, &r->stats_file, FILES_WRITE, "the statistics", o->stats))
         return false;
     return stream_tools_open(&r->tools, &o->stream, &r->files, &r->up.error) || complain(r, "", r->up.error.message);
 }
@@ -210,7 +210,7 @@ static bool read_first(run *r)
     return !r->options.reference || read_reference(r);
 }
 
-/* Nothing is refused from here on. */
+/* When the first frame is there: nothing is refused from here on. */
 static bool open_output(run *r)
 {
     if (*stop_flag())
@@ -292,6 +292,13 @@ static y4m_status next_frame(run *r)
     return r->ahead_status;
 }
 
+/* What the library says of a file begins with the file's name already. */
+static bool complain_network(run *r, const char *why)
+{
+    const char *what = device_found(&r->up.gpu, &r->options.device) ? r->options.model : "--device cuda";
+    return complain(r, files_is_named(why, what) ? "" : what, why);
+}
+
 /* Luma by the network; beside it what does not need its result. */
 static bool enlarge(run *r)
 {
@@ -306,7 +313,8 @@ static bool enlarge(run *r)
     read_ahead(r);
     const double waits = seconds();
     if (!upscaler_wait(&r->up))
-        return complain(r, "network", r->up.error.message);
+        return r->out.fd < 0 ? complain_network(r, r->up.error.message)
+                             : complain(r, "network", r->up.error.message);
     const double end = seconds();
     r->network_seconds += (r->up.gpu.used ? end : submitted) - since;
     r->waited_seconds += end - waits;
@@ -315,7 +323,8 @@ static bool enlarge(run *r)
 
 static bool do_frame(run *r)
 {
-    return enlarge(r) && measure(r) && write_frame(r, &r->out, r->result, r->options.output) && write_map(r);
+    return enlarge(r) && (r->out.fd >= 0 || open_output(r)) && measure(r) &&
+           write_frame(r, &r->out, r->result, r->options.output) && write_map(r);
 }
 
 static bool do_frames(run *r)
@@ -368,13 +377,6 @@ static bool finish(run *r, double since)
     return !r->options.stats || (stats && report_json(stats, &facts)) || complain_system(r, r->options.stats);
 }
 
-/* What the library says of a file begins with the file's name already. */
-static bool complain_network(run *r, const char *why)
-{
-    const char *what = device_found(&r->up.gpu, &r->options.device) ? r->options.model : "--device cuda";
-    return complain(r, files_is_named(why, what) ? "" : what, why);
-}
-
 static bool open_network(run *r)
 {
     const y4m_info *i = &r->in.info;
@@ -404,7 +406,7 @@ static bool do_run(run *r)
     if (!open_files(r) || !open_input(r) || !open_reference(r) || !take_buffers(r) || !open_network(r))
         return false;
     const double since = seconds();
-    const bool done = read_first(r) && open_output(r) && do_frames(r);
+    const bool done = read_first(r) && do_frames(r);
     bool closed = true;
     if (r->out.fd >= 0 && y4m_writer_close(&r->out) != Y4M_OK && done)
         closed = complain_y4m(r, r->options.output, &r->out.error);

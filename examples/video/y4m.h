@@ -32,13 +32,16 @@ enum {
     Y4M_PLANES_MAX = 3
 };
 
+/* How to come by one. */
+#define Y4M_FFMPEG "; ffmpeg -v error -i FILE -pix_fmt yuv420p -f yuv4mpegpipe - writes one, and - reads it"
+
 /* One list makes the enum and the texts. The name of the thing at fault is added by y4m_message. */
 #define Y4M_STATUS_LIST(X)                                                               \
     X(OK, "no error")                                                                    \
     X(END, "end of the stream")                                                          \
     X(STOPPED, "stopped by a signal")                                                    \
     X(EMPTY, "the input is empty")                                                       \
-    X(NOT_Y4M, "the input is not a YUV4MPEG2 stream")                                    \
+    X(NOT_Y4M, "the input is not a YUV4MPEG2 stream" Y4M_FFMPEG)                         \
     X(HEADER_CUT, "the stream ends inside its header")                                   \
     X(HEADER_LONG, "the header line is longer than 1024 bytes")                          \
     X(BAD_TAG, "bad value in header tag")                                                \

@@ -14,6 +14,7 @@ import importlib
 import os
 import sys
 
+from . import outputs
 from .error import Error
 
 # What imports a file: its ending -> the module. What has no ending of its own is asked for by --format.
@@ -92,13 +93,29 @@ def arrays_of(words):
     return given
 
 
+def array_writer(array):
+    import numpy as np
+
+    def write(path):
+        with open(path, "wb") as file:  # numpy.save adds an ending to names
+            np.save(file, array)
+
+    return write
+
+
+def usable_processors():
+    """Of this machine, as many as this process may run on and a plan takes."""
+    known = getattr(os, "sched_getaffinity", None)
+    return max(1, min(len(known(0)) if known else os.cpu_count() or 1, 64))
+
+
 def run_model(words):
     parser = argparse.ArgumentParser(prog="brainstorm run", description="Runs a model file once.")
     parser.add_argument("model")
     parser.add_argument("--input", action="append", default=[], metavar="NAME=FILE.npy")
     parser.add_argument("--output", action="append", default=[], metavar="NAME=FILE.npy",
                         help="where an output goes; others are told of")
-    parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument("--threads", type=int, default=usable_processors(), help="(the processors here: %(default)s)")
     parser.add_argument("--peek", action="append", default=[], metavar="NUMBER|NAME",
                         help="a value inside the graph as a further output")
     asked = parser.parse_args(words)
@@ -109,23 +126,21 @@ def run_model(words):
 
 
 def _run(asked):
-    import numpy as np
-
     from . import running
 
-    model = running.open(asked.model)
-    inputs, targets = arrays_of(asked.input), dict(word.partition("=")[::2] for word in asked.output)
+    targets = dict(word.partition("=")[::2] for word in asked.output)
+    outputs.check([asked.model, *(word.partition("=")[2] for word in asked.input)], targets.values())
+    model, inputs = running.open(asked.model), arrays_of(asked.input)
     peek = [int(p) if p.isdecimal() else p for p in asked.peek]
     plan = model.plan(threads=asked.threads, extents={name: array.shape for name, array in inputs.items()}, peek=peek)
     for name, path in targets.items():
         if name not in plan.outputs or not path:
             raise Error(f"--output {name}={path}: expected NAME=FILE.npy, NAME of: {', '.join(plan.outputs)}")
     with plan.session() as session:
-        for name, array in session.run(inputs).items():
+        made = session.run(inputs)
+        outputs.write_all({path: array_writer(made[name]) for name, path in targets.items()})
+        for name, array in made.items():
             print(f"{name}: {array.dtype} {list(array.shape)}" + (f" -> {targets[name]}" if name in targets else ""))
-            if name in targets:
-                with open(targets[name], "wb") as file:
-                    np.save(file, array)
         print(f"{session.stats.total_ns / 1e6:.3f} ms")
     return 0
 

@@ -3,13 +3,13 @@
 For graph.py, whose graphs are written. The format is described in docs/format.md. Needs numpy and gguf.
 """
 
-import os
 import struct
 import zlib
 
 import numpy as np
 
 from .ops import DTYPES, MAX_RANK
+from .outputs import Beside
 
 VERSION = 2             # of the file format: BS_MODEL_VERSION
 ALIGNMENT = 4096        # of records in the file
@@ -128,6 +128,12 @@ def arrays(graph):
 
 def write(graph, path):
     """Writes beside `path` and renames: what is at `path` is whole."""
+    with Beside(path) as new:
+        _write(graph, new.path)
+        new.keep()
+
+
+def _write(graph, path):
     import gguf
 
     types = {"str": gguf.GGUFValueType.STRING, "i32": gguf.GGUFValueType.INT32, "u32": gguf.GGUFValueType.UINT32,
@@ -137,7 +143,7 @@ def write(graph, path):
     if len(graph.open_blocks) != 1:
         raise ValueError("a block is still open")
     identity = file_id(graph.blocks)
-    writer = gguf.GGUFWriter(f"{path}.new", "brainstorm")
+    writer = gguf.GGUFWriter(path, "brainstorm")
     writer.add_custom_alignment(ALIGNMENT)
     writer.add_uint32("brainstorm.version", VERSION)
     writer.add_uint32("brainstorm.opset", max([1, *(n.opset for n in graph.nodes)]))
@@ -155,4 +161,3 @@ def write(graph, path):
     writer.write_kv_data_to_file()
     writer.write_tensors_to_file()
     writer.close()
-    os.replace(f"{path}.new", path)

@@ -21,7 +21,7 @@ from typing import Any, Callable, Dict, Iterable, List, Mapping, Optional, Seque
 
 import numpy as np
 
-from . import arrays
+from . import arrays, outputs
 from .error import Error
 
 Arrays = Mapping[str, Any]
@@ -107,8 +107,8 @@ def _value_of(nodes, wanted):
 class Model:
     """An open model file: brainstorm.open. It stays open as long as plans and sessions of it are there."""
 
-    def __init__(self, opened, source: str):
-        self._native, self.source = opened, source
+    def __init__(self, opened, source: str, path: Optional[str] = None):
+        self._native, self.source, self._path = opened, source, path
         self.facts = opened.facts
         self.name: str = self.facts.name
         self.blocks: list = opened.blocks
@@ -226,6 +226,8 @@ class Plan:
         """Takes memory, loads the weights, starts threads. policy, guess, check: of streaming (bs_stream_desc).
         profile: a file that events are written to, of ops as well with profile_ops: of short runs not of all, so that
         they take about 1 % of the time. weights_of: a session of this plan whose weights are used."""
+        if profile is not None:
+            outputs.check([self.model._path], [os.fsdecode(profile)])
         path = os.fsencode(profile) if profile is not None else b""
         events = _whole("profile_events", profile_events, 0)
         opened = native().Session(self._native, policy, guess, check, path, events, profile_ops,
@@ -355,7 +357,7 @@ class Session:
 
 def open(path: Union[str, os.PathLike]) -> Model:
     """Opens a model file, which is checked; its graph is built."""
-    return Model(native().Model.open_file(os.fsencode(path)), os.fsdecode(path))
+    return Model(native().Model.open_file(os.fsencode(path)), os.fsdecode(path), os.fsdecode(path))
 
 
 def open_bytes(data: bytes) -> Model:

@@ -8,6 +8,7 @@ import os
 import re
 import sys
 
+from .. import outputs
 from ..ops import MAX_EXTENT
 from .build import ROWS, mixture_graph
 from .from_arrays import read_safetensors
@@ -46,11 +47,20 @@ def layer_numbers(text):
     return made
 
 
+def files_of(model):
+    """The files that a mixture is read from."""
+    if os.path.isdir(model):
+        return [entry.path for entry in os.scandir(model) if entry.name.endswith((".safetensors", ".json"))]
+    return [model, os.path.join(os.path.dirname(model), "config.json")] if model.endswith(".safetensors") else [model]
+
+
 def convert(asked):
     layers = layer_numbers(asked.layers)
     normalise = None if asked.normalise is None else asked.normalise == "yes"
     if not 1 <= asked.rows <= MAX_EXTENT:
         raise Refused(f"--rows is {asked.rows}, expected 1 .. {MAX_EXTENT}")
+    reads = files_of(asked.model)
+    outputs.check(reads, [asked.out])
     if os.path.isdir(asked.model) or asked.model.endswith(".safetensors"):
         mixtures = read_safetensors(asked.model, None, layers, normalise)
     else:
@@ -59,8 +69,9 @@ def convert(asked):
     stem, end = os.path.splitext(asked.out)
     graphs = [(asked.out if len(groups) == 1 else f"{stem}.layer{g[0].number}{end}",
                mixture_graph(g, os.path.basename(stem)[:50], asked.rows, asked.bare)) for g in groups]
-    for path, graph in graphs:  # all are built before the first one is written
-        graph.write(path)
+    outputs.check(reads, [path for path, _ in graphs])
+    outputs.write_all({path: graph.write for path, graph in graphs})
+    for path, graph in graphs:
         blocks = [b.bytes for b in graph.blocks[1:]]
         print(f"{path}: {len(blocks)} experts of {max(blocks)} bytes, {graph.blocks[0].bytes} bytes that stay")
 

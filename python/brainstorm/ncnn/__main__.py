@@ -7,6 +7,7 @@ import argparse
 import os
 import sys
 
+from .. import outputs
 from .compare import compare
 from .convert import MOST, import_ncnn
 from .param import Refused
@@ -42,6 +43,7 @@ def options(words):
 
 def convert(words):
     asked = options(words)
+    outputs.check([asked.param, asked.bin], [asked.out])
     shapes = {}
     for text in asked.shape:
         name, equals, dims = text.rpartition("=")

@@ -4,7 +4,8 @@ import sys
 
 import numpy as np
 
-from . import compare, importing, report, session
+from . import compare, importing, load, report, session
+from .. import outputs
 from .refused import Refused
 
 
@@ -40,6 +41,12 @@ def progress_of(arguments):
 def main(arguments):
     """The exit status: 0 when the model is taken and both agree."""
     progress = progress_of(arguments)
+    try:
+        outputs.check([arguments.model, arguments.feed])  # a pipe must not be opened to see what it reads
+        outputs.check([*load.files_of(arguments.model), arguments.feed], [arguments.out])
+    except OSError as why:
+        print(why, file=sys.stderr)
+        return 1
     try:
         result = importing.imported(arguments.model, arguments.shape, arguments.dim, progress,
                                     arguments.block, arguments.patches, arguments.value, arguments.most)

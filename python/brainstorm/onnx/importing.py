@@ -11,6 +11,7 @@ import os
 from . import compare, experts, extents, frames, load, moe, paths, shapes as shapes_module
 from .lower import NotTaken, Walk
 from .refused import Refused
+from ..outputs import Beside
 
 
 class Imported:
@@ -79,17 +80,12 @@ def rows_apart(model, found, batch, walk):
 def written(result, path, session=None, check=True, seed=1, tolerance=compare.TOLERANCE, say=print, feed=None):
     """Writes the file, compares it with the model, and says what it finds: whether they agree. A file that does not
     agree is not left behind, and one that was there before stays."""
-    part, agrees = f"{path}.part", False
-    try:
-        result.walk.graph.write(part)
-        agrees = not check or checked(result, part, session, seed, tolerance, say, feed)
+    with Beside(path) as new:
+        result.walk.graph.write(new.path)
+        agrees = not check or checked(result, new.path, session, seed, tolerance, say, feed)
         if agrees:
-            os.replace(part, path)
+            new.keep()
         return agrees
-    finally:
-        for left in (part, f"{part}.new"):
-            if os.path.exists(left):
-                os.remove(left)
 
 
 def checked(result, path, session, seed, tolerance, say, feed=None):

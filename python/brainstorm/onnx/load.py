@@ -8,6 +8,7 @@ import contextlib
 import os
 
 import onnx
+import onnx.external_data_helper
 import onnx.inliner
 import onnx.version_converter
 
@@ -43,6 +44,17 @@ def opened(path):
     except Exception as why:  # protobuf, the checker and external data raise errors of many kinds
         raise Refused(f"{path} is not a sound ONNX model: {first_line(why)}") from None
     return model
+
+
+def files_of(path):
+    """The files that a model is read from: itself, and those of its external data."""
+    try:
+        model = onnx.load(path, load_external_data=False)
+        tensors = onnx.external_data_helper._get_all_tensors(model)
+        places = {entry.value for tensor in tensors for entry in tensor.external_data if entry.key == "location"}
+    except Exception:  # opened() says what is wrong
+        return [path]
+    return [path, *(os.path.join(os.path.dirname(path), place) for place in places)]
 
 
 def first_line(why):

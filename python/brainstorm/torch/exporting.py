@@ -11,6 +11,7 @@ import numpy as np
 import torch
 
 from ..onnx import compare, imported, session
+from ..outputs import Beside
 
 OPSET = 20
 
@@ -51,7 +52,6 @@ def export(net, inputs, path, *, names=None, rows=0, patches=0, blocks=None, tol
     error, and so is what the importer does not take (brainstorm.onnx.Refused); then no file is written, and one that
     was there before stays."""
     inputs, was = as_tuple(inputs), net.training
-    part = f"{path}.part"
     net.eval()
     try:
         with torch.no_grad(), tempfile.TemporaryDirectory() as folder:
@@ -59,15 +59,13 @@ def export(net, inputs, path, *, names=None, rows=0, patches=0, blocks=None, tol
             made = os.path.join(folder, "net.onnx")
             to_onnx(net, inputs, made, names, rows)
             result = imported(made, dims=[f"rows=..{rows}"] if rows else None, blocks=blocks, patches=patches)
-        result.walk.graph.write(part)
-        apart = difference(result.walk, part, inputs, wanted) if check else None
-        if check and not apart <= tolerance:
-            raise ValueError(f"{path} would differ from eager mode by {apart:.3g} of the largest magnitude, and was "
-                             "not kept")
-        os.replace(part, path)
+        with Beside(path) as new:
+            result.walk.graph.write(new.path)
+            apart = difference(result.walk, new.path, inputs, wanted) if check else None
+            if check and not apart <= tolerance:
+                raise ValueError(f"{path} would differ from eager mode by {apart:.3g} of the largest magnitude, and "
+                                 "was not kept")
+            new.keep()
         return None if apart is None else float(np.float64(apart))
     finally:
         net.train(was)
-        for left in (part, f"{part}.new"):
-            if os.path.exists(left):
-                os.remove(left)
