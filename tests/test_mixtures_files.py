@@ -80,8 +80,8 @@ def keys():
     wrong("experts in groups", "groups", keys={"expert_group_count": ("uint32", 4)})
     wrong("an epsilon of NaN", "epsilon", keys={"attention.layer_norm_rms_epsilon": ("float32", float("nan"))})
     wrong("a scale of infinity", "scale", keys={"expert_weights_scale": ("float32", float("inf"))})
-    wrong("shares of which nobody says whether they sum to 1", "expert_weights_norm", "--normalise", arch="strange")
-    status, said, written = importing(write_gguf(path_of("bad.gguf"), {0: GOOD}, arch="strange"), "--normalise", "no")
+    wrong("shares of which nobody says whether they sum to 1", "expert_weights_norm", "--normalise", arch="deepseek2")
+    status, said, written = importing(write_gguf(path_of("bad.gguf"), {0: GOOD}, arch="deepseek2"), "--normalise", "no")
     report("which --normalise says", status == 0 and written, said)
 
 
