@@ -1,6 +1,6 @@
 """Runs an imported network beside ncnn, in f32: whether results are the same.
 
-Owns: which numbers are fed, and which frames. They must be able to tell: numbers of both signs, two draws, of which
+Owns: which numbers are fed, and which frames. They must be able to tell: numbers of both signs, two kinds, of which
 results must differ, and frames whose sizes divide by nothing much. Relies on what runs models (onnx/session.py), and
 the `ncnn` package, neither of which need be there. Must never take a comparison for one that cannot tell.
 """
@@ -17,7 +17,8 @@ from .reference import ncnn_net, ncnn_run, results  # noqa: F401: tests time tho
 TOLERANCE = 1e-3  # of the largest magnitude of an output; ncnn's plain loops are within 1e-4 of ours
 SEED, SIDE = 1, 96  # of the random input; rows and columns of a frame that is free, about
 HUGE = 1e30       # where ncnn's functions stop short of infinity
-FRAMES = ((SIDE, SIDE + 32), (131, 107))
+# Frames that are compared, where sizes are free: for any size, and for multiples, which halve it first.
+FRAMES = {True: ((72, SIDE), (101, 67)), False: ((SIDE, SIDE + 32), (131, 107))}
 # What they are, and how they are drawn: those that are fed in any case, and those for where these cannot tell.
 FIRST = {"0 .. 1": lambda random, shape: random.random(shape, np.float32),
          "around 0": lambda random, shape: random.standard_normal(shape, np.float32)}
@@ -30,7 +31,7 @@ def concrete(blob, of):
     return [(d.times * of[d.symbol] + d.add) // d.over if isinstance(d, Extent) else d for d in blob.shape]
 
 
-def random_inputs(made, seed=SEED, frame=FRAMES[0], draw=FIRST["0 .. 1"]):
+def random_inputs(made, seed=SEED, frame=(SIDE, SIDE + 32), draw=FIRST["0 .. 1"]):
     """{input: array} and {output: shape} for a frame of about that size, no more than is allowed."""
     most = {symbol: made.most[symbol] for symbol in made.most}
     of = {symbol: max(1, min(most[symbol], side // made.multiple))
@@ -69,7 +70,7 @@ def comparable(y):
 
 
 def useless(first, second):
-    """{output: why its results cannot tell}; both are of other inputs."""
+    """{output: why its first results cannot tell}; the second ones are of other inputs."""
     made = {}
     for name, y in first.items():
         if not comparable(y):
@@ -94,13 +95,14 @@ class Comparison:
                 self._try(numbers)
 
     def _try(self, numbers):
-        """Of each kind two draws for the first frame, and one for another, if frames are free."""
-        frames = (FRAMES[0], *FRAMES) if self.made.most else (FRAMES[0],) * 2
-        fed = [random_inputs(self.made, SEED + turn, frame, draw)
-               for draw in numbers.values() for turn, frame in enumerate(frames)]
+        """Numbers of two kinds for one frame, and of the second kind for another, if frames are free."""
+        frame, another = FRAMES[self.made.multiple == 1]
+        fed = [random_inputs(self.made, SEED, frame, draw) for draw in numbers.values()]
+        if self.made.most:
+            fed.append(random_inputs(self.made, SEED, another, list(numbers.values())[-1]))
         theirs = results(self.param, self.bin, [inputs for inputs, _ in fed], list(self.made.outputs))
-        for turn, words in enumerate(numbers):
-            why = useless(*theirs[turn * len(frames):][:2])
+        for words, y, other in zip(numbers, theirs, theirs[1::-1]):
+            why = useless(y, other)
             self.useless = {name: why[name] for name in self.useless if name in why}
             self.notes += [f"{name} {what} for numbers {words}" for name, what in why.items()]
         for (inputs, shapes), wanted in zip(fed, theirs):
