@@ -134,15 +134,17 @@ def expert_of(t, e):
     return [t[f"ffn_{w}_exps.weight"][e] * scale(w) for w in each], [bias(w) for w in each]
 
 
-def reference(x, tensors, gating="softmax", normalise=True, scale=1.0, bare=False, act=silu_gate, residual=1.0):
-    """What the layer makes of rows x, and the experts of each row, the best first."""
+def reference(x, tensors, gating="softmax", normalise=True, scale=1.0, bare=False, act=silu_gate, residual=1.0,
+              choice=0):
+    """What the layer makes of rows x, and the experts of each row, the best first. choice: what is added to shares
+    where experts are chosen."""
     t = {name: a.astype(np.float64) for name, a in tensors.items()}
     x = x.astype(np.float64)
     norm = t.get("ffn_norm.weight", t.get("post_attention_norm.weight"))
     rows = x if bare else x / np.sqrt((x * x).mean(-1, keepdims=True) + 1e-5) * norm
     scores = rows @ t["ffn_gate_inp.weight"].T + t.get("ffn_gate_inp.bias", 0.0)
     shares = sigmoid(scores) if gating == "sigmoid" else np.exp(scores) / np.exp(scores).sum(-1, keepdims=True)
-    best = np.argsort(-shares, axis=-1, kind="stable")[:, :K]
+    best = np.argsort(-(shares + choice), axis=-1, kind="stable")[:, :K]
     y = np.zeros_like(x)
     for n, experts in enumerate(best):
         total = shares[n, experts].sum() if normalise else 1.0

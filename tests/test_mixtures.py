@@ -66,6 +66,9 @@ def ggufs():
     of_gguf("without norm and residual", weights(7), bare=True)
     of_gguf("an expert of all rows", weights(8, shared=True), arch="qwen2moe", normalise=False)
     of_gguf("a router with a bias", weights(9, bias=True))
+    bias = np.linspace(-1, 1, EXPERTS).astype(np.float32)
+    of_gguf("a bias of the choice", {**weights(12), "exp_probs_b.bias": bias}, {"expert_gating_func": ("uint32", 2)},
+            arch="minimax-m2", gating="sigmoid", choice=bias)
     both = weights(10)
     one = {**both, "ffn_gate_up_exps.weight": np.concatenate([both["ffn_gate_exps.weight"],
                                                               both["ffn_up_exps.weight"]], 1)}

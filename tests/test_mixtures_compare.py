@@ -16,7 +16,7 @@ from mixtures_rig import (  # first: it finds python/
     CONFIG, D, EXPERTS, F, hf_names, needs_to_run, path_of, report, weights, write_gguf)
 
 import numpy as np
-from brainstorm.mixtures import __main__, build, compare, from_arrays, from_gguf, mixture_graph, read_arrays, rules
+from brainstorm.mixtures import __main__, build, compare, from_arrays, from_gguf, mixture_graph, published, read_arrays, rules
 from model_rig import end
 
 OUT, KEPT = path_of("out.gguf"), b"what was there"
@@ -85,6 +85,10 @@ def faults():
                          "experts in another order": {"up": lambda a: a[::-1]},
                          "weights with less bits": {"gate": lambda a: np.round(a, 1)}}.items():
         differs(name, reader(**fields), plain)
+    corrected = {**weights(1), "exp_probs_b.bias": np.linspace(-1, 1, EXPERTS).astype(np.float32)}
+    keys = {"expert_gating_func": ("uint32", 2)}
+    for name, bias in (("left out", None), ("of others", np.linspace(1, -1, EXPERTS).astype(np.float32))):
+        differs(f"a bias of the choice, {name}", reader(choice_bias=bias), file_of(corrected, "minimax-m2", keys))
     differs("a norm that is left out of the residual", reader(residual=lambda r: r * 2), plain)
     differs("another activation, bare", reader(act="relu"), plain, "--bare")
     differs("a shared expert that is left out", reader(shared={}), file_of(shared, "qwen2moe"))
@@ -124,6 +128,8 @@ def numbers():
     agrees("plain", file_of(weights(1)))
     agrees("one row a run", file_of(weights(1)), "--rows", "1")
     agrees("bare", file_of(weights(1)), "--bare")
+    agrees("a bias of the choice", file_of({**weights(1), "exp_probs_b.bias": np.linspace(-1, 1, EXPERTS).astype(
+        np.float32)}, "minimax-m2", {"expert_gating_func": ("uint32", 2)}))
     zero = {name: a * (0 if "down" in name else 1) for name, a in weights(5).items()}
     said = agrees("downs of zero", file_of(zero), tells=False)
     report("downs of zero: others are tried", said.count("cannot tell") >= 3, said)
@@ -143,6 +149,28 @@ def numbers():
     said = agrees("all experts are reached", file_of({**weights(8), "ffn_gate_inp.weight": weights(8)[
         "ffn_gate_inp.weight"] * np.float32(0.05)}))
     report("all experts are reached: it is said", f"{EXPERTS} of {EXPERTS} experts" in said, said)
+
+
+def architectures():
+    """Each that is known has a published rule, and agrees with it: with all tensors that its rule reads."""
+    report("the same architectures are known and published", set(rules.GGUF) == set(published.GRAPHS),
+           str(set(rules.GGUF) ^ set(published.GRAPHS)))
+    random = np.random.default_rng(3)
+    some = lambda *shape: random.standard_normal(shape).astype(np.float32)
+    for arch, rule in rules.GGUF.items():
+        tensors = weights(10, shared=bool(rule.shared), bias=True)
+        tensors[f"{rule.norm}.weight"] = tensors.pop("ffn_norm.weight")
+        if rule.shared == "plain":
+            del tensors["ffn_gate_inp_shexp.weight"]
+        if rule.choice:
+            tensors["exp_probs_b.bias"] = some(EXPERTS)
+        if rule.biases:
+            tensors.update({f"ffn_{w}_exps.bias": some(EXPERTS, D if w == "down" else F) for w in
+                            ("gate", "up", "down")})
+        keys = {"expert_gating_func": ("uint32", 2)} if rule.gating is None else {}
+        keys.update({"expert_weights_norm": ("bool", True)} if rule.normalise is None else {})
+        keys.update({"residual_scale": ("float32", 0.22)} if rule.residual else {})
+        agrees(arch, file_of(tensors, arch, keys))
 
 
 def arrays():
@@ -165,5 +193,6 @@ faults()
 several_files()
 not_compared()
 numbers()
+architectures()
 arrays()
 sys.exit(end())

@@ -98,6 +98,34 @@ def gpt_oss():
                  gguf(tensors, arch="gpt-oss"))
 
 
+def choices():
+    """Biases that change which experts are chosen, and not their shares."""
+    bias = 2 * some(EXPERTS)
+    corrected = {**PLAIN, "exp_probs_b.bias": bias}
+    sigmoids, norm = {"expert_gating_func": ("uint32", 2)}, lambda yes: {"expert_weights_norm": ("bool", yes)}
+    for arch in ("deepseek2", "dots1"):
+        for yes in (True, False):
+            scaled = {**sigmoids, **norm(yes), "expert_weights_scale": ("float32", 2.5)}
+            computed(f"{arch}: a correction of the choice, normalised: {yes}", reference(
+                x, PLAIN, "sigmoid", yes, 2.5, choice=bias)[0], gguf(corrected, scaled, arch))
+    computed("minimax-m2: a correction of the choice", reference(x, PLAIN, "sigmoid", choice=bias)[0],
+             gguf(corrected, sigmoids, "minimax-m2"))
+    computed("ernie: a correction of a softmax", reference(x, PLAIN, choice=bias)[0],
+             gguf(corrected, arch="ernie4_5-moe"))
+    refused("a correction of two biases", gguf({**PLAIN, "exp_probs_b.bias": some(2)}, sigmoids, "minimax-m2"),
+            "choice_bias")
+    there = {"model.layers.0.mlp.gate.e_score_correction_bias": bias}
+    wanted = reference(x, PLAIN, "sigmoid", choice=bias)[0]
+    computed("arrays: a correction", wanted, arrays(there, {"scoring_func": "sigmoid"}))
+    for kind in ("deepseek_v3", "dots1", "glm4_moe"):
+        computed(f"arrays: {kind}", wanted, arrays(there, {"model_type": kind, "topk_method": "noaux_tc"}))
+    own = {"model.layers.0.block_sparse_moe.e_score_correction_bias": bias}
+    computed("arrays: minimax_m2", wanted, arrays(own, {"model_type": "minimax_m2", "norm_topk_prob": None}, each="w",
+                                                  part="block_sparse_moe"))
+    refused("arrays: a correction of what has none", arrays(there, {"model_type": "mixtral"}), "e_score_correction")
+    refused("arrays: a correction that is missing", arrays(config={"topk_method": "noaux_tc"}), "e_score_correction")
+
+
 def others():
     shared = weights(4, shared=True)
     computed("qwen2moe: a shared expert with a gate", reference(x, shared, normalise=False)[0],
@@ -168,7 +196,7 @@ def refusals():
 
 
 ARRAYS = {
-    "mlp.gate.e_score_correction_bias": (EXPERTS,), "mlp.e_score_correction_bias": (EXPERTS,),
+    "mlp.moe_statics.e_score_correction_bias": (EXPERTS,), "mlp.gate.expert_bias": (EXPERTS,),
     "mlp.experts.gate_up_proj_bias": (EXPERTS, 2 * F), "mlp.experts.gate_up_proj_scale": (EXPERTS,),
     "post_attention_layernorm.bias": (D,), "post_feedforward_layernorm.weight": (D,), "mlp.gate.wg.weight": (D,),
     "mlp.experts.7.gate_proj.weight": (F, D), "mlp.shared_mlp.up_proj.weight": (F, D), "layer_scalar": (1,),
@@ -230,6 +258,7 @@ def passed_over():
 
 factors()
 gpt_oss()
+choices()
 others()
 of_arrays()
 refusals()

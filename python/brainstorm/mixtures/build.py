@@ -3,6 +3,8 @@
 Relies on layer.py and Graph. Must never read a file.
 """
 
+import numpy as np
+
 from .. import Graph
 from .layer import Refused
 
@@ -45,15 +47,32 @@ def _shared(g, rows, name, mixture):
     return y
 
 
-def _experts(g, rows, router, name, mixture):
-    """What the chosen experts give together."""
-    made = []
-    for e in range(mixture.experts):
+def _choice(g, shares, name, mixture):
+    """What experts are chosen by."""
+    if mixture.choice_bias is None:
+        return shares
+    return g.add(shares, g.constant(f"{name}.choice", np.asarray(mixture.choice_bias, np.float32)))
+
+
+def _experts(g, rows, router, shares, name, mixture):
+    """What the chosen experts give together. The router weighs by what it chose by: where that is not the shares, rows
+    take their share along to each expert."""
+    columns = ([None] * mixture.experts if mixture.choice_bias is None else
+               [g.slice(shares, -1, e, 1) for e in range(mixture.experts)])
+    made, taken = [], []
+    for e, column in enumerate(columns):
         biases = [None if b is None else b[e] for b in (mixture.gate_bias, mixture.up_bias, mixture.down_bias)]
         with g.branch(router, e, f"{name}.expert{e}", rows) as chosen:
-            made.append(_expert(g, chosen, f"{name}.expert{e}", (mixture.gate[e], mixture.up[e], mixture.down[e]),
-                                mixture.act, biases))
-    return g.gather(router, made, mode="weighted")
+            y = _expert(g, chosen, f"{name}.expert{e}", (mixture.gate[e], mixture.up[e], mixture.down[e]), mixture.act,
+                        biases)
+            if column is not None:
+                taken.append(g.scatter(router, e, column))
+                y = g.mul(y, taken[-1])
+            made.append(y)
+    if not taken:
+        return g.gather(router, made, mode="weighted")
+    y = g.gather(router, made, mode="add")
+    return g.binary(y, g.gather(router, taken, mode="add"), "div") if mixture.normalise else y
 
 
 def _times(g, x, factor):
@@ -65,12 +84,14 @@ def add_mixture(g, x, mixture, bare=False, after=None):
     mixture of the next layer, whose router is told early what it will probably choose."""
     name = f"layer{mixture.number}"
     rows = _normed(g, x, name, mixture, bare)
-    router = g.route(_shares(g, rows, name, mixture), f"{name}.route", "topk", mixture.experts, k=mixture.k,
-                     normalise=int(mixture.normalise))
+    shares = _shares(g, rows, name, mixture)
+    router = g.route(_choice(g, shares, name, mixture), f"{name}.route", "topk", mixture.experts, k=mixture.k,
+                     normalise=int(mixture.normalise and mixture.choice_bias is None))
     if after is not None:
         ahead = f"{name}.ahead"
-        g.look_ahead(_shares(g, _normed(g, x, ahead, after, bare), ahead, after), f"layer{after.number}.route")
-    y = _times(g, _experts(g, rows, router, name, mixture), mixture.scale)
+        probably = _shares(g, _normed(g, x, ahead, after, bare), ahead, after)
+        g.look_ahead(_choice(g, probably, ahead, after), f"layer{after.number}.route")
+    y = _times(g, _experts(g, rows, router, shares, name, mixture), mixture.scale)
     if mixture.shared:
         y = g.add(y, _shared(g, rows, name, mixture))
     y = _times(g, y, mixture.residual)

@@ -18,7 +18,7 @@ from . import known, published
 from .from_gguf import chosen
 from .gguf_file import only_file
 from .layer import Mixture, Refused
-from .rules import HUGGING_FACE, Rule, rule_of
+from .rules import ARRAYS, HUGGING_FACE, rule_of
 from .tensor_files import Files
 
 ROUTER = re.compile(r"(?P<before>.*\.|)(?P<number>[0-9]{1,6})\.(?P<part>mlp|block_sparse_moe|feed_forward)"
@@ -137,6 +137,18 @@ def _agree(config, name, router):
             raise Refused(f"the array {name} is {list(router.shape)}, but the configuration's {words[0]} is {said}")
 
 
+def _choice(arrays, config, rule, part):
+    """The bias of the choice, if there is one; topk_method says that there must be."""
+    names = (f"{part}.gate.e_score_correction_bias", f"{part}.e_score_correction_bias")
+    method = config.get("topk_method", default="greedy")
+    if method not in ("greedy", "noaux_tc"):
+        raise Refused(f"the configuration's topk_method is {method!r}, expected greedy or noaux_tc")
+    there = [name for name in names if name in arrays]
+    if method == "noaux_tc" and not there:
+        raise Refused(f"there is no array {names[0]}, which topk_method noaux_tc wants")
+    return arrays.get(there[0]) if there and rule.choice else None
+
+
 def _act(config):
     word = config.get("hidden_act", default="silu")
     if word not in ACTIVATIONS:
@@ -145,7 +157,7 @@ def _act(config):
 
 
 def _mixture(arrays, config, name, found, asked, kind):
-    rule = rule_of("config.json", HUGGING_FACE, kind) if kind else Rule()
+    rule = rule_of("config.json", HUGGING_FACE, kind) if kind else ARRAYS
     number, layer = int(found["number"]), f"{found['before']}{found['number']}"
     part = f"{layer}.{found['part']}"
     router = arrays.needed(name)
@@ -159,10 +171,11 @@ def _mixture(arrays, config, name, found, asked, kind):
         notes.append(f"there is no {layer}.post_attention_layernorm.weight: rows are neither normed nor added")
     elif epsilon is None:
         notes.append(f"the configuration has no rms_norm_eps: {EPSILON:g} is taken")
-    return Mixture(number, router, *_experts(arrays, part), k, config.get("scoring_func", default="softmax"),
+    return Mixture(number, router, *_experts(arrays, part), k, config.get("scoring_func", default=rule.gating),
                    _normalise(config, rule, asked), float(config.number("routed_scaling_factor", default=1.0)), norm,
                    float(EPSILON if epsilon is None else epsilon), arrays.get(f"{part}.{found['router']}.bias"),
-                   _shared(arrays, part, config), _act(config), notes=tuple(notes),
+                   _shared(arrays, part, config), _act(config),
+                   choice_bias=_choice(arrays, config, rule, part), notes=tuple(notes),
                    published=published.of_arrays(arrays.arrays, layer, {**config.config, "model_type": kind}, asked))
 
 

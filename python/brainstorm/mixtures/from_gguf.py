@@ -117,11 +117,13 @@ def _mixture(source, number, asked, rule, like):
     residual = source.of_arch("residual_scale", float, 0.0) if rule.residual else 0.0
     biases = {f"{what}_bias": source.tensor(f"{blk}.ffn_{what}_exps.bias") if rule.biases else None
               for what in ("gate", "up", "down")}
+    choice = source.tensor(f"{blk}.exp_probs_b.bias") if rule.choice else None
     return Mixture(number, router, gate, up, down, source.of_arch("expert_used_count", int),
                    "sigmoid" if gating == "sigmoid" else "softmax", _normalise(source, rule, gating, asked),
                    source.of_arch("expert_weights_scale", float, 0.0) or 1.0, norm, epsilon,
                    source.tensor(f"{blk}.ffn_gate_inp.bias"), _shared(source, blk, rule), rule.act, residual or 1.0,
-                   **biases, notes=tuple(notes), published=published.of_gguf(source, number, like, asked))
+                   **biases, choice_bias=choice, notes=tuple(notes),
+                   published=published.of_gguf(source, number, like, asked))
 
 
 def _refuse_unread(source, number, ignored):

@@ -40,7 +40,7 @@ NEUTRAL = {"residual_scale": (0, 1), "expert_group_count": (0, 1), "expert_group
            "use_parallel_residual": (False,), "swin_norm": (False,), "router_logit_softcapping": (0,),
            "swiglu_clamp_exp": (0,), "swiglu_clamp_shexp": (0,), "activation_sparsity_scale": (0,),
            "expert_shared_count": (0,), "moe_latent_size": (0,),
-           "residual_multiplier": (1,), "n_group": (0, 1), "topk_group": (0, 1), "topk_method": ("greedy",),
+           "residual_multiplier": (1,), "n_group": (0, 1), "topk_group": (0, 1),
            "mlp_bias": (False,), "n_shared_experts": (0,), "num_shared_experts": (0,)}
 
 

@@ -1,7 +1,8 @@
 """The feed-forward part of one layer that is a mixture of experts, wherever its weights come from; and its checks.
 
     share = softmax(router x), or sigmoid            of each expert
-    y = scale sum of share_e down_e (act(gate_e x) * up_e x)    over the k experts with the highest shares
+    y = scale sum of share_e down_e (act(gate_e x) * up_e x)    over the k experts with the highest shares,
+                                                     or the highest share + choice_bias
 
 act swiglu_oai is gpt-oss's: g sigmoid(1.702 g) (u + 1), of g = min(gate_e x, 7) and u = up_e x between -7 and 7.
 Must never know a file's format.
@@ -43,6 +44,7 @@ class Mixture:
     gate_bias: Optional[Any] = None    # [experts, f]
     up_bias: Optional[Any] = None      # [experts, f]
     down_bias: Optional[Any] = None    # [experts, d]
+    choice_bias: Optional[Any] = None  # [experts]: of the choice alone; shares stay as they are
     notes: tuple = ()                  # what was assumed, in words for its owner
     # rows [n, d], bare -> published.Answer: by the file's arrays as they are; None: there is nothing to compare with
     published: Optional[Callable] = None
@@ -57,8 +59,8 @@ class Mixture:
                           "[experts, f, d]")
         inner = np.shape(self.gate)[1]
         shapes = {"router": (experts, d), "gate": (experts, inner, d), "up": (experts, inner, d),
-                  "down": (experts, d, inner), "norm": (d,), "router_bias": (experts,), "gate_bias": (experts, inner),
-                  "up_bias": (experts, inner), "down_bias": (experts, d)}
+                  "down": (experts, d, inner), "norm": (d,), "router_bias": (experts,), "choice_bias": (experts,),
+                  "gate_bias": (experts, inner), "up_bias": (experts, inner), "down_bias": (experts, d)}
         for what, shape in shapes.items():
             check_array(f"{name}: {what}", getattr(self, what), shape)
         self._check_numbers(name, experts)

@@ -65,10 +65,12 @@ def margin_of(scores, best, k):
     return (ranked[:, k - 1] - ranked[:, k]) / (1 + np.abs(ranked[:, k]))
 
 
-def moe(h, scores, k, gating, normalise, scale, expert):
-    """scores: of the router. expert: function of rows and an expert's number."""
+def moe(h, scores, k, gating, normalise, scale, expert, correction=None):
+    """scores: of the router. expert: function of rows and an expert's number. correction: of shares, where it is
+    decided which experts are taken."""
     shares = sigmoid(scores) if gating == "sigmoid" else softmax(scores)
-    best = np.argsort(-scores, -1, kind="stable")
+    wanted = scores if correction is None else shares + np.asarray(correction, np.float64)
+    best = np.argsort(-wanted, -1, kind="stable")
     chosen = best[:, :k]
     weights = np.take_along_axis(shares, chosen, -1)
     if gating == "softmax of the chosen":
@@ -80,7 +82,7 @@ def moe(h, scores, k, gating, normalise, scale, expert):
         rows, at = np.nonzero(chosen == e)
         y[rows] += scale * weights[rows, at, None] * expert(h[rows], e)
         reached[e] = True
-    return Answer(y, margin_of(scores, best, k), reached)
+    return Answer(y, margin_of(wanted, best, k), reached)
 
 
 # ---- llama.cpp
@@ -112,7 +114,7 @@ class _Gguf:
         weight, scale = self.array(f"ffn_{what}_exps.weight"), self.array(f"ffn_{what}_exps.scale")
         return lambda e: weight[e] if scale is None else np.asarray(weight[e], np.float32) * scale[e]
 
-    def moe(self, h, normalise, gating="softmax", act=silu):
+    def moe(self, h, normalise, gating="softmax", act=silu, correct=False):
         by_number = {1: "softmax", 2: "sigmoid", 3: "softmax of the chosen"}
         gating = by_number[self.key("expert_gating_func", 0)] if self.key("expert_gating_func", 0) else gating
         normalise = self.key("expert_weights_norm", normalise) if self.asked is None else self.asked
@@ -123,7 +125,8 @@ class _Gguf:
         return moe(h, scores, self.key("expert_used_count", 0), gating, normalise,
                    self.key("expert_weights_scale", 0) or 1,
                    lambda rows, e: feed_forward(rows, [w(e) for w in of], act,
-                                                [0 if b is None else b[e] for b in biases]))
+                                                [0 if b is None else b[e] for b in biases]),
+                   self.array("exp_probs_b.bias") if correct else None)
 
     def shared(self, h):
         weights = [self.array(f"ffn_{what}_shexp.weight") for what in ("gate", "up", "down")]
@@ -161,9 +164,10 @@ def _granite(m, x, bare):
 _TRUE, _FALSE, _KEY, _BEHIND = _plain(True), _plain(False), _plain(None), "post_attention_norm"
 GRAPHS = {
     "llama": _TRUE, "llama-embed": _TRUE, "phimoe": _TRUE, "qwen3moe": _TRUE, "qwen3vlmoe": _TRUE, "rnd1": _TRUE,
-    "ernie4_5-moe": _TRUE, "hunyuan-moe": _TRUE, "lfm2moe": _TRUE, "minimax-m2": _TRUE,
+    "hunyuan-moe": _TRUE, **dict.fromkeys(("ernie4_5-moe", "lfm2moe", "minimax-m2"), _plain(True, correct=True)),
     "jamba": _FALSE, "llada-moe": _FALSE, "olmoe": _FALSE, "deepseek": _FALSE,
-    "deepseek2": _KEY, "bailingmoe": _KEY, "dots1": _KEY, "glm4moe": _plain(None, _BEHIND),
+    "bailingmoe": _KEY, **dict.fromkeys(("deepseek2", "dots1"), _plain(None, correct=True)),
+    "glm4moe": _plain(None, _BEHIND, correct=True),
     "granitemoe": _granite, "granitehybrid": _granite,
     "qwen2moe": _gated(False, "ffn_norm"), "qwen3next": _gated(True, _BEHIND), "qwen35moe": _gated(True, _BEHIND),
     "gpt-oss": _plain(False, _BEHIND, gating="softmax of the chosen", act=swiglu_oai),
@@ -179,6 +183,7 @@ def of_gguf(source, number, architecture, normalise):
 # ---- transformers
 
 HIDDEN_ACTS = {"silu": silu, "swish": silu, "gelu": gelu, "relu": relu}
+SIGMOIDS = ("deepseek_v3", "dots1", "glm4_moe", "minimax_m2")
 PARTS = ("mlp", "block_sparse_moe", "feed_forward")
 
 
@@ -187,16 +192,17 @@ class _Arrays:
         self.arrays, self.layer, self.config = arrays, layer, config
         self.part = next(f"{layer}.{part}" for part in PARTS if any(
             f"{layer}.{part}.{router}.weight" in arrays for router in ("gate", "router")))
+        both = f"{self.part}.experts.gate_up_proj"  # read once, for all experts
+        self.gate_up = np.asarray(arrays[both]) if both in arrays else None
+        self.down = None if self.gate_up is None else np.asarray(arrays[f"{self.part}.experts.down_proj"])
 
     def get(self, *names):
         """The first array of these names, as f32; or None."""
         return next((np.asarray(self.arrays[name], np.float32) for name in names if name in self.arrays), None)
 
     def expert(self, e):
-        both = f"{self.part}.experts.gate_up_proj"
-        if both in self.arrays:
-            gate_up = np.asarray(self.arrays[both])[e]
-            return *np.split(gate_up, 2), np.asarray(self.arrays[f"{self.part}.experts.down_proj"])[e]
+        if self.gate_up is not None:
+            return *np.split(self.gate_up[e], 2), self.down[e]
         one = f"{self.part}.experts.{e}."
         return [self.get(f"{one}{name}.weight", f"{one}{old}.weight")
                 for name, old in (("gate_proj", "w1"), ("up_proj", "w3"), ("down_proj", "w2"))]
@@ -215,7 +221,8 @@ def of_arrays(arrays, layer, config, normalise):
     """The same of arrays. layer: the prefix of its names, "model.layers.3"."""
     def graph(x, bare):
         summed = config.get("norm_topk_prob") if normalise is None else normalise
-        summed = config.get("model_type") == "mixtral" if summed is None else summed
+        kind = config.get("model_type")
+        summed = kind in ("mixtral", "minimax_m2") if summed is None else summed
         m = _Arrays(arrays, layer, config)
         act = HIDDEN_ACTS[config.get("hidden_act") or "silu"]
         norm = m.get(f"{layer}.post_attention_layernorm.weight")
@@ -225,8 +232,9 @@ def of_arrays(arrays, layer, config, normalise):
         k = next(config[name] for name in ("num_experts_per_tok", "top_k", "k") if config.get(name) is not None)
         factor = config.get("routed_scaling_factor")
         answer = moe(h, h @ router.astype(np.float64).T + (0 if bias is None else bias), k,
-                     config.get("scoring_func") or "softmax", summed, 1.0 if factor is None else factor,
-                     lambda rows, e: feed_forward(rows, m.expert(e), act))
+                     config.get("scoring_func") or ("sigmoid" if kind in SIGMOIDS else "softmax"), summed,
+                     1.0 if factor is None else factor, lambda rows, e: feed_forward(rows, m.expert(e), act),
+                     m.get(f"{m.part}.gate.e_score_correction_bias", f"{m.part}.e_score_correction_bias"))
         answer.added = answer.added + m.shared(h, act)
         return answer
     return graph

@@ -19,6 +19,7 @@ class Rule:
     act: str = "silu"
     shared: str = ""                  # an expert of all rows: "plain", or "gated" by a sigmoid of its own; "" has none
     biases: bool = False              # of experts
+    choice: bool = False              # a bias of the choice alone
     residual: bool = False            # what is added to x has a factor
 
 
@@ -30,16 +31,20 @@ GGUF = {
     "qwen2moe": Rule(False, shared="gated"),
     "qwen3next": Rule(True, norm=_BEHIND_ATTENTION, shared="gated"),
     "qwen35moe": Rule(True, norm=_BEHIND_ATTENTION, shared="gated"),
-    "ernie4_5-moe": Rule(True, shared="plain"), "hunyuan-moe": Rule(True, shared="plain"),
+    "ernie4_5-moe": Rule(True, shared="plain", choice=True), "hunyuan-moe": Rule(True, shared="plain"),
     "granitemoe": Rule(True, shared="plain", residual=True),
     "granitehybrid": Rule(True, shared="plain", residual=True),
-    "deepseek": Rule(False, shared="plain"), "deepseek2": Rule(shared="plain"), "bailingmoe": Rule(shared="plain"),
-    "dots1": Rule(gating=None, shared="plain"),
-    "glm4moe": Rule(gating=None, norm=_BEHIND_ATTENTION, shared="plain"),
-    "lfm2moe": Rule(True, gating=None), "minimax-m2": Rule(True, gating=None),
+    "deepseek": Rule(False, shared="plain"), "deepseek2": Rule(shared="plain", choice=True),
+    "bailingmoe": Rule(shared="plain"), "dots1": Rule(gating=None, shared="plain", choice=True),
+    "glm4moe": Rule(gating=None, norm=_BEHIND_ATTENTION, shared="plain", choice=True),
+    "lfm2moe": Rule(True, gating=None, choice=True), "minimax-m2": Rule(True, gating=None, choice=True),
     "gpt-oss": Rule(gating="softmax of the chosen", norm=_BEHIND_ATTENTION, act="swiglu_oai", biases=True),
 }
-HUGGING_FACE = {"mixtral": _SUM_TO_1, "qwen2_moe": Rule(), "qwen3_moe": Rule(), "olmoe": Rule()}
+_CORRECTED = Rule(gating="sigmoid", choice=True)
+HUGGING_FACE = {"mixtral": _SUM_TO_1, "qwen2_moe": Rule(), "qwen3_moe": Rule(), "olmoe": Rule(),
+                "deepseek_v3": _CORRECTED, "dots1": _CORRECTED, "glm4_moe": _CORRECTED,
+                "minimax_m2": Rule(True, gating="sigmoid", choice=True)}
+ARRAYS = Rule(choice=True)  # without a model_type: all that has one meaning wherever it stands
 
 
 def rule_of(path, rules, name):
