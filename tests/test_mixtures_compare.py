@@ -16,7 +16,8 @@ from mixtures_rig import (  # first: it finds python/
     CONFIG, D, EXPERTS, F, hf_names, needs_to_run, path_of, report, weights, write_gguf)
 
 import numpy as np
-from brainstorm.mixtures import __main__, build, compare, from_arrays, from_gguf, mixture_graph, published, read_arrays, rules
+from brainstorm.mixtures import (
+    __main__, build, compare, from_arrays, from_gguf, mixture_graph, published, read_arrays, rules)
 from model_rig import end
 
 OUT, KEPT = path_of("out.gguf"), b"what was there"
