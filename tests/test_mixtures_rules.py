@@ -216,6 +216,8 @@ def refused_arrays():
     for name, value in CONFIGS.items():
         refused(f"configuration {name}={value}", arrays(config={name: value}),
                 {"model_type": "llama4", "n_group": "groups", "scoring_func": "softplus"}.get(name, name))
+    for name in ("base_model.model.model.layers.0.mlp.experts.0.gate_proj.lora_A.weight", "mlp.lora_B.default.weight"):
+        refused(f"an adapter's {name}", arrays({name: some(4, D)}), name)
     refused("two routers of a layer", arrays({"draft.layers.0.mlp.gate.weight": some(EXPERTS, D)}), "draft.layers.0")
     refused("experts in both forms", arrays({"model.layers.0.mlp.experts.0.w1.weight": some(F, D)}), "experts.0", "w3")
 

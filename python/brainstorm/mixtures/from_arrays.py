@@ -191,7 +191,8 @@ def _routers(names):
 
 
 def _refuse_unread(path, arrays, config, layer, ignored):
-    known.refuse_unread(path, "array", [name for name in arrays.arrays if name.startswith(layer)], arrays.read,
+    known.refuse_unread(path, "array", [name for name in arrays.arrays if name.startswith(layer) or
+                                               known.ADAPTERS.fullmatch(name)], arrays.read,
                         lambda name: known.ARRAYS.fullmatch(name[len(layer):]), ignored)
     known.refuse_unread(path, "the configuration's", config.config, config.read, lambda name: (
         known.CONFIG.fullmatch(name) or known.neutral(name, config.config[name])), ignored)

@@ -129,7 +129,8 @@ def _mixture(source, number, asked, rule, like):
 def _refuse_unread(source, number, ignored):
     """Of a layer that was read, and of the keys."""
     blk = f"blk.{number}."
-    known.refuse_unread(source.path, "tensor", [name for name in source.tensors if name.startswith(blk)],
+    known.refuse_unread(source.path, "tensor", [name for name in source.tensors if name.startswith(blk) or
+                                                known.ADAPTERS.fullmatch(name)],
                         source.tensors_read, lambda name: known.GGUF_TENSORS.fullmatch(name[len(blk):]), ignored)
     arch = f"{source.arch}."
     known.refuse_unread(

@@ -15,6 +15,9 @@ from .layer import Refused
 GGUF_TENSORS = re.compile(r"(attn_(?!output_norm)|ssm_|shortconv\.|indexer\.|rope_).*")
 ARRAYS = re.compile(r"(self_attn|linear_attn|attention|input_layernorm)\..*")
 
+# What changes arrays of other names, wherever it stands.
+ADAPTERS = re.compile(r".*[._]lora_(a|b|A|B|embedding_A|embedding_B|magnitude_vector)(\..*)?")
+
 # Keys of an architecture: what else there is in the model, and sizes that tensors have anyway.
 GGUF_KEYS = re.compile(
     r"attention\.(?!layer_norm_epsilon|group_norm).*|(rope|ssm|shortconv|kda|wkv|classifier)\..*"
