@@ -172,16 +172,16 @@ def pipes():
     os.mkfifo(path_of("pipe.gguf"))
     os.mkfifo(path_of("pipe.safetensors"))
     for name in ("pipe.gguf", "pipe.safetensors"):
-        refused(f"{name}", path_of(name), name, "not a file")
-    refused("a device", "/dev/null", "not a file")
+        refused(f"{name}", path_of(name), name, "a file", "pipe")
+    refused("a device", "/dev/null", "a file", "pipe")
     os.makedirs(path_of("piped"))
     os.mkfifo(path_of("piped/a.safetensors"))
-    refused("a pipe in a folder", path_of("piped"), "a.safetensors", "not a file")
+    refused("a pipe in a folder", path_of("piped"), "a.safetensors", "a file", "pipe")
     os.remove(path_of("piped/a.safetensors"))
     with open(path_of("piped/a.safetensors"), "wb") as file:
         file.write(struct.pack("<Q", 2) + b"{}")
     os.mkfifo(path_of("piped/config.json"))
-    refused("a configuration that is a pipe", path_of("piped"), "config.json", "not a file")
+    refused("a configuration that is a pipe", path_of("piped"), "config.json", "a file", "pipe")
 
 
 def damaged(good):

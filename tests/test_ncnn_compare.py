@@ -171,8 +171,8 @@ def pipes():
     os.mkdir(path_of("folder"))
     for name in ("pipe", "folder", "/dev/null"):
         path = name if name.startswith("/") else path_of(name)
-        refused(f"{name} as .param", (path, good[1]), path, "not a file")
-        refused(f"{name} as .bin", (good[0], path), path, "not a file")
+        refused(f"{name} as .param", (path, good[1]), path, "a file", "pipe")
+        refused(f"{name} as .bin", (good[0], path), path, "a file", "pipe")
 
 
 kept()
