@@ -10,9 +10,8 @@ import json
 import sys
 
 from mixtures_rig import (  # first: it finds python/
-    D, EXPERTS, F, K, halves, path_of, reference, report, weights, write_gguf)
+    CONFIG, D, EXPERTS, F, RUNS, halves, hf_names, needs_to_run, path_of, ran, reference, report, weights, write_gguf)
 
-import networks_runner
 import numpy as np
 import brainstorm as bm
 from brainstorm.mixtures import __main__, mixture_graph, read_arrays, read_gguf, read_safetensors
@@ -20,28 +19,14 @@ from model_rig import end
 
 ROWS = 40
 x = np.random.default_rng(5).standard_normal((ROWS, D)).astype(np.float32)
-try:
-    from brainstorm.running import native
-    native()
-    RUNS = True
-except ImportError:
-    RUNS = False
-if not RUNS and networks_runner.program() is None:
-    print("skipped: nothing that runs models (pip install ./python, or make build/bench/networks)\n"
-          "0 passed, 0 failed, 1 skipped")
-    sys.exit(0)
-
-
-def ran(path, rows=x):
-    made = bm.open(path).run({"x": rows}) if RUNS else networks_runner.run(path, {"x": rows}, {"y": rows.shape})
-    return made["y"]
+needs_to_run()
 
 
 def check(name, graph, wanted, best=None, router="layer0.route"):
     """Results, decisions, and that streaming changes no byte."""
     path = path_of("mixture.gguf")
     graph.write(path)
-    y = ran(path)
+    y = ran(path, x)
     report(f"{name}: results", np.allclose(y, wanted, rtol=1e-5, atol=1e-5), f"{np.abs(y - wanted).max()} apart")
     if not RUNS or best is None:
         return
@@ -77,10 +62,13 @@ def ggufs():
     scaled = {"expert_weights_norm": ("bool", True), "expert_weights_scale": ("float32", 2.5)}
     of_gguf("sigmoid, normalised and scaled", weights(5), {"expert_gating_func": ("uint32", 2), **scaled},
             gating="sigmoid", scale=2.5)
-    of_gguf("softmax of the chosen ones", weights(6), {"expert_gating_func": ("uint32", 3)}, arch="gpt-oss")
+    of_gguf("softmax of the chosen ones", weights(6), {"expert_gating_func": ("uint32", 3)})
     of_gguf("without norm and residual", weights(7), bare=True)
     of_gguf("an expert of all rows", weights(8, shared=True), arch="qwen2moe", normalise=False)
     of_gguf("a router with a bias", weights(9, bias=True))
+    bias = np.linspace(-1, 1, EXPERTS).astype(np.float32)
+    of_gguf("a bias of the choice", {**weights(12), "exp_probs_b.bias": bias}, {"expert_gating_func": ("uint32", 2)},
+            arch="minimax-m2", gating="sigmoid", choice=bias)
     both = weights(10)
     one = {**both, "ffn_gate_up_exps.weight": np.concatenate([both["ffn_gate_exps.weight"],
                                                               both["ffn_up_exps.weight"]], 1)}
@@ -109,31 +97,12 @@ def layers():
     check("one layer of several", mixture_graph(read_gguf(path, layers=[2]), rows=ROWS), *reference(x, every[2]),
           "layer2.route")
     status = __main__.main([path, path_of("parts.gguf"), "--layers", "1-2", "--rows", str(ROWS)])
-    made = [np.allclose(ran(path_of(f"parts.layer{n}.gguf")), reference(x, every[n])[0], rtol=1e-5, atol=1e-5)
+    made = [np.allclose(ran(path_of(f"parts.layer{n}.gguf"), x), reference(x, every[n])[0], rtol=1e-5, atol=1e-5)
             for n in (1, 2)]
     report("the program writes a file a layer", status == 0 and all(made), f"{status} {made}")
     status = __main__.main([path, path_of("chain.gguf"), "--chain", "--rows", str(ROWS)])
-    report("or one of all", status == 0 and np.allclose(ran(path_of("chain.gguf")), y, rtol=1e-5, atol=1e-5),
+    report("or one of all", status == 0 and np.allclose(ran(path_of("chain.gguf"), x), y, rtol=1e-5, atol=1e-5),
            str(status))
-
-
-def hf_names(tensors, number=0, part="mlp", each=False):
-    """The same with the names of transformers."""
-    layer = f"model.layers.{number}"
-    made = {f"{layer}.{part}.gate.weight": tensors["ffn_gate_inp.weight"],
-            f"{layer}.post_attention_layernorm.weight": tensors["ffn_norm.weight"]}
-    names = dict(zip(("gate", "up", "down"), ("w1", "w3", "w2") if each == "w" else
-                     ("gate_proj", "up_proj", "down_proj")))
-    if each:
-        made.update({f"{layer}.{part}.experts.{e}.{names[w]}.weight": tensors[f"ffn_{w}_exps.weight"][e]
-                     for w in names for e in range(EXPERTS)})
-        return made
-    gates = np.concatenate([tensors["ffn_gate_exps.weight"], tensors["ffn_up_exps.weight"]], 1)
-    return {**made, f"{layer}.{part}.experts.gate_up_proj": gates,
-            f"{layer}.{part}.experts.down_proj": tensors["ffn_down_exps.weight"]}
-
-
-CONFIG = {"num_experts_per_tok": K, "norm_topk_prob": True, "rms_norm_eps": 1e-5}
 
 
 def arrays():
@@ -168,7 +137,7 @@ def safetensors():
     status = __main__.main([folder, path_of("folder.gguf"), "--chain", "--rows", str(ROWS)])
     y = reference(reference(x, every[0])[0], every[1])[0]
     report("safetensors, by the program",
-           status == 0 and np.allclose(ran(path_of("folder.gguf")), y, rtol=1e-5, atol=1e-5), str(status))
+           status == 0 and np.allclose(ran(path_of("folder.gguf"), x), y, rtol=1e-5, atol=1e-5), str(status))
     bf16(folder)
 
 
@@ -193,7 +162,7 @@ def bf16(folder):
     same = mixture_graph(read_arrays(back, CONFIG), rows=ROWS)
     made.write(path_of("a.gguf"))
     same.write(path_of("b.gguf"))
-    report("safetensors, bf16 is read exactly", (ran(path_of("a.gguf")) == ran(path_of("b.gguf"))).all())
+    report("safetensors, bf16 is read exactly", (ran(path_of("a.gguf"), x) == ran(path_of("b.gguf"), x)).all())
 
 
 assert F % 32 == 0  # so Q8_0 wants it

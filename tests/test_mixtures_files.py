@@ -80,8 +80,8 @@ def keys():
     wrong("experts in groups", "groups", keys={"expert_group_count": ("uint32", 4)})
     wrong("an epsilon of NaN", "epsilon", keys={"attention.layer_norm_rms_epsilon": ("float32", float("nan"))})
     wrong("a scale of infinity", "scale", keys={"expert_weights_scale": ("float32", float("inf"))})
-    wrong("shares of which nobody says whether they sum to 1", "expert_weights_norm", "--normalise", arch="strange")
-    status, said, written = importing(write_gguf(path_of("bad.gguf"), {0: GOOD}, arch="strange"), "--normalise", "no")
+    wrong("shares of which nobody says whether they sum to 1", "expert_weights_norm", "--normalise", arch="deepseek2")
+    status, said, written = importing(write_gguf(path_of("bad.gguf"), {0: GOOD}, arch="deepseek2"), "--normalise", "no")
     report("which --normalise says", status == 0 and written, said)
 
 
@@ -121,6 +121,67 @@ def heads():
             file.write(data)
         refused(name, path_of("bad.gguf"), "bad.gguf")
     damaged(good)
+
+
+def by_hand(dims, types=None, used=2):
+    """A GGUF file whose tensors have the dimensions (innermost first) and types that are given: {name: dims}."""
+    text = lambda words: struct.pack("<Q", len(words)) + words.encode()
+    head = b"GGUF" + struct.pack("<IQQ", 3, len(dims), 2)
+    head += text("general.architecture") + struct.pack("<I", 8) + text("llama")
+    head += text("llama.expert_used_count") + struct.pack("<II", 4, used)
+    data = b""
+    for name, d in dims.items():
+        kind = (types or {}).get(name, 0)
+        head += text(f"blk.0.{name}.weight") + struct.pack(f"<I{len(d)}QIQ", len(d), *d, kind, len(data))
+        data += random.standard_normal(max(8, int(np.prod(d)))).astype("<f4").tobytes()
+        data += bytes(-len(data) % 32)
+    with open(path_of("bad.gguf"), "wb") as file:
+        file.write(head + bytes(-len(head) % 32) + data)
+    return path_of("bad.gguf")
+
+
+def ranks():
+    """Any rank, any extent and any type of any tensor of a layer: a message, never a traceback."""
+    good = {"ffn_gate_inp": (8, 4), "ffn_norm": (8,), "ffn_gate_exps": (8, 6, 4), "ffn_up_exps": (8, 6, 4),
+            "ffn_down_exps": (6, 8, 4)}
+    status, said, written = importing(by_hand(good), "--no-compare")
+    report("by hand it is a mixture", status == 0 and written, said)
+    for name, dims in good.items():
+        for wrong_dims in ((), (8,), (8, 4), (4, 8), (8, 6, 4), (8, 6, 4, 1), (1, 8, 6, 4), (0,), (0, 4), (8, 0, 4),
+                           (1,)):
+            if wrong_dims != dims:
+                refused(f"{name} of dimensions {wrong_dims}", by_hand({**good, name: wrong_dims}), "bad.gguf")
+        for kind in (2, 8, 14, 16, 24, 26, 28, 30, 39, 77):
+            path = by_hand({**good, name: dims}, {name: kind})
+            for words in ((), ("--dequantise",)):
+                status, said, written = importing(path, "--no-compare", *words)
+                report(f"{name} of type {kind} {words} is read, or refused",
+                       (status == 0) == written and (status == 0 or "bad.gguf" in said), f"{status}: {said}")
+    both = {name: d for name, d in good.items() if name not in ("ffn_gate_exps", "ffn_up_exps")}
+    for d in ((), (8,), (8, 12), (8, 11, 4), (8, 12, 4, 1), (12, 8, 4)):
+        refused(f"gates and ups of dimensions {d}", by_hand({**both, "ffn_gate_up_exps": d}), "bad.gguf")
+    wrong("scales of rank 0", "ffn_up_exps.scale", tensors=but("ffn_up_exps.scale", np.ones((EXPERTS, 1), np.float32)))
+    wrong("a router's bias of rank 2", "router_bias",
+          tensors=but("ffn_gate_inp.bias", np.ones((1, EXPERTS), np.float32)))
+    for count in (0, 5, 2**31):
+        refused(f"{count} experts of a row", by_hand(good, used=count), "experts")
+
+
+def pipes():
+    """What is no file is refused at once; nobody ever writes to this pipe."""
+    os.mkfifo(path_of("pipe.gguf"))
+    os.mkfifo(path_of("pipe.safetensors"))
+    for name in ("pipe.gguf", "pipe.safetensors"):
+        refused(f"{name}", path_of(name), name, "a file", "pipe")
+    refused("a device", "/dev/null", "a file", "pipe")
+    os.makedirs(path_of("piped"))
+    os.mkfifo(path_of("piped/a.safetensors"))
+    refused("a pipe in a folder", path_of("piped"), "a.safetensors", "a file", "pipe")
+    os.remove(path_of("piped/a.safetensors"))
+    with open(path_of("piped/a.safetensors"), "wb") as file:
+        file.write(struct.pack("<Q", 2) + b"{}")
+    os.mkfifo(path_of("piped/config.json"))
+    refused("a configuration that is a pipe", path_of("piped"), "config.json", "a file", "pipe")
 
 
 def damaged(good):
@@ -204,6 +265,8 @@ contents()
 keys()
 words()
 heads()
+ranks()
+pipes()
 arrays()
 safetensors()
 sys.exit(end())

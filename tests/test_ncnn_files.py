@@ -90,6 +90,9 @@ def graphs():
     refused("weights of another number of channels", "'conv'", words=("--shape", "x=2,8,8"))
     refused("a frame that is too small", "'narrow'", words=("--shape", "x=3,8,8"),
             lines=[*LINES, layer("Crop", "narrow", ["y"], ["z"], {9: [12], 10: [-12], 11: [2]})])
+    for params in ({0: 256, 12: 1}, {0: 16, 1: 16, 13: 2}, {0: 256, 2: 1}, {1: 256}, {2: 256}):
+        refused(f"a Reshape by {params}", "'flat'", words=("--shape", "x=3,8,8"),
+                lines=[*LINES, layer("Reshape", "flat", ["y"], ["z"], params)])
     refused("sums of frames that never agree", "'sum'", lines=[
         *LINES[:3], layer("Pooling", "half", ["b"], ["d"], {1: 2, 2: 2, 5: 1}), *LINES[4:]],
         data=WEIGHTS[:-16])

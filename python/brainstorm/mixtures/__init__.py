@@ -4,7 +4,7 @@
 
     mixture_graph(read_gguf("moe.gguf", layers=[3])).write("layer3.gguf")
 
-or `python3 -m brainstorm.mixtures moe.gguf out.gguf --layers 0-3`; docs/mixtures.md.
+compares nothing; `python3 -m brainstorm.mixtures moe.gguf out.gguf --layers 0-3` does. docs/mixtures.md.
 """
 
 from .build import add_mixture, mixture_graph  # noqa: F401

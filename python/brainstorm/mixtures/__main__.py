@@ -1,15 +1,18 @@
-"""python3 -m brainstorm.mixtures MODEL OUT.gguf: the mixtures of experts of a GGUF file, or of .safetensors.
+"""python3 -m brainstorm.mixtures MODEL OUT.gguf: the mixtures of experts of a GGUF file, or of .safetensors; each file
+is compared with what its layers are published to compute.
 
-Must never leave a file behind where it fails.
+Must never leave a file behind where it fails, or where both differ.
 """
 
 import argparse
+import contextlib
 import os
 import re
 import sys
 
 from .. import outputs
 from ..ops import MAX_EXTENT
+from . import compare
 from .build import ROWS, mixture_graph
 from .from_arrays import read_safetensors
 from .from_gguf import read_gguf
@@ -31,6 +34,13 @@ def options(words):
     parser.add_argument("--normalise", choices=("yes", "no"), help="whether shares of the chosen experts sum to 1 "
                                                                    "(what the model says)")
     parser.add_argument("--dequantise", action="store_true", help="makes f32 of quantised weights")
+    parser.add_argument("--as", default="", dest="like", metavar="NAME", help="experts compute what those of this "
+                        "architecture (GGUF) or model_type (config.json) do, whatever the model calls itself")
+    parser.add_argument("--ignore", action="append", default=[], metavar="NAME",
+                        help="a key, a word of config.json or a tensor that does not matter")
+    parser.add_argument("--no-compare", action="store_true", help="does not compare with what is published")
+    parser.add_argument("--tolerance", type=float, default=compare.TOLERANCE,
+                        help="of a difference to the largest number that is added (%(default)g)")
     return parser.parse_args(words)
 
 
@@ -54,26 +64,53 @@ def files_of(model):
     return [model, os.path.join(os.path.dirname(model), "config.json")] if model.endswith(".safetensors") else [model]
 
 
-def convert(asked):
+def read(asked):
+    """The mixtures that are asked for."""
     layers = layer_numbers(asked.layers)
     normalise = None if asked.normalise is None else asked.normalise == "yes"
+    if os.path.isdir(asked.model) or asked.model.endswith(".safetensors"):
+        return read_safetensors(asked.model, None, layers, normalise, asked.like, asked.ignore)
+    return read_gguf(asked.model, layers, normalise, asked.dequantise, asked.like, asked.ignore)
+
+
+def compared(asked, path, mixtures, session):
+    """Fails where the file gives something else."""
+    found = compare.compare(session, path, mixtures, asked.rows, asked.bare)
+    print(found)
+    if not found.relative <= asked.tolerance:
+        raise Refused("it would not give what is published, and is not kept: a difference of "
+                      f"{found.relative:.3g}, more than {asked.tolerance:g} (--tolerance)")
+
+
+def writer(asked, path, graph, mixtures, session):
+    """What writes a file where it is told to, and fails where it does not give what it should."""
+    def write(new):
+        graph.write(new)
+        blocks = [b.bytes for b in graph.blocks[1:]]
+        print(f"{path}: {len(blocks)} experts of {max(blocks)} bytes, {graph.blocks[0].bytes} bytes that stay")
+        if session is not None:
+            compared(asked, new, mixtures, session)
+    return write
+
+
+def convert(asked):
     if not 1 <= asked.rows <= MAX_EXTENT:
         raise Refused(f"--rows is {asked.rows}, expected 1 .. {MAX_EXTENT}")
     reads = files_of(asked.model)
     outputs.check(reads, [asked.out])
-    if os.path.isdir(asked.model) or asked.model.endswith(".safetensors"):
-        mixtures = read_safetensors(asked.model, None, layers, normalise)
-    else:
-        mixtures = read_gguf(asked.model, layers, normalise, asked.dequantise)
+    mixtures = read(asked)
+    for mixture in mixtures:
+        for note in mixture.notes:
+            print(f"layer {mixture.number}: {note}")
     groups = [mixtures] if asked.chain or len(mixtures) == 1 else [[m] for m in mixtures]
     stem, end = os.path.splitext(asked.out)
-    graphs = [(asked.out if len(groups) == 1 else f"{stem}.layer{g[0].number}{end}",
-               mixture_graph(g, os.path.basename(stem)[:50], asked.rows, asked.bare)) for g in groups]
-    outputs.check(reads, [path for path, _ in graphs])
-    outputs.write_all({path: graph.write for path, graph in graphs})
-    for path, graph in graphs:
-        blocks = [b.bytes for b in graph.blocks[1:]]
-        print(f"{path}: {len(blocks)} experts of {max(blocks)} bytes, {graph.blocks[0].bytes} bytes that stay")
+    files = [(asked.out if len(groups) == 1 else f"{stem}.layer{g[0].number}{end}",
+              mixture_graph(g, os.path.basename(stem)[:50], asked.rows, asked.bare), g) for g in groups]
+    outputs.check(reads, [path for path, _, _ in files])
+    with contextlib.nullcontext() if asked.no_compare else compare.opened() as session:
+        outputs.write_all({path: writer(asked, path, graph, made, session) for path, graph, made in files})
+    if session is None:
+        print("not compared" + ("" if asked.no_compare else ": nothing that runs models is here, pip install ./python"))
 
 
 def main(words):
@@ -83,7 +120,8 @@ def main(words):
         convert(asked)
         return 0
     except (ValueError, OSError, MemoryError, ImportError) as error:
-        print(f"brainstorm.mixtures: {asked.model}: {error}", file=sys.stderr)
+        where = "" if str(error).startswith(asked.model) else f"{asked.model}: "
+        print(f"brainstorm.mixtures: {where}{error}", file=sys.stderr)
         return 1
 
 

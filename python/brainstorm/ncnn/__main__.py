@@ -1,6 +1,6 @@
 """python3 -m brainstorm.ncnn NET.param NET.bin OUT.gguf: imports a network of ncnn, and compares if it can.
 
-Must never leave a file behind where it fails.
+Must never leave a file behind where it fails, or where both differ.
 """
 
 import argparse
@@ -8,7 +8,7 @@ import os
 import sys
 
 from .. import outputs
-from .compare import compare
+from .compare import TOLERANCE, compare
 from .convert import MOST, import_ncnn
 from .param import Refused
 
@@ -38,6 +38,8 @@ def options(words):
     parser.add_argument("--output", action="append", default=[], metavar="BLOB", help="(those that nothing reads)")
     parser.add_argument("--name", default="", help="of the model (the file's)")
     parser.add_argument("--no-compare", action="store_true", help="does not run it beside ncnn")
+    parser.add_argument("--tolerance", type=float, default=TOLERANCE,
+                        help="of a difference to the largest number of an output (%(default)g)")
     return parser.parse_args(words)
 
 
@@ -55,12 +57,19 @@ def convert(words):
             raise Refused(f"{what} is {number}, expected 0 .. {most}")
     made = import_ncnn(asked.param, asked.bin, asked.name, shapes, numbers(asked.most, "--most", 2), asked.multiple,
                        asked.patches, asked.output)
-    made.graph.write(asked.out)
-    print(f"{asked.out}: {made}")
-    if made.multiple > 1:
-        print(f"frames are multiples of {made.multiple} pixels")
-    if not asked.no_compare:
-        print(compare(asked.param, asked.bin, asked.out, made))
+    write(asked, made)
+
+
+def write(asked, made):
+    """The file gets its name when it is right."""
+    with outputs.Beside(asked.out) as new:
+        made.graph.write(new.path)
+        print(f"{asked.out}: {made}")
+        if made.multiple > 1:
+            print(f"frames are multiples of {made.multiple} pixels")
+        if not asked.no_compare:
+            print(compare(asked.param, asked.bin, new.path, made, asked.tolerance))
+        new.keep()
 
 
 def main(words):

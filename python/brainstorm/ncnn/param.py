@@ -5,6 +5,7 @@ Must never know what a layer means. The file comes from anywhere: what is odd is
 """
 
 import math
+import os
 import re
 
 MAGIC = "7767517"
@@ -147,7 +148,14 @@ def parse(text):
     return layers
 
 
+def only_file(path):
+    """Fails where there is something that is no file: what comes from a pipe cannot be read again, by ncnn."""
+    if os.path.exists(path) and not os.path.isfile(path):
+        raise Refused(f"{path} is not a file (what comes from a pipe must be written to one first)")
+
+
 def read_param(path):
+    only_file(path)
     with open(path, "rb") as file:
         data = file.read(MAX_BYTES + 1)
     if len(data) > MAX_BYTES:

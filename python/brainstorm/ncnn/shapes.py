@@ -246,6 +246,11 @@ def reshape(net, layer, x):
     w, h, c = (layer.whole(key, REST) for key in (0, 1, 2))
     if layer.whole(11, REST) != REST or layer.whole(3):
         raise layer.refuse("four dimensions, and elements in another order, are not supported")
+    for key in (12, 13):  # of ncnn's batches
+        if key in layer.params:
+            raise layer.refuse(f"parameter {key} is not supported")
+    if REST in (w, h) and c != REST or w == REST and h != REST:
+        raise layer.refuse("a size without those within it")
     asked = [d for d in (c, h, w) if d != REST]
     names = [i for i, d in enumerate((c, h, w)) if d != REST]
     of_x = {i + 3 - x.rank: x.shape[i] for i in range(x.rank)}
