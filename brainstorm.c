@@ -1,6 +1,6 @@
 /* brainstorm.c - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: b48d3073154178533749c0eaf37f761013cf9f46c7c8025b73b29c38beb0d151
+ * sha256 of the parts: eaac94c467946834c4dc0990df99b92beb35a360ca059303abdbc2b6b617a9ab
  */
 #if !defined(_POSIX_C_SOURCE) && !defined(BS_NO_POSIX)
 #define _POSIX_C_SOURCE 200809L
@@ -26001,6 +26001,8 @@ BS_INTERNAL bool bs_infer_whole(bs_infer *infer, int32_t index);
 BS_INTERNAL bool bs_infer_no_new_image(bs_infer *infer);
 /* The frame of out[0] is num/den of operand 0's; a cell must stay a whole number of pixels. */
 BS_INTERNAL bool bs_infer_scale(bs_infer *infer, int32_t num, int32_t den);
+/* Refuses images of patches that are of frames of different scale. */
+BS_INTERNAL bool bs_infer_same_scale(bs_infer *infer, const bs_value_info *a, const bs_value_info *b);
 /* Windows of `kernel` (dilated) over both axes, down and across, of a frame that begins `before` ahead of its first
  * sample and ends `after` behind its last one. Sets extents and scale. In a patch domain padding must keep output cells
  * where their input cells are: floor(H/stride) <= H' <= ceil(H/stride); and one scale is for both axes. */
@@ -26331,6 +26333,13 @@ bool bs_infer_scale(bs_infer *infer, int32_t num, int32_t den)
     infer->out[0].scale_num = (int32_t)n;
     infer->out[0].scale_den = (int32_t)d;
     return true;
+}
+
+bool bs_infer_same_scale(bs_infer *infer, const bs_value_info *a, const bs_value_info *b)
+{
+    return (a->scale_num == b->scale_num && a->scale_den == b->scale_den) ||
+           bs_infer_fail(infer, BS_ERROR_SHAPE, "dimensions 1 and 2 are of frames of scale %d/%d and %d/%d",
+                         a->scale_num, a->scale_den, b->scale_num, b->scale_den);
 }
 
 bs_window bs_window_of(const void *fields, int32_t kernel_h, int32_t kernel_w, int32_t stride, int32_t dilation,
@@ -27583,9 +27592,8 @@ static bool broadcast_frames_fit(bs_infer *infer)
             return bs_infer_fail(infer, BS_ERROR_DOMAIN,
                                  "operand %d is %s, which has no place in the frame of these patches", i,
                                  bs_say_value(infer, v));
-        if (owner >= 0 && (v->scale_num != out->scale_num || v->scale_den != out->scale_den))
-            return bs_infer_fail(infer, BS_ERROR_SHAPE,
-                                 "dimensions 1 and 2: operands have frames of different scale");
+        if (owner >= 0 && !bs_infer_same_scale(infer, out, v))
+            return false;
         owner = i;
         out->scale_num = v->scale_num;
         out->scale_den = v->scale_den;
@@ -27803,13 +27811,7 @@ static bool axis_may_change(bs_infer *infer, int32_t axis)
 static bool concat_operand_fits(bs_infer *infer, int32_t index, int32_t axis)
 {
     const bs_value_info *first = infer->in[0], *other = infer->in[index];
-    if (!bs_infer_like(infer, index, axis))
-        return false;
-    if (bs_value_in_patches(infer->graph, first) &&
-        (first->scale_num != other->scale_num || first->scale_den != other->scale_den))
-        return bs_infer_fail(infer, BS_ERROR_SHAPE, "dimensions 1 and 2: operand %d has a frame of another scale",
-                             index);
-    return true;
+    return bs_infer_like(infer, index, axis) && bs_infer_same_scale(infer, first, other);
 }
 
 /* The joined extent: constants add up; at most one symbol may take part (any number of times, and with a + b of it). */
@@ -33394,7 +33396,7 @@ static inline BS_BOTH int32_t bs_loop_most(const bs_loop_rule *rule, const bs_sc
 /* The trip that a row makes, where rows go in turn. */
 static inline BS_BOTH int32_t bs_loop_turn(const bs_loop_rule *rule, const bs_scores *count)
 {
-    return bs_clamp_i32(bs_score_int(count, 0), 1, bs_max_i32(bs_loop_limit(rule), 1));
+    return bs_clamp_i32(bs_score_int(count, 0), 1, rule->bound);
 }
 
 /* Whether a row makes the first trip. */
@@ -34314,12 +34316,10 @@ static bool gather_value_sound(bs_infer *infer, const bs_router_info *router, in
     if (d->kind != BS_DOMAIN_PATH || d->router != p->router || d->path != path)
         return bs_infer_fail(infer, BS_ERROR_DOMAIN, "operand %d is of %s, expected path %d of \"%s\"", path,
                              bs_say_domain(infer, v->domain), path, router->desc->name);
-    if (!bs_same_shape(v, first) || v->scale_num != first->scale_num || v->scale_den != first->scale_den)
-        return bs_infer_fail(infer, BS_ERROR_SHAPE,
-                             "path %d of \"%s\" gives %s (scale %d/%d), another path %s (scale %d/%d)", path,
-                             router->desc->name, bs_say_typed(infer, v), v->scale_num, v->scale_den,
-                             bs_say_typed(infer, first), first->scale_num, first->scale_den);
-    return true;
+    if (!bs_same_shape(v, first))
+        return bs_infer_fail(infer, BS_ERROR_SHAPE, "path %d of \"%s\" gives %s, another path %s", path,
+                             router->desc->name, bs_say_typed(infer, v), bs_say_typed(infer, first));
+    return bs_infer_same_scale(infer, first, v);
 }
 
 static bool gather_mode_sound(bs_infer *infer, const bs_router_info *router, const bs_value_info *first)
@@ -34798,10 +34798,8 @@ static bool next_infer(bs_infer *infer)
     if (!bs_same_shape(value, carried))
         return bs_infer_fail(infer, BS_ERROR_SHAPE, "the carried value is %s, after a trip it would be %s",
                              bs_say_typed(infer, carried), bs_say_typed(infer, value));
-    if (value->scale_num != carried->scale_num || value->scale_den != carried->scale_den)
-        return bs_infer_fail(infer, BS_ERROR_SHAPE,
-                             "the carried value is of a frame of scale %d/%d, after a trip it would be %d/%d",
-                             carried->scale_num, carried->scale_den, value->scale_num, value->scale_den);
+    if (!bs_infer_same_scale(infer, carried, value))
+        return false;
     carry->writer = g->n_nodes; /* the node to be added; if refused, the graph has failed */
     loop->n_carried--;
     return true;
@@ -35715,8 +35713,7 @@ static bool unique_infer(bs_infer *infer)
         return false;
     const int64_t elements = (int64_t)bs_bytes_figure(bs_value_elements(infer->graph, x));
     if (elements > INT32_MAX)
-        return bs_infer_fail(infer, BS_ERROR_LIMIT, "operand 0 is %s: it has %lld elements, expected %d at most, as "
-                             "places and counts are i32", bs_say_value(infer, x), (long long)elements, INT32_MAX);
+        return bs_infer_fail(infer, BS_ERROR_LIMIT, "operand 0 has 2^31 elements or more");
     const bs_dim_id found = bs_infer_found_dim(infer, ((const bs_extent_desc *)infer->params)->maximum, elements);
     infer->n_out = UNIQUE_OUTPUTS;
     for (int32_t i = 0; i < UNIQUE_OUTPUTS; i++) {
@@ -40804,39 +40801,25 @@ static int32_t list_of(const bs_graph *g, int32_t n)
                                                                                   : g->domains[node->domain].loop;
 }
 
-/* The loop at the top of those that a loop is in. */
-static int32_t outermost(const bs_graph *g, int32_t loop)
-{
-    while (g->domains[g->routers[loop].domain].loop)
-        loop = g->domains[g->routers[loop].domain].loop;
-    return loop;
-}
-
-/* Whether a node is of a loop that stands in no other, or of loops in it; what a loop gives is of it, too. */
-static bool is_of_loop(const bs_graph *g, int32_t n, int32_t loop)
-{
-    const int32_t router = g->nodes[n].router, in = router && bs_router_loops(g, router) ? router : list_of(g, n);
-    return in && outermost(g, in) == loop;
-}
-
 void bs_lower_level_loop(bs_lower_pass *l, int32_t n)
 {
     const bs_graph *g = l->g;
-    const int32_t loop = list_of(g, n);
-    if (!loop || g->routers[loop].again != n || outermost(g, loop) != loop)
+    const int32_t loop = g->nodes[n].router;
+    const bs_router_info *info = &g->routers[loop];
+    if (!bs_router_loops(g, loop) || info->again != n || g->domains[info->domain].loop)
         return;
     int32_t level = 0;
-    for (int32_t k = g->routers[loop].node; k <= n; k++)
-        if (l->plan->node_live[k] && is_of_loop(g, k, loop))
+    for (int32_t set = 0; set < 2; set++) /* first it is found */
+        for (int32_t k = info->node; k <= n; k++) {
+            const int32_t region = bs_lower_region_of(l, k);
+            if (!l->plan->node_live[k] ||
+                (g->nodes[k].router != loop && !bs_domain_in_loop(g, g->nodes[k].domain, loop)))
+                continue; /* what the loop gives is of it, too */
             level = bs_max_i32(level, l->level[k]);
-    for (int32_t k = g->routers[loop].node; k <= n; k++) {
-        const int32_t region = bs_lower_region_of(l, k);
-        if (!l->plan->node_live[k] || !is_of_loop(g, k, loop))
-            continue;
-        l->level[k] = level;
-        if (region != BS_TOP)
-            l->region_level[region] = bs_max_i32(l->region_level[region], level);
-    }
+            l->level[k] = set ? level : l->level[k];
+            if (region != BS_TOP)
+                l->region_level[region] = bs_max_i32(l->region_level[region], l->level[k]);
+        }
 }
 
 /* Chains all nodes by `follows`, bodies of loops whole. Returns the first. */
@@ -49689,12 +49672,11 @@ BS_EFFORT_LESS
 static void zero_image(const bs_operand *o, bs_rect r)
 {
     const ptrdiff_t bytes = (ptrdiff_t)bs_dtype_bytes(o->dtype);
-    const bool all = o->dim[0] == o->stride[2];
-    const int32_t pixels = bs_max_i32(r.x1 - r.x0, 0), runs = all ? 1 : pixels;
-    const size_t run = (size_t)(all ? pixels : 1) * (size_t)o->dim[0] * (size_t)bytes;
+    const int32_t pixels = o->dim[0] == o->stride[2] ? r.x1 - r.x0 : 1; /* that lie side by side */
     for (int32_t y = r.y0; y < r.y1; y++)
-        for (int32_t x = 0; x < runs; x++)
-            memset((uint8_t *)o->data + (y * o->stride[1] + (r.x0 + x) * o->stride[2]) * bytes, 0, run);
+        for (int32_t x = r.x0; x < r.x1; x += pixels)
+            memset((uint8_t *)o->data + (y * o->stride[1] + x * o->stride[2]) * bytes, 0,
+                   (size_t)pixels * (size_t)o->dim[0] * (size_t)bytes);
 }
 
 #ifndef __OPTIMIZE_SIZE__
@@ -49749,19 +49731,16 @@ static void zero_beyond_frame(const bs_operand *o, int32_t margin)
 }
 
 /* A row of lines that is a channel of a root image, as that. */
-static bs_operand as_channel(const bs_operand *row)
+static void as_channel(const bs_operand *row, bs_operand *image)
 {
-    bs_operand image = *row;
-    image.rank = 3;
-    image.dim[0] = 1;
-    for (int32_t d = 2; d > 0; d--) {
-        image.dim[d] = row->dim[d - 1];
-        image.stride[d] = row->stride[d - 1];
-    }
-    image.frame_y = image.frame_x = 0;
-    image.frame_h = image.dim[1];
-    image.frame_w = image.dim[2];
-    return image;
+    image->dtype = row->dtype;
+    image->data = row->data;
+    image->dim[0] = 1;
+    image->dim[1] = image->frame_h = row->dim[0];
+    image->dim[2] = image->frame_w = row->dim[1];
+    image->stride[1] = row->stride[0];
+    image->stride[2] = row->stride[1];
+    image->frame_y = image->frame_x = 0;
 }
 
 /* Zeroes the margin around a row that was moved to `target`: readers' windows reach there. Around what a loop collects
@@ -49774,8 +49753,10 @@ void bs_zero_around(const bs_context *c, int32_t target, const bs_operand *o)
     if (margin == 0)
         return;
     if (s->graph->values[target].domain == 0) {
-        const bs_operand image = o->rank == 3 ? *o : as_channel(o);
-        zero_beyond_frame(&image, margin);
+        bs_operand image;
+        if (o->rank != 3)
+            as_channel(o, &image);
+        zero_beyond_frame(o->rank == 3 ? o : &image, margin);
         return;
     }
     if (o->rank != 3)
@@ -50511,9 +50492,10 @@ static void take_turn(bs_context *c, const bs_router_info *loop, const bs_loop_r
     while (d->taken < d->due) {
         const int32_t row = d->inverse[d->taken];
         const bs_scores score = bs_scores_of(c, loop->count, row);
-        if (count > 0 && bs_loop_turn(rule, &score) != turn)
+        const int32_t its = bs_loop_turn(rule, &score);
+        if (count > 0 && its != turn)
             break;
-        turn = bs_loop_turn(rule, &score);
+        turn = its;
         d->ids[count++] = row;
         d->taken++;
     }

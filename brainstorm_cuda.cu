@@ -1,6 +1,6 @@
 /* brainstorm_cuda.cu - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: 96ee0b5238602a83af847c04e55750767a85517c402a7d97088929ed491cfb2b
+ * sha256 of the parts: b2cd76001df08cc0ef7c5069c7056bb3f554254ee6ae06d58912489a3c9db779
  */
 #include "brainstorm.h"
 
@@ -3477,6 +3477,8 @@ bool bs_infer_whole(bs_infer *infer, int32_t index);
 bool bs_infer_no_new_image(bs_infer *infer);
 /* The frame of out[0] is num/den of operand 0's; a cell must stay a whole number of pixels. */
 bool bs_infer_scale(bs_infer *infer, int32_t num, int32_t den);
+/* Refuses images of patches that are of frames of different scale. */
+bool bs_infer_same_scale(bs_infer *infer, const bs_value_info *a, const bs_value_info *b);
 /* Windows of `kernel` (dilated) over both axes, down and across, of a frame that begins `before` ahead of its first
  * sample and ends `after` behind its last one. Sets extents and scale. In a patch domain padding must keep output cells
  * where their input cells are: floor(H/stride) <= H' <= ceil(H/stride); and one scale is for both axes. */
@@ -9449,7 +9451,7 @@ static inline BS_BOTH int32_t bs_loop_most(const bs_loop_rule *rule, const bs_sc
 /* The trip that a row makes, where rows go in turn. */
 static inline BS_BOTH int32_t bs_loop_turn(const bs_loop_rule *rule, const bs_scores *count)
 {
-    return bs_clamp_i32(bs_score_int(count, 0), 1, bs_max_i32(bs_loop_limit(rule), 1));
+    return bs_clamp_i32(bs_score_int(count, 0), 1, rule->bound);
 }
 
 /* Whether a row makes the first trip. */

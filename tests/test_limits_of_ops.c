@@ -252,7 +252,7 @@ static void test_limits_of_ops(void)
     }
     const int32_t scale = (int32_t)limit_told("an op", "scale");
     const char *most = frame_scale(scale), *beyond = frame_scale(2 * scale);
-    check(scale > 1 && !*most && strstr(beyond, "numbers of 2^15 at most"),
+    check(scale > 1 && !*most && strstr(beyond, "expected 2^15 at most"),
           "a frame may be %d times as large, not twice that: %s%s", scale, most, beyond);
     most = pool_built(&(bs_pool2d_desc){.kernel = 128, .dilation_w = 2, .padding = BS_PAD_EXPLICIT, .pad = 127});
     check(!*most, "all but a sample of a window may lie beside a pool%s", most);

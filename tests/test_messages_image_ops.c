@@ -298,7 +298,7 @@ static void rows_of_binary(void)
           bs_add(g, f->image, f->table));
     WRONG(BS_ERROR_SHAPE, "add: dimension 0 of the result is 4 in operand 0 and 3 in operand 1",
           bs_add(g, f->line, f->image));
-    WRONG(BS_ERROR_SHAPE, "add: dimensions 1 and 2: operands have frames of different scale", add_of_scales(g));
+    WRONG(BS_ERROR_SHAPE, "add: dimensions 1 and 2 are of frames of scale 1/2 and 1/1", add_of_scales(g));
     WRONG(BS_ERROR_DOMAIN, "add: operand 1 is [8, 10], which has no place in the frame of these patches",
           plane_beside_cells(g));
     WRONG(BS_ERROR_SHAPE, "add: dimension 2 is 10 in operand 0 and 2 in operand 1",
@@ -328,7 +328,7 @@ static void rows_of_concat(void)
           bs_concat(g, (bs_value[]){f->table, bs_input(g, "t", BS_F32, BS_SHAPE2(f->h, 4))}, 2, 0));
     WRONG(BS_ERROR_GRAPH, "concat: -1 operands, expected 1 .. 8", bs_concat(g, NULL, -1, 0));
     WRONG(BS_ERROR_GRAPH, "concat: operand 0 is value 0, which does not exist", bs_concat(g, NULL, 2, 0));
-    WRONG(BS_ERROR_SHAPE, "concat: dimensions 1 and 2: operand 1 has a frame of another scale", concat_of_scales(g));
+    WRONG(BS_ERROR_SHAPE, "concat: dimensions 1 and 2 are of frames of scale 1/2 and 1/1", concat_of_scales(g));
     WRONG(BS_ERROR_SHAPE, "concat: a dimension would be 2147483648, expected 1 .. 2^30", concat_beyond(g));
 }
 
@@ -415,9 +415,7 @@ static void rows_of_extents(void)
           bs_nonzero(g, f->line, &(bs_extent_desc){"z", 5}));
     WRONG(BS_ERROR_SHAPE, "nonzero: operand 0 is [], expected rank 1 to 4", bs_nonzero(g, SCALAR, NULL));
     WRONG(BS_ERROR_SHAPE, "unique: operand 0 is u8, expected f32 or i32", bs_unique(g, CODES, NULL, NULL));
-    WRONG(BS_ERROR_LIMIT,
-          "unique: operand 0 is [2, 1073741824]: it has 2147483648 elements, expected 2147483647 at most, as places and "
-          "counts are i32",
+    WRONG(BS_ERROR_LIMIT, "unique: operand 0 has 2^31 elements or more",
           bs_unique(g, bs_input(g, "vast", BS_I32, BS_SHAPE2(2, 1 << 30)), NULL, NULL));
     WRONG(BS_ERROR_ARGUMENT, "unique \"u\": maximum is 5, expected 1 .. 4",
           bs_unique(g, f->line, &(bs_extent_desc){"u", 5}, NULL));

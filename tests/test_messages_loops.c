@@ -73,7 +73,7 @@ static void rows_of_carried(void)
           (nested(g, f->tokens, 2), bs_loop_carry(g, a, f->tokens)));
     WRONG(BS_ERROR_GRAPH, "loop_next: the carried value is given twice",
           (LOOP(.bound = 3), v = bs_loop_carry(g, a, f->tokens), bs_loop_next(g, a, v, v), bs_loop_next(g, a, v, v)));
-    WRONG(BS_ERROR_SHAPE, "loop_next: the carried value is of a frame of scale 1/1, after a trip it would be 1/2",
+    WRONG(BS_ERROR_SHAPE, "loop_next: dimensions 1 and 2 are of frames of scale 1/1 and 1/2",
           halved(g));
     WRONG(BS_ERROR_SHAPE, "loop_next: the carried value is f32 [4], after a trip it would be i32 [1]",
           (LOOP(.bound = 3), bs_loop_next(g, a, bs_loop_carry(g, a, f->tokens), bs_loop_trip(g, a))));

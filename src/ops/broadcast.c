@@ -60,9 +60,8 @@ static bool broadcast_frames_fit(bs_infer *infer)
             return bs_infer_fail(infer, BS_ERROR_DOMAIN,
                                  "operand %d is %s, which has no place in the frame of these patches", i,
                                  bs_say_value(infer, v));
-        if (owner >= 0 && (v->scale_num != out->scale_num || v->scale_den != out->scale_den))
-            return bs_infer_fail(infer, BS_ERROR_SHAPE,
-                                 "dimensions 1 and 2: operands have frames of different scale");
+        if (owner >= 0 && !bs_infer_same_scale(infer, out, v))
+            return false;
         owner = i;
         out->scale_num = v->scale_num;
         out->scale_den = v->scale_den;

@@ -280,6 +280,13 @@ bool bs_infer_scale(bs_infer *infer, int32_t num, int32_t den)
     return true;
 }
 
+bool bs_infer_same_scale(bs_infer *infer, const bs_value_info *a, const bs_value_info *b)
+{
+    return (a->scale_num == b->scale_num && a->scale_den == b->scale_den) ||
+           bs_infer_fail(infer, BS_ERROR_SHAPE, "dimensions 1 and 2 are of frames of scale %d/%d and %d/%d",
+                         a->scale_num, a->scale_den, b->scale_num, b->scale_den);
+}
+
 bs_window bs_window_of(const void *fields, int32_t kernel_h, int32_t kernel_w, int32_t stride, int32_t dilation,
                        int32_t pad)
 {

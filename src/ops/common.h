@@ -84,6 +84,8 @@ bool bs_infer_whole(bs_infer *infer, int32_t index);
 bool bs_infer_no_new_image(bs_infer *infer);
 /* The frame of out[0] is num/den of operand 0's; a cell must stay a whole number of pixels. */
 bool bs_infer_scale(bs_infer *infer, int32_t num, int32_t den);
+/* Refuses images of patches that are of frames of different scale. */
+bool bs_infer_same_scale(bs_infer *infer, const bs_value_info *a, const bs_value_info *b);
 /* Windows of `kernel` (dilated) over both axes, down and across, of a frame that begins `before` ahead of its first
  * sample and ends `after` behind its last one. Sets extents and scale. In a patch domain padding must keep output cells
  * where their input cells are: floor(H/stride) <= H' <= ceil(H/stride); and one scale is for both axes. */

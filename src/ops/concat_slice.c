@@ -25,13 +25,7 @@ static bool axis_may_change(bs_infer *infer, int32_t axis)
 static bool concat_operand_fits(bs_infer *infer, int32_t index, int32_t axis)
 {
     const bs_value_info *first = infer->in[0], *other = infer->in[index];
-    if (!bs_infer_like(infer, index, axis))
-        return false;
-    if (bs_value_in_patches(infer->graph, first) &&
-        (first->scale_num != other->scale_num || first->scale_den != other->scale_den))
-        return bs_infer_fail(infer, BS_ERROR_SHAPE, "dimensions 1 and 2: operand %d has a frame of another scale",
-                             index);
-    return true;
+    return bs_infer_like(infer, index, axis) && bs_infer_same_scale(infer, first, other);
 }
 
 /* The joined extent: constants add up; at most one symbol may take part (any number of times, and with a + b of it). */

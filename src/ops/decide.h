@@ -356,7 +356,7 @@ static inline BS_BOTH int32_t bs_loop_most(const bs_loop_rule *rule, const bs_sc
 /* The trip that a row makes, where rows go in turn. */
 static inline BS_BOTH int32_t bs_loop_turn(const bs_loop_rule *rule, const bs_scores *count)
 {
-    return bs_clamp_i32(bs_score_int(count, 0), 1, bs_max_i32(bs_loop_limit(rule), 1));
+    return bs_clamp_i32(bs_score_int(count, 0), 1, rule->bound);
 }
 
 /* Whether a row makes the first trip. */

@@ -390,10 +390,8 @@ static bool next_infer(bs_infer *infer)
     if (!bs_same_shape(value, carried))
         return bs_infer_fail(infer, BS_ERROR_SHAPE, "the carried value is %s, after a trip it would be %s",
                              bs_say_typed(infer, carried), bs_say_typed(infer, value));
-    if (value->scale_num != carried->scale_num || value->scale_den != carried->scale_den)
-        return bs_infer_fail(infer, BS_ERROR_SHAPE,
-                             "the carried value is of a frame of scale %d/%d, after a trip it would be %d/%d",
-                             carried->scale_num, carried->scale_den, value->scale_num, value->scale_den);
+    if (!bs_infer_same_scale(infer, carried, value))
+        return false;
     carry->writer = g->n_nodes; /* the node to be added; if refused, the graph has failed */
     loop->n_carried--;
     return true;

@@ -349,12 +349,10 @@ static bool gather_value_sound(bs_infer *infer, const bs_router_info *router, in
     if (d->kind != BS_DOMAIN_PATH || d->router != p->router || d->path != path)
         return bs_infer_fail(infer, BS_ERROR_DOMAIN, "operand %d is of %s, expected path %d of \"%s\"", path,
                              bs_say_domain(infer, v->domain), path, router->desc->name);
-    if (!bs_same_shape(v, first) || v->scale_num != first->scale_num || v->scale_den != first->scale_den)
-        return bs_infer_fail(infer, BS_ERROR_SHAPE,
-                             "path %d of \"%s\" gives %s (scale %d/%d), another path %s (scale %d/%d)", path,
-                             router->desc->name, bs_say_typed(infer, v), v->scale_num, v->scale_den,
-                             bs_say_typed(infer, first), first->scale_num, first->scale_den);
-    return true;
+    if (!bs_same_shape(v, first))
+        return bs_infer_fail(infer, BS_ERROR_SHAPE, "path %d of \"%s\" gives %s, another path %s", path,
+                             router->desc->name, bs_say_typed(infer, v), bs_say_typed(infer, first));
+    return bs_infer_same_scale(infer, first, v);
 }
 
 static bool gather_mode_sound(bs_infer *infer, const bs_router_info *router, const bs_value_info *first)

@@ -15,8 +15,7 @@ static bool unique_infer(bs_infer *infer)
         return false;
     const int64_t elements = (int64_t)bs_bytes_figure(bs_value_elements(infer->graph, x));
     if (elements > INT32_MAX)
-        return bs_infer_fail(infer, BS_ERROR_LIMIT, "operand 0 is %s: it has %lld elements, expected %d at most, as "
-                             "places and counts are i32", bs_say_value(infer, x), (long long)elements, INT32_MAX);
+        return bs_infer_fail(infer, BS_ERROR_LIMIT, "operand 0 has 2^31 elements or more");
     const bs_dim_id found = bs_infer_found_dim(infer, ((const bs_extent_desc *)infer->params)->maximum, elements);
     infer->n_out = UNIQUE_OUTPUTS;
     for (int32_t i = 0; i < UNIQUE_OUTPUTS; i++) {

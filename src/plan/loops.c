@@ -28,39 +28,25 @@ static int32_t list_of(const bs_graph *g, int32_t n)
                                                                                   : g->domains[node->domain].loop;
 }
 
-/* The loop at the top of those that a loop is in. */
-static int32_t outermost(const bs_graph *g, int32_t loop)
-{
-    while (g->domains[g->routers[loop].domain].loop)
-        loop = g->domains[g->routers[loop].domain].loop;
-    return loop;
-}
-
-/* Whether a node is of a loop that stands in no other, or of loops in it; what a loop gives is of it, too. */
-static bool is_of_loop(const bs_graph *g, int32_t n, int32_t loop)
-{
-    const int32_t router = g->nodes[n].router, in = router && bs_router_loops(g, router) ? router : list_of(g, n);
-    return in && outermost(g, in) == loop;
-}
-
 void bs_lower_level_loop(bs_lower_pass *l, int32_t n)
 {
     const bs_graph *g = l->g;
-    const int32_t loop = list_of(g, n);
-    if (!loop || g->routers[loop].again != n || outermost(g, loop) != loop)
+    const int32_t loop = g->nodes[n].router;
+    const bs_router_info *info = &g->routers[loop];
+    if (!bs_router_loops(g, loop) || info->again != n || g->domains[info->domain].loop)
         return;
     int32_t level = 0;
-    for (int32_t k = g->routers[loop].node; k <= n; k++)
-        if (l->plan->node_live[k] && is_of_loop(g, k, loop))
+    for (int32_t set = 0; set < 2; set++) /* first it is found */
+        for (int32_t k = info->node; k <= n; k++) {
+            const int32_t region = bs_lower_region_of(l, k);
+            if (!l->plan->node_live[k] ||
+                (g->nodes[k].router != loop && !bs_domain_in_loop(g, g->nodes[k].domain, loop)))
+                continue; /* what the loop gives is of it, too */
             level = bs_max_i32(level, l->level[k]);
-    for (int32_t k = g->routers[loop].node; k <= n; k++) {
-        const int32_t region = bs_lower_region_of(l, k);
-        if (!l->plan->node_live[k] || !is_of_loop(g, k, loop))
-            continue;
-        l->level[k] = level;
-        if (region != BS_TOP)
-            l->region_level[region] = bs_max_i32(l->region_level[region], level);
-    }
+            l->level[k] = set ? level : l->level[k];
+            if (region != BS_TOP)
+                l->region_level[region] = bs_max_i32(l->region_level[region], l->level[k]);
+        }
 }
 
 /* Chains all nodes by `follows`, bodies of loops whole. Returns the first. */

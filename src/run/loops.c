@@ -46,9 +46,10 @@ static void take_turn(bs_context *c, const bs_router_info *loop, const bs_loop_r
     while (d->taken < d->due) {
         const int32_t row = d->inverse[d->taken];
         const bs_scores score = bs_scores_of(c, loop->count, row);
-        if (count > 0 && bs_loop_turn(rule, &score) != turn)
+        const int32_t its = bs_loop_turn(rule, &score);
+        if (count > 0 && its != turn)
             break;
-        turn = bs_loop_turn(rule, &score);
+        turn = its;
         d->ids[count++] = row;
         d->taken++;
     }

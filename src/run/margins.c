@@ -9,12 +9,11 @@
 static void zero_image(const bs_operand *o, bs_rect r)
 {
     const ptrdiff_t bytes = (ptrdiff_t)bs_dtype_bytes(o->dtype);
-    const bool all = o->dim[0] == o->stride[2];
-    const int32_t pixels = bs_max_i32(r.x1 - r.x0, 0), runs = all ? 1 : pixels;
-    const size_t run = (size_t)(all ? pixels : 1) * (size_t)o->dim[0] * (size_t)bytes;
+    const int32_t pixels = o->dim[0] == o->stride[2] ? r.x1 - r.x0 : 1; /* that lie side by side */
     for (int32_t y = r.y0; y < r.y1; y++)
-        for (int32_t x = 0; x < runs; x++)
-            memset((uint8_t *)o->data + (y * o->stride[1] + (r.x0 + x) * o->stride[2]) * bytes, 0, run);
+        for (int32_t x = r.x0; x < r.x1; x += pixels)
+            memset((uint8_t *)o->data + (y * o->stride[1] + x * o->stride[2]) * bytes, 0,
+                   (size_t)pixels * (size_t)o->dim[0] * (size_t)bytes);
 }
 
 #ifndef __OPTIMIZE_SIZE__
@@ -69,19 +68,16 @@ static void zero_beyond_frame(const bs_operand *o, int32_t margin)
 }
 
 /* A row of lines that is a channel of a root image, as that. */
-static bs_operand as_channel(const bs_operand *row)
+static void as_channel(const bs_operand *row, bs_operand *image)
 {
-    bs_operand image = *row;
-    image.rank = 3;
-    image.dim[0] = 1;
-    for (int32_t d = 2; d > 0; d--) {
-        image.dim[d] = row->dim[d - 1];
-        image.stride[d] = row->stride[d - 1];
-    }
-    image.frame_y = image.frame_x = 0;
-    image.frame_h = image.dim[1];
-    image.frame_w = image.dim[2];
-    return image;
+    image->dtype = row->dtype;
+    image->data = row->data;
+    image->dim[0] = 1;
+    image->dim[1] = image->frame_h = row->dim[0];
+    image->dim[2] = image->frame_w = row->dim[1];
+    image->stride[1] = row->stride[0];
+    image->stride[2] = row->stride[1];
+    image->frame_y = image->frame_x = 0;
 }
 
 /* Zeroes the margin around a row that was moved to `target`: readers' windows reach there. Around what a loop collects
@@ -94,8 +90,10 @@ void bs_zero_around(const bs_context *c, int32_t target, const bs_operand *o)
     if (margin == 0)
         return;
     if (s->graph->values[target].domain == 0) {
-        const bs_operand image = o->rank == 3 ? *o : as_channel(o);
-        zero_beyond_frame(&image, margin);
+        bs_operand image;
+        if (o->rank != 3)
+            as_channel(o, &image);
+        zero_beyond_frame(o->rank == 3 ? o : &image, margin);
         return;
     }
     if (o->rank != 3)
