@@ -27,22 +27,17 @@ def run_ours(session, walk, feeds):
     given = [(p.name, converted(walk, p, feeds[p.onnx_name])) for p in walk.inputs]
     shapes = [shape_of(walk, port, dict(given)) for port in walk.outputs]
     made = session.run(given, [(p.name, held, p.held_dtype) for p, (held, _) in zip(walk.outputs, shapes)])
-    return [(extents.fitted(p, a) if any(p.open) else a.reshape(shape)).astype(p.dtype)
+    return [(extents.fitted(p, a) if any(p.open) else a if shape is None else a.reshape(shape)).astype(p.dtype)
             for a, p, (_, shape) in zip(made, walk.outputs, shapes)]
 
 
 def shape_of(walk, port, given):
-    """(as our file has it, None where only the run knows; as the model has it) of an output, for these inputs."""
+    """(as our file has it, as the model has it) of an output, for these inputs; None where only the run knows."""
     if walk.batch:
         rows = given[walk.inputs[0].name].shape[0]
         return (rows, *port.held[1:]), (rows, *port.shape[1:])
-    if walk.frame:
-        sizes = {}
-        for p in walk.inputs:
-            for d, n in zip(walk.frame.inputs.get(p.onnx_name, ()), given[p.name].shape[2:]):
-                sizes[getattr(d, "name", None)] = n
-        shape = tuple(extent.at(sizes) for extent in walk.follow[port.onnx_name])
-        return (shape if len(shape) == 4 else port.held), shape
+    if walk.frame and any(walk.followed.get(port.onnx_name, ())):
+        return None, None
     return None if any(port.open) else port.held, port.shape
 
 

@@ -9,8 +9,8 @@ Must never: leave a file behind that was refused.
 import os
 
 from . import compare, experts, extents, frames, load, moe, paths, shapes as shapes_module
-from .lower import NotTaken, Walk
-from .refused import Refused
+from .lower import Walk
+from .refused import NotTaken, Refused
 
 
 class Imported:
@@ -43,15 +43,14 @@ def imported(path, shapes=None, dims=None, progress=None, blocks=None, patches=0
     if isinstance(free, shapes_module.Batch) and patches:
         raise Refused("patches, and a free batch")
     most = shapes_module.most(most)
-    walk = extents.settled(
-        lambda numbers: Walk(ready, found, name, free, progress, blocks, patches, numbers, most).run())
+    walked = lambda given: extents.settled(
+        lambda numbers: Walk(ready, given, name, free, progress, blocks, patches, numbers, most).run())
+    if isinstance(free, shapes_module.Frame):
+        walk = frames.settled(free, lambda sizes: walked(shapes_module.resized(found, free, sizes)))
+    else:
+        walk = walked(found)
     if walk.batch:
         rows_apart(ready, found, free, walk)
-    if walk.frame:
-        again = shapes_module.resized(found, free, 1)
-        other = Walk(ready, again, name, free, None, blocks, patches).run()
-        frames.same(walk, other)
-        walk.follow = frames.extents(free, walk, other)
     result = Imported(walk, model, prepared, found, told, fixed)
     result.unsure = "a free batch" if walk.batch else "a free frame" if walk.frame else \
         "a loop over experts" if count else "an extent that a run says" if walk.extents.used else None
@@ -96,7 +95,7 @@ def checked(result, path, session, seed, tolerance, say, feed=None):
     """feed: {input: array}, instead of random ones."""
     session.open(path)
     agree, reference = True, compare.Reference(result.model, result.ready)
-    for what, shapes in shapes_of(result, feed):
+    for what, shapes in shapes_of(result, feed, seed):
         feeds = feed or compare.random_inputs(shapes, seed)
         name, found = compare.differences(session, result.walk, reference, {**feeds, **result.values})
         say(f"beside {name}{what}:")
@@ -107,8 +106,9 @@ def checked(result, path, session, seed, tolerance, say, feed=None):
     return agree
 
 
-def shapes_of(result, feed):
-    """(words, {input: (shape, type)}) of each run to compare: of 1, 2 and 3 rows, or of frames of three sizes."""
+def shapes_of(result, feed, seed):
+    """(words, {input: (shape, type)}) of each run to compare: of 1, 2 and 3 rows, or of frames, most of a size with
+    which the model was not imported."""
     if feed is not None:
         missing = set(result.shapes) - set(feed)
         if missing:
@@ -119,6 +119,7 @@ def shapes_of(result, feed):
                  {name: ((rows, *shape[1:]), dtype) for name, (shape, dtype) in result.shapes.items()})
                 for rows in (1, 2, 3) if rows <= result.walk.batch.maximum]
     if result.walk.frame:
-        return [(", " + " x ".join(map(str, result.walk.frame.sizes(turn).values())),
-                 shapes_module.resized(result.shapes, result.walk.frame, turn)) for turn in (0, 1)]
+        frame = result.walk.frame
+        return [(", " + " x ".join(map(str, sizes.values())), shapes_module.resized(result.shapes, frame, sizes))
+                for sizes in (frame.sizes(0), *frame.unseen(seed))]
     return [("", result.shapes)]

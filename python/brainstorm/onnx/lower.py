@@ -14,7 +14,7 @@ from .blocks import Blocks
 from .extents import Extents
 from .names import Names
 from .patterns import rewritten
-from .refused import NeedConstant, Refused
+from .refused import NeedConstant, NotTaken, Refused
 from .shapes import Batch, Frame, Free
 from .table import REASONS, UNFOLDED, Node, load_handlers
 from .tensors import Tensor, fitted, sized
@@ -33,14 +33,6 @@ class Trouble:
     def __str__(self):
         return f"{self.op} {self.name!r} ({self.where}): {self.why}" if self.name else \
             f"{self.op} ({self.where}): {self.why}"
-
-
-class NotTaken(Refused):
-    """What of a model is not taken, all of it."""
-
-    def __init__(self, troubles):
-        super().__init__("\n".join(map(str, troubles)))
-        self.troubles = troubles
 
 
 class Port:
@@ -92,6 +84,7 @@ class Walk:
         self.graph.reshape = lambda x, shape: plain(x, self.extents.codes(list(shape)))
         self.alive = []  # readers of graphs in nodes: `passed` knows nodes by what they are in memory
         self.readers, self.passed = {}, {}  # nodes by what they read; {id: value} of those that one before has done
+        self.makers = []  # of each node of our graph, the node of the model that it was made for
 
     # ------------------------------------------------------------------------------------------------ walk
 
@@ -173,7 +166,23 @@ class Walk:
         if where == "node":
             self.blocks.end()
 
+    def maker(self, number):
+        """What to call a node of our graph."""
+        node, maker = self.graph.nodes[number], (self.makers[number:number + 1] or [None])[0]
+        ours = f"{node.op} {node.name!r}" if node.name else node.op
+        return ours if maker is None else f"{ours} of {maker}"
+
+    def made_by(self, proto, where):
+        """Whose the nodes are that our graph has since it was asked last."""
+        label = proto and (f"{proto.op_type} {proto.name!r} ({where})" if proto.name else f"{proto.op_type} ({where})")
+        self.makers += [label] * (len(self.graph.nodes) - len(self.makers))
+
     def visit(self, proto, where):
+        self.made_by(None, where)
+        self.visited(proto, where)
+        self.made_by(proto, where)
+
+    def visited(self, proto, where):
         if any(name not in self.values for name in proto.input):
             key = (proto.domain if proto.domain != "ai.onnx" else "", proto.op_type)
             if key not in self.table:

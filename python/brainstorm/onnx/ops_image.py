@@ -38,7 +38,7 @@ class Window:
             self.low, self.high, self.sizes = [0, *self.low], [0, *self.high], [1, *self.sizes]
         if min(self.low + self.high) < 0:
             raise Refused("negative pads")
-        self.ceil = ceil
+        self.ceil, self.free = ceil, bool(n.walk.frame)
         self.out = [self._extent(i) for i in range(2)]
         if min(self.out) < 1:
             raise Refused(f"{n.op} that leaves nothing of {list(x.shape)}")
@@ -62,9 +62,13 @@ class Window:
         return out
 
     def beyond(self):
-        """What rounding up adds at the ends."""
-        return [max((self.out[i] - 1) * self.stride[i] + self.reach(i)
-                    - self.sizes[i] - self.low[i] - self.high[i], 0) for i in range(2)]
+        """What rounding up adds at the ends: of a frame, where no window begins behind the image whatever its size, as
+        much as any size needs."""
+        needed = [max((self.out[i] - 1) * self.stride[i] + self.reach(i)
+                      - self.sizes[i] - self.low[i] - self.high[i], 0) for i in range(2)]
+        if not (self.free and self.ceil):
+            return needed
+        return [self.stride[i] - 1 if self.high[i] + self.stride[i] <= self.reach(i) else needed[i] for i in range(2)]
 
     def pads(self, beyond=(0, 0)):
         return (self.low[0], self.low[1], self.high[0] + beyond[0], self.high[1] + beyond[1])
@@ -265,7 +269,7 @@ class Part:
     """A node as some of its axes see it."""
 
     def __init__(self, n, axes):
-        self.n, self.axes, self.m, self.op = n, axes, n.m, n.op
+        self.n, self.axes, self.m, self.op, self.walk = n, axes, n.m, n.op, n.walk
 
     def attr(self, name, default=None):
         value = self.n.attr(name, default)
