@@ -10,7 +10,7 @@ import numpy as np
 
 from .elements import Elements
 from .refused import Refused
-from .tensors import MAX_RANK, Tensor, fitted, keeps, sized
+from .tensors import MAX_RANK, Tensor, fitted, keeps, range_of, sized, within
 
 MAX_AXES = 6      # of reshape and transpose
 MAX_PARTS = 8     # of a concat
@@ -142,7 +142,9 @@ class Tensors(Elements):
         _, held, at = self.around(first, axis)
         values = self.led(self.held(t, held[:at] + (t.shape[axis],) + held[at + 1:]) for t in tensors)
         held = held[:at] + (shape[axis],) + held[at + 1:]
-        return self.made(self.g.concat(values, at), held, shape, first.dtype, any(t.wraps for t in tensors))
+        out = self.made(self.g.concat(values, at), held, shape, first.dtype, any(t.wraps for t in tensors))
+        known = [range_of(t) for t in tensors]
+        return out if out.floats else within(out, min(r[0] for r in known), max(r[1] for r in known))
 
     def pad(self, x, before, after, number=0):
         """A border of one number."""

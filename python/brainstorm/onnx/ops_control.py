@@ -11,7 +11,7 @@ import numpy as np
 from .ops_found import non_zero_of
 from .refused import Refused
 from .table import op
-from .tensors import Tensor, fitted, squeezed
+from .tensors import Tensor, fitted, squeezed, within
 
 MAX_TRIPS = 2**24
 
@@ -156,7 +156,7 @@ class Looping:
         return Tensor(x.shape, x.dtype, forms={(False, held): value})
 
     def trip(self):
-        return Tensor((), np.int64, forms={(False, (1,)): self.g.loop_trip(self.loop)})
+        return within(Tensor((), np.int64, forms={(False, (1,)): self.g.loop_trip(self.loop)}), 0, self.trips - 1)
 
     def body(self, leader):
         return Body(self.n, self.graph, scattered(self.n, self.loop, 0), leader)

@@ -59,7 +59,7 @@ def unique(n):
         made = by_place(n, made, x.size)
     made[2] = m.reshape(made[2], (x.size,))
     for indices in made[1:]:
-        indices.natural = True
+        natural(indices)
     return made[:len(n.outputs)]
 
 

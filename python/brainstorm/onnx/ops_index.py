@@ -4,9 +4,10 @@ import math
 
 import numpy as np
 
+from . import ranges
 from .refused import Refused
 from .table import op
-from .tensors import Tensor, natural
+from .tensors import Tensor, range_of, within
 
 
 def whole(m, indices, size):
@@ -92,6 +93,16 @@ def combined(m, x, lines, updates, kind):
     return x
 
 
+def scattered(n, out, x, updates, kind, again):
+    """out: x with updates written into it, or added. again: does the same with f32 numbers."""
+    m = n.m
+    size = lambda t: m.unary("abs", m.to_float(t))
+    if kind == "none":
+        return out if out.floats else within(out, *ranges.hull(range_of(x), range_of(updates)))
+    return ranges.kept(n, out, [x, updates], lambda a, b: ranges.add(a, ranges.total(updates.size, b)),
+                       lambda: again(size(x), size(updates)))
+
+
 def elements_combined(n, x, indices, updates, axis, kind):
     places = np.indices(indices.shape)
     places[axis] = indices.array
@@ -113,7 +124,10 @@ def scatter_elements(n):
     held = lambda t: (math.prod(t.shape[:axis]), t.shape[axis], post)
     value = m.g.scatter_elements(m.held(x, held(x)), m.held(indices, held(indices)), m.held(updates, held(updates)), 1,
                                  "write" if kind == "none" else "add")
-    return m.made(value, held(x), x.shape, x.dtype, kind == "add" and x.dtype.itemsize < 4 and not x.floats)
+    out = m.made(value, held(x), x.shape, x.dtype, kind == "add" and x.dtype.itemsize < 4 and not x.floats)
+    again = lambda at, more: m.made(m.g.scatter_elements(m.held(at, held(x)), m.held(indices, held(indices)),
+                                                         m.held(more, held(updates)), 1, "add"), held(x), x.shape)
+    return scattered(n, out, x, updates, kind, again)
 
 
 @op("ScatterND")
@@ -129,7 +143,10 @@ def scatter_nd(n):
     flat = flat_index(m, indices, x.shape[:k])
     value = m.g.scatter_rows(m.held(x, (lines, width)), m.held(flat, (flat.size,)),
                              m.held(updates, (flat.size, width)), 0, "write" if kind == "none" else "add")
-    return m.made(value, (lines, width), x.shape, x.dtype, kind == "add" and x.dtype.itemsize < 4 and not x.floats)
+    out = m.made(value, (lines, width), x.shape, x.dtype, kind == "add" and x.dtype.itemsize < 4 and not x.floats)
+    again = lambda at, more: m.made(m.g.scatter_rows(m.held(at, (lines, width)), m.held(flat, (flat.size,)),
+                                                     m.held(more, (flat.size, width)), 0, "add"), (lines, width), x.shape)
+    return scattered(n, out, x, updates, kind, again)
 
 
 @op("TensorScatter")
@@ -185,7 +202,7 @@ def top_k(n):
     values = m.made(values, held, shape, np.float32)
     values = values if largest else m.unary("neg", values)
     values = m.typed(values, x.dtype) if x.floats else m.to_int(values, x.dtype)
-    return [m.transpose(values, back), m.transpose(natural(m.made(indices, held, shape, np.int64)), back)]
+    return [m.transpose(values, back), m.transpose(within(m.made(indices, held, shape, np.int64), 0, size - 1), back)]
 
 
 @op("Col2Im")

@@ -7,6 +7,7 @@ import math
 
 import numpy as np
 
+from . import ranges
 from .ops_elementwise import dtype_of
 from .ops_image import convolved
 from .ops_linear import matmul_of
@@ -156,7 +157,7 @@ def shift(n):
     if n.attr("direction") == "LEFT":
         if x.dtype.itemsize >= 8:
             raise Refused(f"a shift of {x.dtype} to the left, which i32 would cut")
-        return m.typed(m.mul(x, factor), x.dtype)
+        return ranges.pair(n, "mul", m.typed(m.mul(x, factor), x.dtype), x, factor)
     out = m.int_div(x, factor)
     if x.dtype.kind == "i":  # towards zero; a shift rounds down
         left = m.sub(x, m.mul(out, factor))

@@ -2,9 +2,10 @@
 
 import numpy as np
 
+from . import ranges
 from .refused import Refused
 from .table import op
-from .tensors import Tensor, natural
+from .tensors import Tensor, range_of, within
 
 KINDS = {"ReduceSum": "sum", "ReduceMean": "mean", "ReduceMax": "max", "ReduceMin": "min", "ReduceProd": "prod",
          "ReduceSumSquare": "sum_square", "ReduceL1": "l1", "ReduceL2": "l2", "ReduceLogSumExp": "log_sum_exp",
@@ -34,7 +35,22 @@ def reduce(n):
     if images_whole(n, x, kind, axes):
         return m.reshape(pooled(m, x, kind), (*x.shape[:2], 1, 1) if keep else x.shape[:2])
     out = m.reduce(m.exact(x), kind, axes, keep)
-    return m.unary("log", out) if n.op == "ReduceLogSum" else out
+    return m.unary("log", out) if n.op == "ReduceLogSum" else ranged(n, out, x, kind, axes, keep)
+
+
+def ranged(n, out, x, kind, axes, keep):
+    """out, of whole numbers, where it fits into i32."""
+    m, count = n.m, x.size // max(out.size, 1)
+    sizes = lambda: m.unary("abs", m.to_float(x))
+    if kind in ("max", "min"):
+        return out if out.constant or out.floats else within(out, *range_of(x))
+    if kind == "prod":
+        return ranges.kept(n, out, [x], lambda a: ranges.power(a, count),
+                           lambda: m.reduce(sizes(), "prod", axes, keep))
+    of_one = {"sum": lambda a: a, "l1": ranges.magnitude, "sum_square": lambda a: ranges.power(a, 2)}.get(kind)
+    return out if of_one is None else ranges.kept(
+        n, out, [x], lambda a: ranges.total(count, of_one(a)),
+        lambda: m.reduce(sizes(), "sum_square" if kind == "sum_square" else "sum", axes, keep))
 
 
 def images_whole(n, x, kind, axes):
@@ -75,10 +91,10 @@ def arg(n):
     held = (x.size // size, size)
     value = (m.g.argmax if n.op == "ArgMax" else m.g.argmin)(m.held(moved, held))
     shape = [1 if i == axis else d for i, d in enumerate(x.shape) if keep or i != axis]
-    out = natural(m.made(value, held[:1], shape, np.int64))
+    out = m.made(value, held[:1], shape, np.int64)
     if n.attr("select_last_index", 0):
         out = m.sub(m.scalar(size - 1, np.int64), out)
-    return out
+    return within(out, 0, size - 1)
 
 
 @op("CumSum", "CumProd")
@@ -87,11 +103,14 @@ def cumsum(n):
     axis = int(np.ravel(n.constant(1))[0]) % x.rank
     exclusive, reverse = n.attr("exclusive", 0), n.attr("reverse", 0)
     if n.op == "CumProd":
-        return cumulated(m, x, axis, exclusive, reverse)
+        return ranges.kept(n, cumulated(m, x, axis, exclusive, reverse), [x],
+                           lambda a: ranges.power(a, x.shape[axis]),
+                           lambda: cumulated(m, m.unary("abs", m.to_float(x)), axis, exclusive, reverse))
     value, held, at = m.around(x, axis)
     out = m.made(m.g.cumsum(value, at, exclusive, reverse), held, x.shape, x.dtype)
-    out.wraps = x.dtype.itemsize < 4
-    return out
+    out.wraps = x.dtype.itemsize < 4 and not x.floats
+    return ranges.of_all(n, out, x, x.shape[axis], lambda sizes: m.made(
+        m.g.cumsum(*m.around(sizes, axis)[::2], exclusive, reverse), m.around(sizes, axis)[1], x.shape))
 
 
 def cumulated(m, x, axis, exclusive, reverse):
