@@ -9,6 +9,7 @@ Must never: leave a file behind that was refused.
 import os
 
 from . import compare, experts, extents, frames, load, moe, paths, shapes as shapes_module
+from .check import checked
 from .lower import Walk
 from .refused import NotTaken, Refused
 
@@ -19,8 +20,8 @@ class Imported:
 
     unsure = None
 
-    def __init__(self, walk, model, ready, shapes, told, values):
-        self.walk, self.model, self.ready = walk, model, ready
+    def __init__(self, walk, model, ready, shapes, told, values, most):
+        self.walk, self.model, self.ready, self.most = walk, model, ready, most
         self.shapes, self.told, self.values = shapes, told, values
 
 
@@ -51,7 +52,7 @@ def imported(path, shapes=None, dims=None, progress=None, blocks=None, patches=0
         walk = walked(found)
     if walk.batch:
         rows_apart(ready, found, free, walk)
-    result = Imported(walk, model, prepared, found, told, fixed)
+    result = Imported(walk, model, prepared, found, told, fixed, most)
     result.unsure = "a free batch" if walk.batch else "a free frame" if walk.frame else \
         "a loop over experts" if count else "an extent that a run says" if walk.extents.used else None
     return result
@@ -89,37 +90,3 @@ def written(result, path, session=None, check=True, seed=1, tolerance=compare.TO
         for left in (part, f"{part}.new"):
             if os.path.exists(left):
                 os.remove(left)
-
-
-def checked(result, path, session, seed, tolerance, say, feed=None):
-    """feed: {input: array}, instead of random ones."""
-    session.open(path)
-    agree, reference = True, compare.Reference(result.model, result.ready)
-    for what, shapes in shapes_of(result, feed, seed):
-        feeds = feed or compare.random_inputs(shapes, seed)
-        name, found = compare.differences(session, result.walk, reference, {**feeds, **result.values})
-        say(f"beside {name}{what}:")
-        for difference in found:
-            good = difference.relative <= tolerance
-            say(f"  {difference}" + ("" if good else f"  TOO MUCH (more than {tolerance:g})"))
-            agree = agree and good
-    return agree
-
-
-def shapes_of(result, feed, seed):
-    """(words, {input: (shape, type)}) of each run to compare: of 1, 2 and 3 rows, or of frames, most of a size with
-    which the model was not imported."""
-    if feed is not None:
-        missing = set(result.shapes) - set(feed)
-        if missing:
-            raise Refused("no values are given for " + ", ".join(map(repr, sorted(missing))))
-        return [("", None)]
-    if result.walk.batch:
-        return [(f", {rows} rows",
-                 {name: ((rows, *shape[1:]), dtype) for name, (shape, dtype) in result.shapes.items()})
-                for rows in (1, 2, 3) if rows <= result.walk.batch.maximum]
-    if result.walk.frame:
-        frame = result.walk.frame
-        return [(", " + " x ".join(map(str, sizes.values())), shapes_module.resized(result.shapes, frame, sizes))
-                for sizes in (frame.sizes(0), *frame.unseen(seed))]
-    return [("", result.shapes)]
