@@ -10,7 +10,7 @@ import numpy as np
 
 from .elements import Elements
 from .refused import Refused
-from .tensors import MAX_RANK, Tensor, fitted, keeps, range_of, sized, within
+from .tensors import MAX_RANK, Tensor, axes_of, axis_of, fitted, keeps, range_of, sized, within
 
 MAX_AXES = 6      # of reshape and transpose
 MAX_PARTS = 8     # of a concat
@@ -78,7 +78,7 @@ class Tensors(Elements):
         if x.constant:
             return Tensor(shape, x.dtype, x.array.take(range(start, start + length), axis))
         if length < 1:
-            raise Refused("a slice without elements")
+            return self.nothing(shape, x.dtype)
         value, held, at = self.around(x, axis)
         held = held[:at] + (length,) + held[at + 1:]
         return self.made(self.g.slice(value, at, start, length), held, shape, x.dtype, x.wraps)
@@ -93,7 +93,7 @@ class Tensors(Elements):
             if x.constant:
                 return Tensor(shape, x.dtype, x.array.take(i, axis))
             if not count:
-                raise Refused("a selection of nothing")
+                return self.nothing(shape, x.dtype)
             if np.array_equal(i, np.arange(i[0], i[0] + count)):
                 return self.slice(x, axis, int(i[0]), count)
         value, held, at = self.around(x, axis)
@@ -102,12 +102,21 @@ class Tensors(Elements):
         return self.made(value, held, shape, x.dtype, x.wraps)
 
     def take(self, x, numbers, axis):
+        """numbers: a range, a list or an array."""
+        self.budget.charge("indices", 4 * len(numbers))
         return self.select(x, self.array(numbers, np.int32), axis)
+
+    def nothing(self, shape, dtype):
+        """A tensor without elements: all that there is of it is known."""
+        return Tensor(shape, dtype, np.zeros(shape, dtype))
 
     def expand(self, x, shape):
         """x, broadcast."""
         shape = sized(np.broadcast_shapes(x.shape, sized(shape)))
+        if 0 in shape:
+            return self.nothing(shape, x.dtype)
         if x.constant:
+            self.budget.charge("a constant", x.dtype.itemsize * math.prod(shape))
             return Tensor(shape, x.dtype, np.broadcast_to(x.array, shape).copy())
         x = self.reshape(x, (1,) * (len(shape) - x.rank) + x.shape)
         axis = 0
@@ -118,14 +127,13 @@ class Tensors(Elements):
             times = math.prod(shape[axis:end])
             if times > 1:
                 flat = self.reshape(x, x.shape[:axis] + (1,) + x.shape[end:])
-                x = self.reshape(self.take(flat, [0] * times, axis), shape[:end] + x.shape[end:])
+                self.budget.charge("indices", 4 * times)
+                x = self.reshape(self.take(flat, np.zeros(times, np.int32), axis), shape[:end] + x.shape[end:])
             axis = max(end, axis + 1)
         return x
 
     def concat(self, tensors, axis):
-        tensors = [t for t in tensors if t.shape[axis] != 0]
-        if not tensors:
-            raise Refused("a concatenation without elements")
+        tensors = [t for t in tensors if t.shape[axis] != 0] or tensors[:1]
         shape = list(tensors[0].shape)
         shape[axis] = sum(t.shape[axis] for t in tensors)
         if any(t.shape[:axis] != tensors[0].shape[:axis] or t.shape[axis + 1:] != tensors[0].shape[axis + 1:]
@@ -153,6 +161,7 @@ class Tensors(Elements):
             for count, first in ((low, True), (high, False)):
                 if count > 0:
                     shape = x.shape[:axis] + (count,) + x.shape[axis + 1:]
+                    self.budget.charge("a border", x.dtype.itemsize * math.prod(shape))
                     edge = Tensor(shape, x.dtype, np.full(shape, number, x.dtype))
                     x = self.concat([edge, x] if first else [x, edge], axis)
         return x
@@ -160,7 +169,7 @@ class Tensors(Elements):
     # ------------------------------------------------------------------------------------------ reductions
 
     def reduce(self, x, kind, axes, keep=True):
-        axes = sorted({a % x.rank for a in axes} if x.rank else ())
+        axes = sorted(axes_of(axes, x.rank))
         kept = [1 if i in axes else n for i, n in enumerate(x.shape)]
         shape = kept if keep else [n for i, n in enumerate(x.shape) if i not in axes]
         root, runs = kind == "l2", []
@@ -206,7 +215,7 @@ class Tensors(Elements):
 
     def softmax(self, x, axis):
         """Over one axis."""
-        axis %= x.rank
+        axis = axis_of(axis, x.rank)
         if axis != x.rank - 1:
             order = [i for i in range(x.rank) if i != axis] + [axis]
             moved = self.softmax(self.transpose(x, order), x.rank - 1)

@@ -30,7 +30,7 @@ class Check:
             self.say(f"  {difference}" + ("" if good else f"  TOO MUCH (more than {self.tolerance:g})"))
             self.agree = self.agree and good
             self.seen.add(difference.name)
-            if difference.top > 0 or not difference.fits:
+            if difference.top > 0:
                 self.told.add(difference.name)
 
     def tried(self, what, given):

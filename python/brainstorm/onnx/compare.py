@@ -50,7 +50,7 @@ class Difference:
         self.name, self.shape, self.dtype = name, theirs.shape, theirs.dtype
         self.fits = ours.shape == theirs.shape
         if not self.fits:
-            self.shape, self.relative, self.largest, self.where = ours.shape, np.inf, np.inf, ()
+            self.shape, self.relative, self.largest, self.where, self.top = ours.shape, np.inf, np.inf, (), np.inf
             return
         whole = theirs.dtype.kind in "iub"
         a, b = ours.astype(np.float64), theirs.astype(np.float64)

@@ -11,6 +11,7 @@ from onnx.reference import ReferenceEvaluator
 from .. import Graph
 from .arithmetic import Tensors
 from .blocks import Blocks
+from .budget import Budget, made_by
 from .extents import Extents
 from .names import Names
 from .patterns import rewritten
@@ -20,6 +21,7 @@ from .table import REASONS, UNFOLDED, Node, load_handlers
 from .tensors import Tensor, fitted, sized
 
 PORTS = {"uint8": "u8", "int8": "i8"}  # types of inputs that our file holds as they are
+LATE = ("QuantizeLinear", "DequantizeLinear")
 TOLD = {"float64": "f32", "float16": "f32", "bfloat16": "f32", "int64": "i32", "uint64": "i32", "uint32": "i32",
         "int16": "i32", "uint16": "i32", "bool": "i32"}
 
@@ -73,7 +75,8 @@ class Walk:
         self.table, self.names = load_handlers(), Names()
         self.graph = Graph(self.names.plain(name)[:63])
         self.blocks, self.patches = Blocks(self.graph, self.names, blocks), patches
-        self.m = Tensors(self.graph, self.names)
+        self.budget = Budget(model)
+        self.m = Tensors(self.graph, self.names, self.budget)
         self.troubles, self.inputs, self.outputs, self.told = [], [], [], {}
         self.values, self.empty, self.symbols = {"": None}, [], {}
         self.batch = free if isinstance(free, Batch) else None
@@ -96,13 +99,13 @@ class Walk:
             raise Refused("sparse initializers")
         for value in graph.input:
             if value.name not in self.values:
-                self.values[value.name] = self.input(value.name)
+                self.values[value.name] = self.port(self.input, "input", value.name, value.name)
         self.note_readers(graph)
         self.body(graph)
         if self.troubles:
             raise NotTaken(self.troubles)
         for value in graph.output:
-            self.output(value)
+            self.port(self.output, "output", value.name, value)
         self.still = all(self.values[v.name].constant for v in graph.output)
         return self
 
@@ -229,11 +232,15 @@ class Walk:
         """A node of constants, by onnx.reference."""
         bounded(proto, given)
         names = [name for name in proto.input if name]
+        sets = self.model.opset_import
+        if proto.op_type in LATE:  # onnx.reference has them from set 19 on, as they were before
+            sets = [onnx.helper.make_opsetid("", max(self.versions.get("", 1), 19))]
         one = onnx.helper.make_model(
             onnx.helper.make_graph([proto], "fold", [onnx.ValueInfoProto(name=n) for n in dict.fromkeys(names)],
                                    [onnx.ValueInfoProto(name=n) for n in proto.output if n]),
-            opset_imports=self.model.opset_import, ir_version=self.model.ir_version)
+            opset_imports=sets, ir_version=self.model.ir_version)
         feeds = {name: x.array for name, x in zip(names, given)}
+        self.budget.charge("constants", made_by(one, feeds))
         try:
             with np.errstate(all="ignore"):
                 results = ReferenceEvaluator(one).run(None, feeds)
@@ -257,6 +264,13 @@ class Walk:
             raise Refused(f"initializer {tensor.name!r}: {why}") from None
 
     # ----------------------------------------------------------------------------------------------- ports
+
+    def port(self, make, what, name, given):
+        """What make gives; our graph's own refusals are told with the name."""
+        try:
+            return make(given)
+        except ValueError as why:
+            raise Refused(f"{what} {name!r}: {why}") from None
 
     def tell(self, what, dtype):
         if dtype.name in TOLD:
@@ -367,6 +381,8 @@ class Walk:
         x = self.values.get(value.name)
         if x is None:
             raise Refused(f"output {value.name!r} is given by no node")
+        if x.size == 0:
+            raise Refused(f"output {value.name!r} of shape {list(x.shape)} has no elements")
         if self.batch:
             return self.batched_output(value, x)
         if self.frame and x.rank == 4:

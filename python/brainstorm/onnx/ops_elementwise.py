@@ -9,7 +9,7 @@ import onnx
 from . import ranges
 from .refused import Refused
 from .table import op
-from .tensors import Tensor
+from .tensors import Tensor, broadcast
 
 UNARY = {"Abs": "abs", "Neg": "neg", "Sign": "sign", "Floor": "floor", "Ceil": "ceil", "Round": "round",
          "Sqrt": "sqrt", "Reciprocal": "reciprocal", "Exp": "exp", "Log": "log", "Erf": "erf", "Sin": "sin",
@@ -53,8 +53,10 @@ def identity(n):
         training, ratio = n.constant(2), n.constant(1)
         if training is not None and np.ravel(training)[0] and (ratio is None or np.ravel(ratio)[0] != 0):
             raise Refused("dropout of a training run is random")
-        mask = n.m.array(np.ones(n[0].shape, bool), bool)
-        return [n[0], mask][:len(n.outputs)]
+        if not n.wants(1):
+            return n[0]
+        n.m.room(n[0].size)
+        return [n[0], n.m.array(np.ones(n[0].shape, bool), bool)]
     return n[0]
 
 
@@ -192,6 +194,8 @@ def leaky_relu(n):
 @op("PRelu")
 def prelu(n):
     x, slope, m = n[0], n[1], n.m
+    if broadcast(slope.shape, x.shape) != x.shape:
+        raise Refused(f"a slope {list(slope.shape)} beside {list(x.shape)}")
     return m.where(m.pair("less", x, m.scalar(0, x.dtype)), m.mul(x, slope), x)
 
 
@@ -199,6 +203,8 @@ def prelu(n):
 def elu(n):
     x, m = n[0], n.m
     alpha = n.attr("alpha", {"Selu": 1.67326319217681884765625}.get(n.op, 1.0))
+    if n.op == "Celu" and alpha == 0:
+        raise Refused("alpha 0")
     low = m.pair("min", x, m.scalar(0))
     inner = m.affine(low, 1 / alpha) if n.op == "Celu" and alpha != 1 else low
     below = m.affine(exp_minus_1(m, inner), alpha)
@@ -207,12 +213,12 @@ def elu(n):
 
 
 def exp_minus_1(m, x):
-    """e^x - 1 of x <= 0, near 0 as a series, where the difference would lose its digits."""
-    near = m.pair("max", x, m.scalar(-0.1))
+    """e^x - 1, near 0 as a series, where the difference would lose its digits."""
+    near = m.each(x, lambda v: m.g.clip(v, -0.1, 0.1))
     series = m.scalar(1 / 120)
     for k in (24, 6, 2, 1):
         series = m.add(m.mul(near, series), m.scalar(1 / k))
-    return m.where(m.pair("greater", x, m.scalar(-0.1)), m.mul(near, series), m.affine(m.unary("exp", x), 1, -1))
+    return m.where(m.pair("equal", x, near), m.mul(near, series), m.affine(m.unary("exp", x), 1, -1))
 
 
 @op("ThresholdedRelu")

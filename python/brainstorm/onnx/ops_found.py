@@ -75,6 +75,7 @@ def by_place(n, made, size):
     places = m.typed(m.reshape(places, (places.shape[0],)), np.int32)
     flat = m.reshape(whole(inverse), (size,))
     old = m.select(flat, places, 0)  # which of the sorted ones each is
+    m.room(size * size)
     earlier = m.array(np.tri(size, k=-1))
     rank = m.matmul(earlier, m.reshape(m.to_float(mark), (size, 1)))  # marks before each place
     rank = m.to_int(m.reshape(rank, (size,)), np.int32)

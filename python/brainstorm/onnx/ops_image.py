@@ -316,6 +316,8 @@ def lp_pool(n, x):
 @op("GlobalAveragePool", "GlobalMaxPool", "GlobalLpPool")
 def global_pool(n):
     x, m = n[0], n.m
+    if x.rank < 3:
+        raise Refused(f"{n.op} of {list(x.shape)}, which is no image")
     if n.op == "GlobalLpPool":
         if n.attr("p", 2) not in (1, 2):
             raise Refused("GlobalLpPool of another p than 1 and 2")

@@ -104,6 +104,7 @@ def scattered(n, out, x, updates, kind, again):
 
 
 def elements_combined(n, x, indices, updates, axis, kind):
+    n.m.room(indices.size * (indices.rank + 1))
     places = np.indices(indices.shape)
     places[axis] = indices.array
     lines = np.ravel_multi_index(tuple(places), x.shape).ravel()
@@ -153,6 +154,7 @@ def scatter_nd(n):
 def tensor_scatter(n):
     cache, m, update = n[0], n.m, n[1]
     axis, batch, steps = n.axis(-2), cache.shape[0], n[1].shape[n.axis(-2)]
+    m.room(update.size)
     starts = n.constant(2, np.zeros(batch, np.int64)).astype(np.int64)
     size, circular = cache.shape[axis], n.attr("mode", "linear") == "circular"
     places = starts[:, None] + np.arange(steps)
@@ -172,7 +174,8 @@ def tensor_scatter(n):
 def one_hot(n):
     indices, m, values = n[0], n.m, n[2]
     depth = int(np.ravel(n.constant(1))[0])
-    axis = n.attr("axis", -1) % (indices.rank + 1)
+    axis = n.axis(-1, indices.rank + 1)
+    m.room(max(depth, 0))
     indices = m.to_int(indices) if indices.floats else m.typed(m.exact(indices), np.int32)
     shape = indices.shape[:axis] + (1,) + indices.shape[axis:]
     lifted = m.reshape(indices, shape)
@@ -215,6 +218,7 @@ def col2im(n):
     pads = n.attr("pads", [0] * 2 * rank)
     counts = [(image[i] + pads[i] + pads[i + rank] - dilation[i] * (block[i] - 1) - 1) // stride[i] + 1
               for i in range(rank)]
+    m.room(math.prod(block) * max(math.prod(counts), 0))
     wide = [image[i] + pads[i] + pads[i + rank] for i in range(rank)]
     at = np.zeros((*block, *counts), np.int64)
     for i in range(rank):

@@ -5,7 +5,7 @@ import numpy as np
 from . import ranges
 from .refused import Refused
 from .table import op
-from .tensors import Tensor, range_of, within
+from .tensors import Tensor, axes_of, axis_of, range_of, within
 
 KINDS = {"ReduceSum": "sum", "ReduceMean": "mean", "ReduceMax": "max", "ReduceMin": "min", "ReduceProd": "prod",
          "ReduceSumSquare": "sum_square", "ReduceL1": "l1", "ReduceL2": "l2", "ReduceLogSumExp": "log_sum_exp",
@@ -55,7 +55,7 @@ def ranged(n, out, x, kind, axes, keep):
 
 def images_whole(n, x, kind, axes):
     """Whether one value a channel is made of an image that our graph has as such."""
-    axes = sorted(a % x.rank for a in axes) if x.rank else []
+    axes = sorted(axes_of(axes, x.rank))
     return (kind in ("mean", "max") and x.floats and axes == [2, 3] and x.rank == 4 and x.shape[0] == 1
             and (False, x.shape[1:]) in x.forms and not n.walk.patches)
 
@@ -71,7 +71,7 @@ def of_nothing(n, kind, axes, keep):
     """An input without elements: what it gives is known now."""
     if kind not in OF_NOTHING:
         raise Refused(f"{n.op} of nothing")
-    axes = [a % n[0].rank for a in axes]
+    axes = axes_of(axes, n[0].rank)
     shape = [1 if i in axes else d for i, d in enumerate(n[0].shape) if keep or i not in axes]
     number = -np.inf if n.op == "ReduceLogSum" else OF_NOTHING[kind]
     if not n[0].floats and np.isinf(number):
@@ -87,7 +87,7 @@ def arg(n):
     order = [i for i in range(x.rank) if i != axis] + [axis]
     moved = m.transpose(m.exact(x), order)
     if n.attr("select_last_index", 0):
-        moved = m.take(moved, list(range(size))[::-1], x.rank - 1)
+        moved = m.take(moved, range(size)[::-1], x.rank - 1)
     held = (x.size // size, size)
     value = (m.g.argmax if n.op == "ArgMax" else m.g.argmin)(m.held(moved, held))
     shape = [1 if i == axis else d for i, d in enumerate(x.shape) if keep or i != axis]
@@ -100,7 +100,7 @@ def arg(n):
 @op("CumSum", "CumProd")
 def cumsum(n):
     x, m = n[0], n.m
-    axis = int(np.ravel(n.constant(1))[0]) % x.rank
+    axis = axis_of(int(np.ravel(n.constant(1))[0]), x.rank)
     exclusive, reverse = n.attr("exclusive", 0), n.attr("reverse", 0)
     if n.op == "CumProd":
         return ranges.kept(n, cumulated(m, x, axis, exclusive, reverse), [x],
@@ -116,17 +116,18 @@ def cumsum(n):
 def cumulated(m, x, axis, exclusive, reverse):
     """Running products, by as many doublings as the axis has bits."""
     size = x.shape[axis]
+    m.room(x.size)
     ones = lambda count: Tensor(x.shape[:axis] + (count,) + x.shape[axis + 1:], x.dtype,
                                 np.ones(x.shape[:axis] + (count,) + x.shape[axis + 1:], x.dtype))
     if reverse:
-        x = m.take(x, list(range(size))[::-1], axis)
+        x = m.take(x, range(size)[::-1], axis)
     if exclusive:
         x = m.concat([ones(1), m.slice(x, axis, 0, size - 1)], axis) if size > 1 else ones(1)
     step = 1
     while step < size:
         x = m.mul(x, m.concat([ones(step), m.slice(x, axis, 0, size - step)], axis))
         step *= 2
-    return m.take(x, list(range(size))[::-1], axis) if reverse else x
+    return m.take(x, range(size)[::-1], axis) if reverse else x
 
 
 @op("Softmax", "LogSoftmax", "Hardmax")

@@ -95,6 +95,14 @@ def bounds(shape):
     return ends
 
 
+def broadcast(*shapes):
+    """The shape of what is computed of these; None: they do not fit."""
+    try:
+        return np.broadcast_shapes(*shapes)
+    except ValueError:
+        return None
+
+
 def squeezed(shape):
     return tuple(n for n in shape if n != 1) or (1,)
 
@@ -105,6 +113,21 @@ def fitted(shape):
     if len(shape) > MAX_RANK:
         shape = squeezed(shape)
     return shape if len(shape) <= MAX_RANK else (math.prod(shape[:-MAX_RANK + 1]), *shape[-MAX_RANK + 1:])
+
+
+def axis_of(axis, rank):
+    """An axis from 0 on; refused where there is none such."""
+    if not -rank <= axis < max(rank, 1):
+        raise Refused(f"axis {axis} of {rank} axes")
+    return int(axis) % rank if rank else 0
+
+
+def axes_of(axes, rank):
+    """Axes from 0 on, each once."""
+    found = [axis_of(a, rank) for a in axes]
+    if len(set(found)) != len(found):
+        raise Refused(f"axes {list(axes)} of {rank} name one twice")
+    return found
 
 
 def range_of(x):
@@ -146,11 +169,15 @@ def natural(x):
 class Holder:
     """Brings tensors into the graph in the forms that are asked for."""
 
-    def __init__(self, graph, names):
-        self.g, self.names = graph, names
+    def __init__(self, graph, names, budget):
+        self.g, self.names, self.budget = graph, names, budget
         self.roots, self.leader = set(), None  # with a free batch: values outside it, and a tensor of its rows
         self.domains = {}  # rows: cells of the domain of that many rows
         self.tiles = False  # whether images are tiles of a frame
+
+    def room(self, count):
+        """Before an array of `count` numbers is made."""
+        self.budget.charge("an array", 8 * count)
 
     # ------------------------------------------------------------------------------------------- forms
 
