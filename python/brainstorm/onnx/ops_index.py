@@ -10,6 +10,9 @@ from .table import op
 from .tensors import Tensor, range_of, within
 
 
+EXACT = 2**24
+
+
 def whole(m, indices, size):
     """Indices of which negative ones count from the end, as i32 from 0 on."""
     if indices.constant:
@@ -195,9 +198,11 @@ def top_k(n):
     back = [order.index(i) for i in range(x.rank)]
     moved = m.transpose(m.exact(x), order)
     if not x.floats:
-        if x.dtype.itemsize > 2:
-            raise Refused(f"TopK of {x.dtype}")
         moved = m.to_float(moved)
+        low, high = range_of(x)
+        if low < -EXACT or high > EXACT:  # f32 orders no larger ones
+            beyond = ranges.failing(n, m.pair("greater", m.unary("abs", moved), m.scalar(EXACT)), "2^24")
+            moved = m.add(moved, m.to_float(beyond))
     moved = moved if largest else m.unary("neg", moved)
     size = x.shape[axis]
     values, indices = m.g.topk(m.held(moved, (x.size // size, size)), k)

@@ -133,13 +133,13 @@ def checked(n, out, shadow):
     return m.typed(m.add(out, failing(n, beyond)), out.dtype)
 
 
-def failing(n, beyond):
+def failing(n, beyond, limit="i32"):
     """0, where nothing is true; else the run ends, as there is no such line of a table."""
     m = n.m
     ones, held = m.root(m.where(beyond, m.scalar(1.0), m.scalar(0.0)))
     index = m.to_int(m.reduce(m.made(ones, held), "max", range(len(held)), keep=False), np.int32)
     table = m.held(m.scalar(0, np.int32), (1,))
-    name = m.names.fresh(f"{n.stem}.beyond_i32")
+    name = m.names.fresh(f"{n.stem}.beyond_{limit}")
     value = m.g.node("select", [table, m.held(index, (1,))], name, axis=0)
     return Tensor((), np.int32, forms={(False, (1,)): value})
 
