@@ -83,7 +83,8 @@ def refused():
         yield f"LayerNormalization of a scale {scale}", model("LayerNormalization", (3, 4), f32(*scale))
     yield "InstanceNormalization of a matrix", model("InstanceNormalization", (2, 3), f32(3), f32(3))
     yield "InstanceNormalization of a number", model("InstanceNormalization", (2, 3, 4), f32(1), f32(1))
-    yield "GroupNormalization of groups that do not fit", model("GroupNormalization", (2, 6, 4), f32(4), f32(4), num_groups=4)
+    yield "GroupNormalization of groups that do not fit", model("GroupNormalization", (2, 6, 4), f32(4), f32(4),
+                                                                num_groups=4)
     yield "BatchNormalization of a line", model("BatchNormalization", (3,), f32(3), f32(3), f32(3), f32(3))
     yield "a slope that is larger", model("PRelu", (1, 3), f32(4, 3))
     for alpha in (0.0,):

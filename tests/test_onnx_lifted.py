@@ -1,5 +1,5 @@
 # tags: needs:onnx,onnxruntime,numpy,gguf
-"""What the ONNX importer takes as ONNX Runtime does: images resized by the rules of old sets, by factors that f32 rounds;
+"""What the ONNX importer takes as ONNX Runtime does: images resized by rules of old sets, by factors that f32 rounds;
 networks that were quantised in old sets; long sums of products of 8 bits; loops without a limit, of none and of one
 trip; tensors without elements; sums of float16.
 """
@@ -24,10 +24,10 @@ def i64(*numbers):
     return np.array(numbers, np.int64)
 
 
-def model(nodes, shape, opset=18, kind="float32", out=None, **weights):
-    port, none = helper.make_tensor_value_info, lambda a: a is None
-    arrays = [numpy_helper.from_array(np.asarray(a), name) for name, a in weights.items() if not none(a)]
-    graph = helper.make_graph(nodes, "lifted", [port("x", KINDS[kind], list(shape))], [port("y", KINDS[out or kind], None)],
+def model(nodes, shape, opset=18, kind="float32", **weights):
+    port = helper.make_tensor_value_info
+    arrays = [numpy_helper.from_array(np.asarray(a), name) for name, a in weights.items() if a is not None]
+    graph = helper.make_graph(nodes, "lifted", [port("x", KINDS[kind], list(shape))], [port("y", KINDS[kind], None)],
                               arrays)
     return helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)],
                              ir_version=8 if opset > 12 else 5 if opset > 9 else 4)
@@ -41,10 +41,10 @@ def resized():
     empty = np.zeros(0, np.float32)
     for mode in ("nearest", "linear"):
         for f in ((1, 1, 2, 2), (1, 1, 3, 1), (1, 1, 1.7, 2.6)):
-            yield f"Upsample of set 8, {mode}, {f}", model([N("Upsample", ["x"], ["y"], mode=mode, scales=[float(s) for s in f])],
-                                                           (1, 2, 5, 7), 8)
-            yield f"Upsample of set 9, {mode}, {f}", model([N("Upsample", ["x", "f"], ["y"], mode=mode)], (1, 2, 5, 7), 9,
-                                                           f=factors(*f))
+            old = N("Upsample", ["x"], ["y"], mode=mode, scales=[float(s) for s in f])
+            yield f"Upsample of set 8, {mode}, {f}", model([old], (1, 2, 5, 7), 8)
+            later = N("Upsample", ["x", "f"], ["y"], mode=mode)
+            yield f"Upsample of set 9, {mode}, {f}", model([later], (1, 2, 5, 7), 9, f=factors(*f))
         for f in ((1, 1, 2, 2), (1, 1, 0.4, 0.5), (1, 1, 0.8, 1.3)):
             yield f"Resize of set 10, {mode}, {f}", model([N("Resize", ["x", "f"], ["y"], mode=mode)], (1, 2, 5, 7), 10,
                                                           f=factors(*f))

@@ -1,5 +1,6 @@
 # tags: needs:onnx,numpy,gguf
-"""The node tests of the onnx package: which ops the importer takes, and that none gives a wrong result, but for those in DISPUTED.
+"""The node tests of the onnx package: which ops the importer takes, and that none gives a wrong result, but for those
+in DISPUTED.
 
 tests/onnx_nodes.txt lists the cases that pass. One of them that does not pass is a failure; so is a wrong result, a
 crash or a refusal without a reason of any case. What passes and is not listed is told: the list may only grow.

@@ -70,9 +70,11 @@ def in_runs():
     yield "a cube", model(floats(N("Pow", ["x", "e"], ["v"])), e=i64(3)), i64(-1000, 3, 1289, 0), i64(-1300, 3, 0, 0)
     yield "powers", model(floats(N("Pow", ["x", "e"], ["v"])), e=i64(0, 1, 9, 30)), i64(9, 9, 10, 2), i64(9, 9, 9, 3)
     yield "a sum of all", model(floats(N("ReduceSum", ["x"], ["v"]))), i64(2**28, 2**28, -5, 2**29), i64(*[2**29] * 4)
-    yield "a sum of squares", model(floats(N("ReduceSumSquare", ["x"], ["v"]))), i64(20000, 100, 3, -4), i64(40000, 0, 0, 40000)
+    yield "a sum of squares", model(floats(N("ReduceSumSquare", ["x"], ["v"]))), i64(20000, 100, 3, -4), \
+        i64(40000, 0, 0, 40000)
     yield "a sum of magnitudes", model(floats(N("ReduceL1", ["x"], ["v"]))), i64(-9, 8, -7, 6), i64(*[-2**30] * 4)
-    yield "a product of all", model(floats(N("ReduceProd", ["x"], ["v"]))), i64(9, 10, -100, 1000), i64(99, 999, 999, 999)
+    yield "a product of all", model(floats(N("ReduceProd", ["x"], ["v"]))), i64(9, 10, -100, 1000), \
+        i64(99, 999, 999, 999)
     yield "a running sum", model(floats(N("CumSum", ["x", "a"], ["v"])), a=np.int64(0)), i64(1, 2, 3, 2**30), \
         i64(2**30, 2**30, 1, -2**31 + 1)
     yield "a shift of 32 bits", model(floats(N("BitShift", ["x", "s"], ["v"], direction="LEFT")), U32,
@@ -87,7 +89,8 @@ def in_runs():
         np.array([1.5, -2e9, 2e9, -0.5], np.float32), np.array([1, 2, -2.2e9, 3], np.float32)
     yield "a product of a cast", model(floats(N("Cast", ["x"], ["w"], to=I64), N("Mul", ["w", "w"], ["v"])), F32), \
         np.array([46000.9, 1, 2, 3], np.float32), np.array([1, 2, 3, 70000], np.float32)
-    yield "a product of 32 bits in 64", model(floats(N("Cast", ["x"], ["w"], to=I64), N("Mul", ["w", "w"], ["v"])), I32), \
+    yield "a product of 32 bits in 64", model(floats(N("Cast", ["x"], ["w"], to=I64), N("Mul", ["w", "w"], ["v"])),
+                                              I32), \
         np.array([46000, 1, -2, 3], np.int32), np.array([1, 2, 3, 70000], np.int32)
     yield "what is added to lines", model(floats(N("ScatterElements", ["x", "i", "x"], ["v"], reduction="add")),
                                           i=i64(0, 0, 0, 1)), i64(1, 2, 3, 4), i64(2**30, 2**30, 2**30, 4)

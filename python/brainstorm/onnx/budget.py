@@ -1,5 +1,5 @@
-"""What an import may make: nodes that functions are written out to, and bytes of constants. A file of some hundred bytes
-asks for any number of both; here they are counted before anything is made.
+"""What an import may make: nodes that functions are written out to, and bytes of constants. A file of some hundred
+bytes asks for any number of both; here they are counted before anything is made.
 
 Must never: refuse what a model needs that holds its own weights.
 """

@@ -1,4 +1,4 @@
-"""What a model and what was imported of it are compared with: seeded random inputs, and others where these tell nothing."""
+"""What a model and what was imported of it are compared with: seeded random inputs, others where these tell nothing."""
 
 import numpy as np
 

@@ -34,7 +34,9 @@ def unary(n):
         raise Refused(f"{n.op} of {n[0].dtype}")
     out = n.m.unary(kind, n[0])
     of_range = {"neg": ranges.neg, "abs": ranges.magnitude}.get(kind)
-    return out if of_range is None else ranges.kept(n, out, [n[0]], of_range, lambda: n.m.unary(kind, n.m.to_float(n[0])))
+    if of_range is None:
+        return out
+    return ranges.kept(n, out, [n[0]], of_range, lambda: n.m.unary(kind, n.m.to_float(n[0])))
 
 
 @op(*ACTS)
@@ -82,7 +84,7 @@ def power(n):
         if b.constant and b.size == 1 and b.rank <= a.rank and float(np.ravel(b.array)[0]) == 2.0:
             return n.m.mul(a, a)
         return n.m.typed(n.m.pair("pow", a, b), a.dtype)
-    if not (b.constant and b.size and np.all(b.array == np.floor(b.array)) and np.all((b.array >= 0) & (b.array <= 30))):
+    if not (b.constant and b.size and np.all((b.array == np.floor(b.array)) & (b.array >= 0) & (b.array <= 30))):
         raise Refused(f"a power of {a.dtype}")
     exponents = np.asarray(b.array, np.int64)
     if b.size == 1 and 1 <= exponents.max() <= 4:

@@ -148,8 +148,9 @@ def scatter_nd(n):
     value = m.g.scatter_rows(m.held(x, (lines, width)), m.held(flat, (flat.size,)),
                              m.held(updates, (flat.size, width)), 0, "write" if kind == "none" else "add")
     out = m.made(value, (lines, width), x.shape, x.dtype, kind == "add" and x.dtype.itemsize < 4 and not x.floats)
-    again = lambda at, more: m.made(m.g.scatter_rows(m.held(at, (lines, width)), m.held(flat, (flat.size,)),
-                                                     m.held(more, (flat.size, width)), 0, "add"), (lines, width), x.shape)
+    again = lambda at, more: m.made(
+        m.g.scatter_rows(m.held(at, (lines, width)), m.held(flat, (flat.size,)), m.held(more, (flat.size, width)), 0,
+                         "add"), (lines, width), x.shape)
     return scattered(n, out, x, updates, kind, again)
 
 

@@ -23,7 +23,8 @@ def shrinks(graph, node):
     """Whether it is known that an axis gets shorter."""
     scales = [onnx.helper.get_attribute_value(a) for a in node.attribute if a.name == "scales"]
     made = {t.name: t for t in graph.initializer}
-    made.update({n.output[0]: a.t for n in graph.node if n.op_type == "Constant" for a in n.attribute if a.name == "value"})
+    made.update({n.output[0]: a.t for n in graph.node if n.op_type == "Constant" for a in n.attribute
+                 if a.name == "value"})
     if len(node.input) > 1 and node.input[1] in made:
         scales.append(onnx.numpy_helper.to_array(made[node.input[1]]))
     return any(np.any(np.asarray(s) < 1) for s in scales)

@@ -1,7 +1,8 @@
 """Runs ONNX models by ONNX Runtime, in a process of its own: one that dies of a model takes nothing else with it.
 
 reference.py starts it. On stdin and stdout, pickled: ("open", (bytes of a model, whether as it stands)) or ("run",
-{input: array}), and back (True, result) or (False, message). Imports nothing of this package: modules in this folder have names that others have.
+{input: array}), and back (True, result) or (False, message). Imports nothing of this package: modules in this folder
+have names that others have.
 """
 
 import os
