@@ -14,6 +14,7 @@ from .tensors import MAX_RANK, Tensor, axes_of, axis_of, fitted, keeps, range_of
 
 MAX_AXES = 6      # of reshape and transpose
 MAX_PARTS = 8     # of a concat
+MAX_IMAGES = 64   # that are computed one after the other
 MAX_LINES = 2**14  # that a list of indices puts into another order, where a transpose would do
 NESTED = {"sum": "sum", "max": "max", "min": "min", "prod": "prod", "mean": "mean", "log_sum_exp": "log_sum_exp",
           "sum_square": "sum", "l1": "sum", "l2": "sum"}  # what reduces further what was reduced so
@@ -100,6 +101,19 @@ class Tensors(Elements):
         held = held[:at] + (count,) + held[at + 1:]
         value = self.g.select(value, self.held(indices, (count,)), at)
         return self.made(value, held, shape, x.dtype, x.wraps)
+
+    def images(self, x, held, made, shape, function, dtype=None):
+        """What a function gives of each row of x, a cell of shape `held`: cells of shape `made`. Where rows are no domain
+        of their own, as in a path, a loop or a row of a batch, it is computed of one after the other."""
+        rows, dtype = x.size // math.prod(held), dtype or x.dtype
+        if rows == 1 or self.leader is None:
+            return self.of_cells(function(self.cells(x, held)), rows, made, shape, dtype)
+        if rows > MAX_IMAGES:
+            raise Refused(f"{rows} images in a path, in the body of a loop, or in a row of a free batch, expected "
+                          f"{MAX_IMAGES} at most")
+        x, one = self.reshape(x, (rows, *held)), (1, *made)
+        parts = [self.made(function(self.cells(self.slice(x, 0, i, 1), held)), made, one, dtype) for i in range(rows)]
+        return self.reshape(self.concat(parts, 0), shape)
 
     def take(self, x, numbers, axis):
         """numbers: a range, a list or an array."""

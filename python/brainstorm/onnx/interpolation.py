@@ -173,6 +173,6 @@ def whole_factor(n, x, kind, axes, scales):
         return None  # selections are many times faster, where no cell need know its neighbours
     name = {"nearest": "nearest", "linear": "bilinear", "cubic": "bicubic"}[kind]
     a = n.attr("cubic_coeff_a", -0.75) if kind == "cubic" else 0.0
-    value = n.m.g.resize(n.m.cells(x, x.shape[1:]), name, int(factor), a, centres=centres)
     held = (x.shape[1], x.shape[2] * int(factor), x.shape[3] * int(factor))
-    return n.m.of_cells(value, x.shape[0], held, (x.shape[0], *held), x.dtype)
+    return n.m.images(x, x.shape[1:], held, (x.shape[0], *held),
+                      lambda image: n.m.g.resize(image, name, int(factor), a, centres=centres))

@@ -167,9 +167,8 @@ def depth(n):
             return m.reshape(m.transpose(x, (0, 1, 3, 5, 2, 4)), (b, c * r * r, h // r, w // r))
         return m.reshape(m.transpose(x, (0, 3, 5, 1, 2, 4)), (b, c * r * r, h // r, w // r))
     if n.attr("mode", "DCR") == "CRD" and n[0].floats and r <= 64:
-        value = m.g.pixel_shuffle(m.cells(n[0], (c, h, w)), r)
         held = (c // r // r, h * r, w * r)
-        return m.of_cells(value, b, held, (b, *held), n[0].dtype)
+        return m.images(n[0], (c, h, w), held, (b, *held), lambda image: m.g.pixel_shuffle(image, r))
     if n.attr("mode", "DCR") == "CRD":
         x, order = m.reshape(n[0], (b, c // r // r, r, r, h, w)), (0, 1, 4, 2, 5, 3)
     else:
