@@ -103,8 +103,8 @@ class Tensors(Elements):
         return self.made(value, held, shape, x.dtype, x.wraps)
 
     def images(self, x, held, made, shape, function, dtype=None):
-        """What a function gives of each row of x, a cell of shape `held`: cells of shape `made`. Where rows are no domain
-        of their own, as in a path, a loop or a row of a batch, it is computed of one after the other."""
+        """What a function gives of each row of x, a cell of shape `held`: cells of shape `made`. Where rows are no
+        domain of their own, as in a path, a loop or a row of a batch, it is computed of one after the other."""
         rows, dtype = x.size // math.prod(held), dtype or x.dtype
         if rows == 1 or self.leader is None:
             return self.of_cells(function(self.cells(x, held)), rows, made, shape, dtype)

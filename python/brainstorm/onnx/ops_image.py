@@ -199,9 +199,9 @@ def conv_transpose(n):
             before[i], after[i] = max(before[i], 0), max(after[i], 0)
     name, held = m.names.fresh(n.stem), (x.shape[1], *lift(spread.shape[2:], 1))
     return m.images(spread, held, (turned.shape[0], *lift(out, 1)), (x.shape[0], turned.shape[0], *out),
-                    lambda image: m.g.conv2d(image, name, turned, bias, dilation=tuple(lift(dilations, 1)), groups=groups,
-                                             padding="explicit", pad=(*lift(before, 0), *lift(after, 0)),
-                                             **behind.act))
+                    lambda image: m.g.conv2d(image, name, turned, bias, dilation=tuple(lift(dilations, 1)),
+                                             groups=groups, padding="explicit",
+                                             pad=(*lift(before, 0), *lift(after, 0)), **behind.act))
 
 
 def phases(n, x, weight, bias, r, act):
