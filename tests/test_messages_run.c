@@ -383,7 +383,7 @@ static void test_data_extents(void)
     limits[0] = 5.5f;
     refused(BS_ERROR_DATA, "arange \"N\" (node 3): dimension N<=5 would be 6");
     limits[0] = 1;
-    refused(BS_ERROR_DATA, "arange \"M\" (node 6): from 1 to 0 by 0: -inf elements");
+    refused(BS_ERROR_DATA, "arange \"M\" (node 6): from 1 to 0 by 0: inf elements");
     end();
     floats[1][0] = NAN;
     bs_graph *of = new_graph();

@@ -10,10 +10,11 @@ import numpy as np
 
 from .elements import Elements
 from .refused import Refused
-from .tensors import MAX_RANK, Tensor, fitted, keeps, sized
+from .tensors import MAX_RANK, Tensor, axes_of, axis_of, fitted, keeps, range_of, sized, within
 
 MAX_AXES = 6      # of reshape and transpose
 MAX_PARTS = 8     # of a concat
+MAX_IMAGES = 64   # that are computed one after the other
 MAX_LINES = 2**14  # that a list of indices puts into another order, where a transpose would do
 NESTED = {"sum": "sum", "max": "max", "min": "min", "prod": "prod", "mean": "mean", "log_sum_exp": "log_sum_exp",
           "sum_square": "sum", "l1": "sum", "l2": "sum"}  # what reduces further what was reduced so
@@ -78,7 +79,7 @@ class Tensors(Elements):
         if x.constant:
             return Tensor(shape, x.dtype, x.array.take(range(start, start + length), axis))
         if length < 1:
-            raise Refused("a slice without elements")
+            return self.nothing(shape, x.dtype)
         value, held, at = self.around(x, axis)
         held = held[:at] + (length,) + held[at + 1:]
         return self.made(self.g.slice(value, at, start, length), held, shape, x.dtype, x.wraps)
@@ -93,7 +94,7 @@ class Tensors(Elements):
             if x.constant:
                 return Tensor(shape, x.dtype, x.array.take(i, axis))
             if not count:
-                raise Refused("a selection of nothing")
+                return self.nothing(shape, x.dtype)
             if np.array_equal(i, np.arange(i[0], i[0] + count)):
                 return self.slice(x, axis, int(i[0]), count)
         value, held, at = self.around(x, axis)
@@ -101,13 +102,35 @@ class Tensors(Elements):
         value = self.g.select(value, self.held(indices, (count,)), at)
         return self.made(value, held, shape, x.dtype, x.wraps)
 
+    def images(self, x, held, made, shape, function, dtype=None):
+        """What a function gives of each row of x, a cell of shape `held`: cells of shape `made`. Where rows are no
+        domain of their own, as in a path, a loop or a row of a batch, it is computed of one after the other."""
+        rows, dtype = x.size // math.prod(held), dtype or x.dtype
+        if rows == 1 or self.leader is None:
+            return self.of_cells(function(self.cells(x, held)), rows, made, shape, dtype)
+        if rows > MAX_IMAGES:
+            raise Refused(f"{rows} images in a path, in the body of a loop, or in a row of a free batch, expected "
+                          f"{MAX_IMAGES} at most")
+        x, one = self.reshape(x, (rows, *held)), (1, *made)
+        parts = [self.made(function(self.cells(self.slice(x, 0, i, 1), held)), made, one, dtype) for i in range(rows)]
+        return self.reshape(self.concat(parts, 0), shape)
+
     def take(self, x, numbers, axis):
+        """numbers: a range, a list or an array."""
+        self.budget.charge("indices", 4 * len(numbers))
         return self.select(x, self.array(numbers, np.int32), axis)
+
+    def nothing(self, shape, dtype):
+        """A tensor without elements: all that there is of it is known."""
+        return Tensor(shape, dtype, np.zeros(shape, dtype))
 
     def expand(self, x, shape):
         """x, broadcast."""
         shape = sized(np.broadcast_shapes(x.shape, sized(shape)))
+        if 0 in shape:
+            return self.nothing(shape, x.dtype)
         if x.constant:
+            self.budget.charge("a constant", x.dtype.itemsize * math.prod(shape))
             return Tensor(shape, x.dtype, np.broadcast_to(x.array, shape).copy())
         x = self.reshape(x, (1,) * (len(shape) - x.rank) + x.shape)
         axis = 0
@@ -118,14 +141,13 @@ class Tensors(Elements):
             times = math.prod(shape[axis:end])
             if times > 1:
                 flat = self.reshape(x, x.shape[:axis] + (1,) + x.shape[end:])
-                x = self.reshape(self.take(flat, [0] * times, axis), shape[:end] + x.shape[end:])
+                self.budget.charge("indices", 4 * times)
+                x = self.reshape(self.take(flat, np.zeros(times, np.int32), axis), shape[:end] + x.shape[end:])
             axis = max(end, axis + 1)
         return x
 
     def concat(self, tensors, axis):
-        tensors = [t for t in tensors if t.shape[axis] != 0]
-        if not tensors:
-            raise Refused("a concatenation without elements")
+        tensors = [t for t in tensors if t.shape[axis] != 0] or tensors[:1]
         shape = list(tensors[0].shape)
         shape[axis] = sum(t.shape[axis] for t in tensors)
         if any(t.shape[:axis] != tensors[0].shape[:axis] or t.shape[axis + 1:] != tensors[0].shape[axis + 1:]
@@ -142,7 +164,9 @@ class Tensors(Elements):
         _, held, at = self.around(first, axis)
         values = self.led(self.held(t, held[:at] + (t.shape[axis],) + held[at + 1:]) for t in tensors)
         held = held[:at] + (shape[axis],) + held[at + 1:]
-        return self.made(self.g.concat(values, at), held, shape, first.dtype, any(t.wraps for t in tensors))
+        out = self.made(self.g.concat(values, at), held, shape, first.dtype, any(t.wraps for t in tensors))
+        known = [range_of(t) for t in tensors]
+        return out if out.floats else within(out, min(r[0] for r in known), max(r[1] for r in known))
 
     def pad(self, x, before, after, number=0):
         """A border of one number."""
@@ -151,6 +175,7 @@ class Tensors(Elements):
             for count, first in ((low, True), (high, False)):
                 if count > 0:
                     shape = x.shape[:axis] + (count,) + x.shape[axis + 1:]
+                    self.budget.charge("a border", x.dtype.itemsize * math.prod(shape))
                     edge = Tensor(shape, x.dtype, np.full(shape, number, x.dtype))
                     x = self.concat([edge, x] if first else [x, edge], axis)
         return x
@@ -158,7 +183,7 @@ class Tensors(Elements):
     # ------------------------------------------------------------------------------------------ reductions
 
     def reduce(self, x, kind, axes, keep=True):
-        axes = sorted({a % x.rank for a in axes} if x.rank else ())
+        axes = sorted(axes_of(axes, x.rank))
         kept = [1 if i in axes else n for i, n in enumerate(x.shape)]
         shape = kept if keep else [n for i, n in enumerate(x.shape) if i not in axes]
         root, runs = kind == "l2", []
@@ -204,7 +229,7 @@ class Tensors(Elements):
 
     def softmax(self, x, axis):
         """Over one axis."""
-        axis %= x.rank
+        axis = axis_of(axis, x.rank)
         if axis != x.rank - 1:
             order = [i for i in range(x.rank) if i != axis] + [axis]
             moved = self.softmax(self.transpose(x, order), x.rank - 1)

@@ -16,6 +16,8 @@ import dataclasses
 import numpy as np
 import onnx
 
+from .tensors import axes_of, axis_of
+
 FLOATS = (onnx.TensorProto.FLOAT, onnx.TensorProto.DOUBLE, onnx.TensorProto.FLOAT16, onnx.TensorProto.BFLOAT16)
 TINY = 1e-12  # what is added to a sum of chances against a division by 0
 
@@ -227,7 +229,7 @@ def unsqueezed(facts, node):
     if fact.kind not in MOVED or axes is None:
         return None
     made, rank = list(fact.axes), len(fact.axes) + len(axes)
-    for axis in sorted(a % rank for a in axes):
+    for axis in sorted(axes_of(axes, rank)):
         made.insert(axis, "one")
     return replaced(fact, axes=tuple(made)) if len(made) == rank else None
 
@@ -239,7 +241,7 @@ def squeezed(facts, node):
     if fact.kind not in MOVED or axes is None:
         return None
     rank = len(fact.axes)
-    gone = {a % rank for a in axes if rank}
+    gone = axes_of(axes, rank)
     if any(fact.axes[a] != "one" and not (fact.axes[a] == "slot" and fact.choice.k == 1) for a in gone):
         return None
     return replaced(fact, axes=tuple(a for i, a in enumerate(fact.axes) if i not in gone))
@@ -300,7 +302,7 @@ def line_of(fact):
 def gathered(facts, node):
     parts = facts.of(node, 0, "coordinates", "one-hot")
     if parts is not None and node.op_type == "Gather":
-        number, axis = facts.integer(node, 1), attribute(node, "axis", 0) % rank_of(parts)
+        number, axis = facts.integer(node, 1), axis_of(attribute(node, "axis", 0), rank_of(parts))
         keep = number is not None and facts.numbers(node.input[1]).ndim > 0
         return None if number is None else part(parts, axis, number, keep)
     if node.op_type == "Gather" and attribute(node, "axis", 0) != 0 or attribute(node, "batch_dims", 0):

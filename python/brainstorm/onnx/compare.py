@@ -1,12 +1,14 @@
-"""Whether what was imported gives what the ONNX model gives: both run on seeded random inputs.
+"""Whether what was imported gives what the ONNX model gives: runs of both, and how far apart they are.
 
-The reference is ONNX Runtime where it is installed and takes the model, else onnx.reference. Differences are relative
-to the largest magnitude of an output; whole numbers must be equal.
+feeds.py has what both run with, reference.py what the model gives, check.py asks until they tell something. Differences
+are relative to the largest magnitude of an output; whole numbers must be equal.
 """
 
 import numpy as np
 
 from . import extents
+from .feeds import random_inputs  # noqa: F401
+from .reference import Reference, Stopped  # noqa: F401
 from .refused import Refused
 from .tensors import narrowed
 
@@ -27,72 +29,18 @@ def run_ours(session, walk, feeds):
     given = [(p.name, converted(walk, p, feeds[p.onnx_name])) for p in walk.inputs]
     shapes = [shape_of(walk, port, dict(given)) for port in walk.outputs]
     made = session.run(given, [(p.name, held, p.held_dtype) for p, (held, _) in zip(walk.outputs, shapes)])
-    return [(extents.fitted(p, a) if any(p.open) else a.reshape(shape)).astype(p.dtype)
+    return [(extents.fitted(p, a) if any(p.open) else a if shape is None else a.reshape(shape)).astype(p.dtype)
             for a, p, (_, shape) in zip(made, walk.outputs, shapes)]
 
 
 def shape_of(walk, port, given):
-    """(as our file has it, None where only the run knows; as the model has it) of an output, for these inputs."""
+    """(as our file has it, as the model has it) of an output, for these inputs; None where only the run knows."""
     if walk.batch:
         rows = given[walk.inputs[0].name].shape[0]
         return (rows, *port.held[1:]), (rows, *port.shape[1:])
-    if walk.frame:
-        sizes = {}
-        for p in walk.inputs:
-            for d, n in zip(walk.frame.inputs.get(p.onnx_name, ()), given[p.name].shape[2:]):
-                sizes[getattr(d, "name", None)] = n
-        shape = tuple(extent.at(sizes) for extent in walk.follow[port.onnx_name])
-        return (shape if len(shape) == 4 else port.held), shape
+    if walk.frame and any(walk.followed.get(port.onnx_name, ())):
+        return None, None
     return None if any(port.open) else port.held, port.shape
-
-
-def random_inputs(shapes, seed):
-    """Numbers around 0; whole ones are 0 or 1, which indices and masks take; bytes are any."""
-    random, feeds = np.random.default_rng(seed), {}
-    for name, (shape, dtype) in shapes.items():
-        if dtype.kind in "iub" and dtype.name not in ("uint8", "int8"):
-            feeds[name] = random.integers(0, 2, shape).astype(dtype)
-        elif dtype.kind in "iu":
-            info = np.iinfo(dtype)
-            feeds[name] = random.integers(info.min, info.max, shape, endpoint=True).astype(dtype)
-        else:
-            feeds[name] = random.standard_normal(shape).astype(np.float32).astype(dtype)
-    return feeds
-
-
-class Reference:
-    """What the model gives, by ONNX Runtime or by onnx.reference: `name` says which. ready: the model with ops of a
-    newer set, of which onnx.reference is truer than of old ones."""
-
-    def __init__(self, model, ready):
-        self.model, self.name, self.run = ready, None, None
-        try:
-            import onnxruntime
-            options = onnxruntime.SessionOptions()
-            options.log_severity_level = 4
-            session = onnxruntime.InferenceSession(model.SerializeToString(), options,
-                                                   providers=["CPUExecutionProvider"])
-            self.name, self.run = f"onnxruntime {onnxruntime.__version__}", lambda feeds: self._runtime(session, feeds)
-        except Exception:  # not installed, or it does not take the model: it raises errors of its own
-            self._onnx()
-
-    def _runtime(self, session, feeds):
-        """Some kernels refuse a model only when it runs."""
-        try:
-            return session.run(None, feeds)
-        except Exception:
-            self._onnx()
-            return self.run(feeds)
-
-    def _onnx(self):
-        import onnx
-        from onnx.reference import ReferenceEvaluator
-        from .markers_reference import OPS
-        try:
-            evaluator = ReferenceEvaluator(self.model, new_ops=OPS)
-        except Exception as why:
-            raise Refused(f"the model has no reference to compare with: {why}") from None
-        self.name, self.run = f"onnx.reference {onnx.__version__}", lambda feeds: evaluator.run(None, feeds)
 
 
 class Difference:
@@ -102,7 +50,7 @@ class Difference:
         self.name, self.shape, self.dtype = name, theirs.shape, theirs.dtype
         self.fits = ours.shape == theirs.shape
         if not self.fits:
-            self.shape, self.relative, self.largest, self.where = ours.shape, np.inf, np.inf, ()
+            self.shape, self.relative, self.largest, self.where, self.top = ours.shape, np.inf, np.inf, (), np.inf
             return
         whole = theirs.dtype.kind in "iub"
         a, b = ours.astype(np.float64), theirs.astype(np.float64)
@@ -125,10 +73,12 @@ class Difference:
 
 
 def differences(session, walk, reference, feeds):
-    """(name of the reference, [Difference])."""
+    """(name of the reference, [Difference]). Of a patient reference it raises Stopped."""
     try:
         theirs = reference.run(feeds)
+    except Stopped:
+        raise
     except Exception as why:  # of the reference, of any kind
-        raise Refused(f"{reference.name} does not run the model: {why}") from None
+        raise Refused(f"{reference.name} does not run the model: {why}; --feed FILE.npz gives other inputs") from None
     ours = run_ours(session, walk, feeds)
     return reference.name, [Difference(p.onnx_name, a, np.asarray(b)) for p, a, b in zip(walk.outputs, ours, theirs)]

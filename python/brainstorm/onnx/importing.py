@@ -9,8 +9,9 @@ Must never: leave a file behind that was refused.
 import os
 
 from . import compare, experts, extents, frames, load, moe, paths, shapes as shapes_module
-from .lower import NotTaken, Walk
-from .refused import Refused
+from .check import checked
+from .lower import Walk
+from .refused import NotTaken, Refused
 from ..outputs import Beside
 
 
@@ -20,8 +21,8 @@ class Imported:
 
     unsure = None
 
-    def __init__(self, walk, model, ready, shapes, told, values):
-        self.walk, self.model, self.ready = walk, model, ready
+    def __init__(self, walk, model, ready, shapes, told, values, most):
+        self.walk, self.model, self.ready, self.most = walk, model, ready, most
         self.shapes, self.told, self.values = shapes, told, values
 
 
@@ -44,16 +45,15 @@ def imported(path, shapes=None, dims=None, progress=None, blocks=None, patches=0
     if isinstance(free, shapes_module.Batch) and patches:
         raise Refused("patches, and a free batch")
     most = shapes_module.most(most)
-    walk = extents.settled(
-        lambda numbers: Walk(ready, found, name, free, progress, blocks, patches, numbers, most).run())
+    walked = lambda given: extents.settled(
+        lambda numbers: Walk(ready, given, name, free, progress, blocks, patches, numbers, most).run())
+    if isinstance(free, shapes_module.Frame):
+        walk = frames.settled(free, lambda sizes: walked(shapes_module.resized(found, free, sizes)))
+    else:
+        walk = walked(found)
     if walk.batch:
         rows_apart(ready, found, free, walk)
-    if walk.frame:
-        again = shapes_module.resized(found, free, 1)
-        other = Walk(ready, again, name, free, None, blocks, patches).run()
-        frames.same(walk, other)
-        walk.follow = frames.extents(free, walk, other)
-    result = Imported(walk, model, prepared, found, told, fixed)
+    result = Imported(walk, model, prepared, found, told, fixed, most)
     result.unsure = "a free batch" if walk.batch else "a free frame" if walk.frame else \
         "a loop over experts" if count else "an extent that a run says" if walk.extents.used else None
     return result
@@ -86,35 +86,3 @@ def written(result, path, session=None, check=True, seed=1, tolerance=compare.TO
         if agrees:
             new.keep()
         return agrees
-
-
-def checked(result, path, session, seed, tolerance, say, feed=None):
-    """feed: {input: array}, instead of random ones."""
-    session.open(path)
-    agree, reference = True, compare.Reference(result.model, result.ready)
-    for what, shapes in shapes_of(result, feed):
-        feeds = feed or compare.random_inputs(shapes, seed)
-        name, found = compare.differences(session, result.walk, reference, {**feeds, **result.values})
-        say(f"beside {name}{what}:")
-        for difference in found:
-            good = difference.relative <= tolerance
-            say(f"  {difference}" + ("" if good else f"  TOO MUCH (more than {tolerance:g})"))
-            agree = agree and good
-    return agree
-
-
-def shapes_of(result, feed):
-    """(words, {input: (shape, type)}) of each run to compare: of 1, 2 and 3 rows, or of frames of three sizes."""
-    if feed is not None:
-        missing = set(result.shapes) - set(feed)
-        if missing:
-            raise Refused("no values are given for " + ", ".join(map(repr, sorted(missing))))
-        return [("", None)]
-    if result.walk.batch:
-        return [(f", {rows} rows",
-                 {name: ((rows, *shape[1:]), dtype) for name, (shape, dtype) in result.shapes.items()})
-                for rows in (1, 2, 3) if rows <= result.walk.batch.maximum]
-    if result.walk.frame:
-        return [(", " + " x ".join(map(str, result.walk.frame.sizes(turn).values())),
-                 shapes_module.resized(result.shapes, result.walk.frame, turn)) for turn in (0, 1)]
-    return [("", result.shapes)]

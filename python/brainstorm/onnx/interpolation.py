@@ -9,6 +9,12 @@ import math
 import numpy as np
 
 from .refused import Refused
+from .tensors import axes_of
+
+
+SIMPLE = "simple"  # nearest_mode of sets before 11: up where an image shrinks
+HALF = 1e-6  # below a half ONNX Runtime takes a place for one
+TAPS = 64  # numbers that working out a place is worth
 
 
 class Axis:
@@ -18,9 +24,11 @@ class Axis:
         self.n, self.size, self.scale, self.out, self.roi = n, size, scale, out, roi
         self.transform = n.attr("coordinate_transformation_mode", "half_pixel" if n.op == "Resize" else "asymmetric")
 
-    def place(self, i):
-        """Where number i of the result lies."""
+    def place(self, i, kind):
+        """Where number i of the result lies. The nearest is that of a place in f32, as all others compute it."""
         size, out, scale = self.size, self.out, self.scale
+        if kind == "nearest":
+            i, scale = np.float32(i), np.float32(scale)
         wanted = size * scale  # may be a fraction
         if self.transform == "half_pixel":
             return (i + 0.5) / scale - 0.5
@@ -28,10 +36,12 @@ class Axis:
             return (i + 0.5) / scale - 0.5 if out > 1 else -0.5
         if self.transform == "half_pixel_symmetric":
             return size / 2 * (1 - out / wanted) + (i + 0.5) / scale - 0.5
-        if self.transform == "align_corners":
-            return i * (size - 1) / (wanted - 1) if wanted > 1 else 0.0
+        if self.transform == "align_corners":  # of what there is: so ONNX Runtime and PyTorch, unlike onnx.reference
+            return i * (size - 1) / (out - 1) if out > 1 else 0.0
         if self.transform == "asymmetric":
             return i / scale
+        if self.transform == "tf_half_pixel_for_nn":
+            return (i + 0.5) / scale
         if self.transform == "tf_crop_and_resize":
             start, end = self.roi
             if out > 1:
@@ -45,7 +55,9 @@ class Axis:
         if mode == "round_prefer_floor":
             return math.ceil(x - 0.5)
         if mode == "round_prefer_ceil":
-            return math.floor(x + 0.5)
+            return math.floor(float(x) + 0.5 + HALF)
+        if mode == SIMPLE:
+            return math.ceil(x) if self.scale < 1 else math.floor(x)
         return math.floor(x) if mode == "floor" else math.ceil(x)
 
     def taps(self, x, kind):
@@ -79,7 +91,7 @@ class Axis:
         """Weights [out, size], and which lines lie outside."""
         matrix, outside = np.zeros((self.out, self.size)), np.zeros(self.out, bool)
         for i in range(self.out):
-            x = self.place(i)
+            x = self.place(i, kind)
             if self.transform == "tf_crop_and_resize" and not 0 <= x <= self.size - 1:
                 outside[i] = True
                 continue
@@ -90,7 +102,7 @@ class Axis:
 
 def scales_of(n, x):
     """(axes, scales, extents) of the node."""
-    axes = [a % x.rank for a in n.attr("axes", list(range(x.rank)))]
+    axes = axes_of(n.attr("axes", list(range(x.rank))), x.rank)
     if n.op == "Upsample":
         scales = n.constant(1)
         scales = [float(s) for s in (n.attr("scales") if scales is None else scales)]
@@ -98,8 +110,10 @@ def scales_of(n, x):
     else:
         scales, sizes = n.constant(2), n.numbers(3)
         scales = [float(s) for s in scales] if scales is not None and np.size(scales) else None
+    if len(axes) != len(sizes if scales is None else scales):
+        raise Refused(f"{len(sizes if scales is None else scales)} sizes of {len(axes)} axes")
     if scales is not None:
-        return axes, scales, [math.floor(x.shape[a] * s) for a, s in zip(axes, scales)]
+        return axes, scales, [math.floor(np.float32(x.shape[a]) * np.float32(s)) for a, s in zip(axes, scales)]
     scales = [s / x.shape[a] for a, s in zip(axes, sizes)]
     policy = n.attr("keep_aspect_ratio_policy", "stretch")
     if policy != "stretch":
@@ -123,6 +137,7 @@ def resize(n):
     for i, (axis, scale, size) in enumerate(zip(axes, scales, sizes)):
         if scale == 1 and roi is None and size == x.shape[axis]:
             continue
+        m.room(size * max(x.shape[axis], TAPS))
         part = None if roi is None else (float(roi[i]), float(roi[i + len(axes)]))
         matrix, outside = Axis(n, x.shape[axis], scale, size, part).matrix(kind)
         x = along(m, n, x, axis, matrix)
@@ -158,6 +173,6 @@ def whole_factor(n, x, kind, axes, scales):
         return None  # selections are many times faster, where no cell need know its neighbours
     name = {"nearest": "nearest", "linear": "bilinear", "cubic": "bicubic"}[kind]
     a = n.attr("cubic_coeff_a", -0.75) if kind == "cubic" else 0.0
-    value = n.m.g.resize(n.m.cells(x, x.shape[1:]), name, int(factor), a, centres=centres)
     held = (x.shape[1], x.shape[2] * int(factor), x.shape[3] * int(factor))
-    return n.m.of_cells(value, x.shape[0], held, (x.shape[0], *held), x.dtype)
+    return n.m.images(x, x.shape[1:], held, (x.shape[0], *held),
+                      lambda image: n.m.g.resize(image, name, int(factor), a, centres=centres))

@@ -12,6 +12,7 @@ import onnx.external_data_helper
 import onnx.inliner
 import onnx.version_converter
 
+from . import budget, resizing
 from .refused import Refused
 
 OPSET = 18  # the handlers know ops from here on
@@ -69,9 +70,13 @@ def prepared(model, told=None):
         raise Refused(f"ops of set {opset_of(model)}: the onnx package that is installed knows them up to {newest}")
     try:
         if model.functions:
+            budget.written_out(model)
             model = onnx.inliner.inline_local_functions(model)
         if opset_of(model) < OPSET:
-            model = onnx.version_converter.convert_version(model, OPSET)
+            placed = resizing.found(model) if opset_of(model) < resizing.FIRST else {}
+            model = resizing.said(onnx.version_converter.convert_version(model, OPSET), placed)
+    except Refused:
+        raise
     except Exception as why:  # the converter's own, of many kinds
         if opset_of(model) < 13:
             raise Refused(f"ops of set {opset_of(model)} could not be brought to {OPSET}: {first_line(why)}") from None

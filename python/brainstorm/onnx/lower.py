@@ -11,15 +11,17 @@ from onnx.reference import ReferenceEvaluator
 from .. import Graph
 from .arithmetic import Tensors
 from .blocks import Blocks
+from .budget import Budget, made_by
 from .extents import Extents
 from .names import Names
 from .patterns import rewritten
-from .refused import NeedConstant, Refused
+from .refused import NeedConstant, NotTaken, Refused
 from .shapes import Batch, Frame, Free
 from .table import REASONS, UNFOLDED, Node, load_handlers
 from .tensors import Tensor, fitted, sized
 
 PORTS = {"uint8": "u8", "int8": "i8"}  # types of inputs that our file holds as they are
+LATE = ("QuantizeLinear", "DequantizeLinear")
 TOLD = {"float64": "f32", "float16": "f32", "bfloat16": "f32", "int64": "i32", "uint64": "i32", "uint32": "i32",
         "int16": "i32", "uint16": "i32", "bool": "i32"}
 
@@ -33,14 +35,6 @@ class Trouble:
     def __str__(self):
         return f"{self.op} {self.name!r} ({self.where}): {self.why}" if self.name else \
             f"{self.op} ({self.where}): {self.why}"
-
-
-class NotTaken(Refused):
-    """What of a model is not taken, all of it."""
-
-    def __init__(self, troubles):
-        super().__init__("\n".join(map(str, troubles)))
-        self.troubles = troubles
 
 
 class Port:
@@ -81,7 +75,8 @@ class Walk:
         self.table, self.names = load_handlers(), Names()
         self.graph = Graph(self.names.plain(name)[:63])
         self.blocks, self.patches = Blocks(self.graph, self.names, blocks), patches
-        self.m = Tensors(self.graph, self.names)
+        self.budget = Budget(model)
+        self.m = Tensors(self.graph, self.names, self.budget)
         self.troubles, self.inputs, self.outputs, self.told = [], [], [], {}
         self.values, self.empty, self.symbols = {"": None}, [], {}
         self.batch = free if isinstance(free, Batch) else None
@@ -92,6 +87,7 @@ class Walk:
         self.graph.reshape = lambda x, shape: plain(x, self.extents.codes(list(shape)))
         self.alive = []  # readers of graphs in nodes: `passed` knows nodes by what they are in memory
         self.readers, self.passed = {}, {}  # nodes by what they read; {id: value} of those that one before has done
+        self.makers = []  # of each node of our graph, the node of the model that it was made for
 
     # ------------------------------------------------------------------------------------------------ walk
 
@@ -103,13 +99,13 @@ class Walk:
             raise Refused("sparse initializers")
         for value in graph.input:
             if value.name not in self.values:
-                self.values[value.name] = self.input(value.name)
+                self.values[value.name] = self.port(self.input, "input", value.name, value.name)
         self.note_readers(graph)
         self.body(graph)
         if self.troubles:
             raise NotTaken(self.troubles)
         for value in graph.output:
-            self.output(value)
+            self.port(self.output, "output", value.name, value)
         self.still = all(self.values[v.name].constant for v in graph.output)
         return self
 
@@ -173,7 +169,23 @@ class Walk:
         if where == "node":
             self.blocks.end()
 
+    def maker(self, number):
+        """What to call a node of our graph."""
+        node, maker = self.graph.nodes[number], (self.makers[number:number + 1] or [None])[0]
+        ours = f"{node.op} {node.name!r}" if node.name else node.op
+        return ours if maker is None else f"{ours} of {maker}"
+
+    def made_by(self, proto, where):
+        """Whose the nodes are that our graph has since it was asked last."""
+        label = proto and (f"{proto.op_type} {proto.name!r} ({where})" if proto.name else f"{proto.op_type} ({where})")
+        self.makers += [label] * (len(self.graph.nodes) - len(self.makers))
+
     def visit(self, proto, where):
+        self.made_by(None, where)
+        self.visited(proto, where)
+        self.made_by(proto, where)
+
+    def visited(self, proto, where):
         if any(name not in self.values for name in proto.input):
             key = (proto.domain if proto.domain != "ai.onnx" else "", proto.op_type)
             if key not in self.table:
@@ -220,11 +232,15 @@ class Walk:
         """A node of constants, by onnx.reference."""
         bounded(proto, given)
         names = [name for name in proto.input if name]
+        sets = self.model.opset_import
+        if proto.op_type in LATE:  # onnx.reference has them from set 19 on, as they were before
+            sets = [onnx.helper.make_opsetid("", max(self.versions.get("", 1), 19))]
         one = onnx.helper.make_model(
             onnx.helper.make_graph([proto], "fold", [onnx.ValueInfoProto(name=n) for n in dict.fromkeys(names)],
                                    [onnx.ValueInfoProto(name=n) for n in proto.output if n]),
-            opset_imports=self.model.opset_import, ir_version=self.model.ir_version)
+            opset_imports=sets, ir_version=self.model.ir_version)
         feeds = {name: x.array for name, x in zip(names, given)}
+        self.budget.charge("constants", made_by(one, feeds))
         try:
             with np.errstate(all="ignore"):
                 results = ReferenceEvaluator(one).run(None, feeds)
@@ -248,6 +264,13 @@ class Walk:
             raise Refused(f"initializer {tensor.name!r}: {why}") from None
 
     # ----------------------------------------------------------------------------------------------- ports
+
+    def port(self, make, what, name, given):
+        """What make gives; our graph's own refusals are told with the name."""
+        try:
+            return make(given)
+        except ValueError as why:
+            raise Refused(f"{what} {name!r}: {why}") from None
 
     def tell(self, what, dtype):
         if dtype.name in TOLD:
@@ -358,6 +381,8 @@ class Walk:
         x = self.values.get(value.name)
         if x is None:
             raise Refused(f"output {value.name!r} is given by no node")
+        if x.size == 0:
+            raise Refused(f"output {value.name!r} of shape {list(x.shape)} has no elements")
         if self.batch:
             return self.batched_output(value, x)
         if self.frame and x.rank == 4:

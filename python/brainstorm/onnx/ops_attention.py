@@ -47,6 +47,7 @@ def mask_of(n, mask, steps):
 
 def positions_allowed(n, bias, rows, steps, before, lengths):
     """Causal and window bounds: key j of query i, whose position is i + before."""
+    n.m.room(rows * steps)
     m, diff = n.m, np.arange(rows)[:, None] - np.arange(steps)[None]
     bounds = [(0, 1)] if n.attr("is_causal", 0) else []
     bounds += [(n.attr("left_window_size", -1), -1), (n.attr("right_window_size", -1), 1)]

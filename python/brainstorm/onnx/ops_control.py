@@ -7,11 +7,12 @@ of the root, which ops capture. Shapes are fixed: both branches give the same, a
 import math
 
 import numpy as np
+import onnx
 
 from .ops_found import non_zero_of
 from .refused import Refused
 from .table import op
-from .tensors import Tensor, fitted, squeezed
+from .tensors import Tensor, axis_of, fitted, squeezed, within
 
 MAX_TRIPS = 2**24
 
@@ -156,7 +157,7 @@ class Looping:
         return Tensor(x.shape, x.dtype, forms={(False, held): value})
 
     def trip(self):
-        return Tensor((), np.int64, forms={(False, (1,)): self.g.loop_trip(self.loop)})
+        return within(Tensor((), np.int64, forms={(False, (1,)): self.g.loop_trip(self.loop)}), 0, self.trips - 1)
 
     def body(self, leader):
         return Body(self.n, self.graph, scattered(self.n, self.loop, 0), leader)
@@ -180,11 +181,11 @@ class Looping:
 def trips_of(n):
     """(trips at most, the number of trips, a Tensor, or None: as many as its condition lets it make)."""
     given, most = n.get(0), n.walk.most_of(n)
-    if given is not None and given.constant:
+    endless = given is not None and given.constant and int(np.ravel(given.array)[0]) > MAX_TRIPS
+    if given is not None and given.constant and not endless:
         trips = int(np.ravel(given.array)[0])
-        if not 1 <= trips <= MAX_TRIPS:
-            raise Refused(f"a loop of {trips} trips, expected 1 .. {MAX_TRIPS}")
         return trips, n.m.scalar(trips, np.int32)
+    given = None if endless else given  # a number that stands for no limit
     if most is None:
         what = "any number of trips" if given is None else "trips that are computed in a run"
         raise Refused(f"a loop of {what}: --most says how many there can be")
@@ -197,11 +198,15 @@ def trips_of(n):
 def loop_op(n):
     m, g, graph = n.m, n.m.g, subgraph(n, "body")
     bound, count = trips_of(n)
-    first, initial = n.get(1), [n[i] for i in range(2, len(n.inputs))]
+    first, initial = n.get(1), [n.get(i) for i in range(2, len(n.inputs))]
+    if bound < 1:
+        return nothing(n, graph, initial)
     if n.walk.batch and not (count is not None and count.constant and (first is None or first.constant)):
         raise Refused("a loop whose trips one row of a free batch says: of several, ONNX has one number for all")
     if first is not None and first.constant and not np.ravel(first.array)[0]:
         return nothing(n, graph, initial)
+    if (first is None or first.constant) and known(n, graph, graph.output[0].name) is False:
+        return once(n, graph, initial)
     limit = m.scalar(bound, np.int32) if count is None else count
     if first is not None and not first.constant:
         limit = m.where(m.reshape(first, ()), limit, m.scalar(0, np.int32))
@@ -243,6 +248,34 @@ def made_in_run(n, collected, trips):
     return m.select(collected, m.typed(m.reshape(rows, (rows.size,)), np.int32), 0)
 
 
+def known(n, graph, name):
+    """What a condition of a loop's body is in every trip; None: that is not known."""
+    made = {node.output[0]: node for node in graph.node if len(node.output) == 1}
+    if name == graph.input[1].name:
+        return True  # else there is no trip
+    node = made.get(name)
+    if node is not None and node.op_type in ("Identity", "Not"):
+        value = known(n, graph, node.input[0])
+        return value if value is None or node.op_type == "Identity" else not value
+    array = next((onnx.numpy_helper.to_array(t) for t in graph.initializer if t.name == name), None)
+    if node is not None and node.op_type == "Constant" and node.attribute[0].name == "value":
+        array = onnx.numpy_helper.to_array(node.attribute[0].t)
+    outer = n.walk.values.get(name) if node is None and array is None else None
+    array = outer.array if outer is not None and outer.constant else array
+    return None if array is None or array.size != 1 else bool(np.ravel(array)[0])
+
+
+def once(n, graph, initial):
+    """A loop that always ends after one trip: its body, in its place."""
+    m = n.m
+    with Body(n, graph, lambda x: x, m.leader) as body:
+        for value, x in zip(graph.input, [m.scalar(0, np.int64), m.scalar(True, bool), *initial], strict=True):
+            body.values[value.name] = x
+        _, *outputs = body.run()
+    collected = outputs[len(initial):]
+    return outputs[:len(initial)] + [m.reshape(y, (1, *y.shape)) for y in collected]
+
+
 def nothing(n, graph, initial):
     """A loop that makes no trip."""
     if len(graph.output) - 1 > len(initial):
@@ -280,10 +313,10 @@ def scan(n):
 
 def moved(m, x, at, to, back):
     """x with an axis elsewhere, turned round or not."""
-    at, to = at % x.rank, to % x.rank
+    at, to = axis_of(at, x.rank), axis_of(to, x.rank)
     order = [i for i in range(x.rank) if i != at]
     order.insert(to, at)
-    x = m.take(x, list(range(x.shape[at]))[::-1], at) if back else x
+    x = m.take(x, range(x.shape[at])[::-1], at) if back else x
     return m.transpose(x, order) if order != list(range(x.rank)) else x
 
 

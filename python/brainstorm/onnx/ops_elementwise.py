@@ -6,9 +6,10 @@ import math
 import numpy as np
 import onnx
 
+from . import ranges
 from .refused import Refused
 from .table import op
-from .tensors import Tensor
+from .tensors import Tensor, broadcast
 
 UNARY = {"Abs": "abs", "Neg": "neg", "Sign": "sign", "Floor": "floor", "Ceil": "ceil", "Round": "round",
          "Sqrt": "sqrt", "Reciprocal": "reciprocal", "Exp": "exp", "Log": "log", "Erf": "erf", "Sin": "sin",
@@ -31,14 +32,19 @@ def unary(n):
         return n[0]
     if kind in ("sqrt", "reciprocal", "exp", "log", "erf") and not n[0].floats:
         raise Refused(f"{n.op} of {n[0].dtype}")
-    return n.m.unary(kind, n[0])
+    out = n.m.unary(kind, n[0])
+    of_range = {"neg": ranges.neg, "abs": ranges.magnitude}.get(kind)
+    if of_range is None:
+        return out
+    return ranges.kept(n, out, [n[0]], of_range, lambda: n.m.unary(kind, n.m.to_float(n[0])))
 
 
 @op(*ACTS)
 def act(n):
     if not n[0].floats:
         if n.op == "Relu":
-            return n.m.pair("max", n[0], n.m.scalar(0, n[0].dtype))
+            zero = n.m.scalar(0, n[0].dtype)
+            return ranges.pair(n, "max", n.m.pair("max", n[0], zero), n[0], zero)
         raise Refused(f"{n.op} of {n[0].dtype}")
     return n.m.act(ACTS[n.op], n[0])
 
@@ -49,20 +55,24 @@ def identity(n):
         training, ratio = n.constant(2), n.constant(1)
         if training is not None and np.ravel(training)[0] and (ratio is None or np.ravel(ratio)[0] != 0):
             raise Refused("dropout of a training run is random")
-        mask = n.m.array(np.ones(n[0].shape, bool), bool)
-        return [n[0], mask][:len(n.outputs)]
+        if not n.wants(1):
+            return n[0]
+        n.m.room(n[0].size)
+        return [n[0], n.m.array(np.ones(n[0].shape, bool), bool)]
     return n[0]
 
 
 @op("Add", "Sub", "Mul")
 def ring(n):
-    return n.m.pair(n.op.lower(), n[0], n[1])
+    kind = n.op.lower()
+    return ranges.pair(n, kind, n.m.pair(kind, n[0], n[1]), n[0], n[1])
 
 
 @op("Div")
 def div(n):
     if not n[0].floats:
-        return n.m.int_div(n[0], n[1])
+        return ranges.kept(n, n.m.int_div(n[0], n[1]), [n[0], n[1]], ranges.quotient,
+                           lambda: n.m.div(*ranges.as_floats(n.m, n[0], n[1])))
     return n.m.div(n[0], n[1])
 
 
@@ -74,12 +84,15 @@ def power(n):
         if b.constant and b.size == 1 and b.rank <= a.rank and float(np.ravel(b.array)[0]) == 2.0:
             return n.m.mul(a, a)
         return n.m.typed(n.m.pair("pow", a, b), a.dtype)
-    whole = b.constant and b.size == 1 and float(np.ravel(b.array)[0])
-    if whole in (1.0, 2.0, 3.0, 4.0):
-        return functools.reduce(n.m.mul, [a] * int(whole))
-    if b.constant and np.all(b.array == np.floor(b.array)) and np.all((b.array >= 0) & (b.array <= 30)):
-        return int_power(n, a, np.asarray(b.array, np.int64), b.shape)
-    raise Refused(f"a power of {a.dtype}")
+    if not (b.constant and b.size and np.all((b.array == np.floor(b.array)) & (b.array >= 0) & (b.array <= 30))):
+        raise Refused(f"a power of {a.dtype}")
+    exponents = np.asarray(b.array, np.int64)
+    if b.size == 1 and 1 <= exponents.max() <= 4:
+        out = functools.reduce(n.m.mul, [a] * int(exponents.max()))
+    else:
+        out = int_power(n, a, exponents, b.shape)
+    sizes = lambda: n.m.pair("pow", n.m.unary("abs", n.m.to_float(a)), n.m.to_float(b))
+    return ranges.kept(n, out, [a], lambda r: ranges.power(r, exponents.max()), sizes)
 
 
 def int_power(n, a, exponents, shape):
@@ -105,13 +118,13 @@ def mod(n):
     left = m.sub(a, m.mul(m.typed(m.int_div(a, b), a.dtype), b))
     left.wraps = False
     if fmod:
-        return left
+        return ranges.kept(n, left, [a, b], ranges.of_dividend, None)
     zero = m.scalar(0, a.dtype)
     odd = m.pair("and", m.pair("not_equal", left, zero),
                  m.pair("xor", m.pair("less", left, zero), m.pair("less", b, zero)))
     out = m.where(odd, m.add(left, b), left)
     out.wraps = False
-    return out
+    return ranges.kept(n, out, [a, b], ranges.remainder, None)
 
 
 def float_mod(m, a, b):
@@ -126,7 +139,8 @@ def float_mod(m, a, b):
 @op("Min", "Max", "Sum", "Mean")
 def several(n):
     kind = {"Min": "min", "Max": "max"}.get(n.op, "add")
-    total = functools.reduce(lambda a, b: n.m.pair(kind, a, b), [n[i] for i in range(len(n.inputs))])
+    total = functools.reduce(lambda a, b: ranges.pair(n, kind, n.m.pair(kind, a, b), a, b),
+                             [n[i] for i in range(len(n.inputs))])
     if n.op == "Mean" and len(n.inputs) > 1:
         return n.m.div(total, n.m.scalar(len(n.inputs), total.dtype))
     return total
@@ -139,7 +153,7 @@ def compare(n):
 
 @op("Where")
 def where(n):
-    return n.m.where(n[0], n[1], n[2])
+    return ranges.kept(n, n.m.where(n[0], n[1], n[2]), [n[1], n[2]], ranges.hull, None)
 
 
 @op("IsNaN")
@@ -167,8 +181,8 @@ def clip(n):
     if x.floats and "run" not in numbers and None not in numbers and -np.inf < numbers[0] <= numbers[1] < np.inf:
         return m.each(x, lambda v: m.g.clip(v, *(float(np.float32(f)) for f in numbers)))
     if low is not None:
-        x = m.pair("max", x, low)
-    return m.pair("min", x, high) if high is not None else x
+        x = ranges.pair(n, "max", m.pair("max", x, low), x, low)
+    return ranges.pair(n, "min", m.pair("min", x, high), x, high) if high is not None else x
 
 
 @op("LeakyRelu")
@@ -182,6 +196,8 @@ def leaky_relu(n):
 @op("PRelu")
 def prelu(n):
     x, slope, m = n[0], n[1], n.m
+    if broadcast(slope.shape, x.shape) != x.shape:
+        raise Refused(f"a slope {list(slope.shape)} beside {list(x.shape)}")
     return m.where(m.pair("less", x, m.scalar(0, x.dtype)), m.mul(x, slope), x)
 
 
@@ -189,6 +205,8 @@ def prelu(n):
 def elu(n):
     x, m = n[0], n.m
     alpha = n.attr("alpha", {"Selu": 1.67326319217681884765625}.get(n.op, 1.0))
+    if n.op == "Celu" and alpha == 0:
+        raise Refused("alpha 0")
     low = m.pair("min", x, m.scalar(0))
     inner = m.affine(low, 1 / alpha) if n.op == "Celu" and alpha != 1 else low
     below = m.affine(exp_minus_1(m, inner), alpha)
@@ -197,12 +215,12 @@ def elu(n):
 
 
 def exp_minus_1(m, x):
-    """e^x - 1 of x <= 0, near 0 as a series, where the difference would lose its digits."""
-    near = m.pair("max", x, m.scalar(-0.1))
+    """e^x - 1, near 0 as a series, where the difference would lose its digits."""
+    near = m.each(x, lambda v: m.g.clip(v, -0.1, 0.1))
     series = m.scalar(1 / 120)
     for k in (24, 6, 2, 1):
         series = m.add(m.mul(near, series), m.scalar(1 / k))
-    return m.where(m.pair("greater", x, m.scalar(-0.1)), m.mul(near, series), m.affine(m.unary("exp", x), 1, -1))
+    return m.where(m.pair("equal", x, near), m.mul(near, series), m.affine(m.unary("exp", x), 1, -1))
 
 
 @op("ThresholdedRelu")
@@ -339,7 +357,7 @@ def cast(n, x, dtype):
     if dtype == bool:
         return m.truth(x)
     if m.exact(x).floats and dtype.kind in "iu":
-        out = m.to_int(m.truncated(x), dtype)
+        out = ranges.cast(n, m.to_int(m.truncated(x), dtype), x)
         return wrapped(m, out, dtype)
     if x.floats:
         return m.typed(x, dtype)  # f16 and bf16 are computed in f32, which the report says
@@ -349,7 +367,11 @@ def cast(n, x, dtype):
     fits = whole_bounds(dtype)
     if low >= fits[0] and high <= fits[1]:
         return m.typed(x, dtype)
-    return wrapped(m, m.typed(x, dtype), dtype)
+    out = wrapped(m, m.typed(x, dtype), dtype)
+    if out.wraps:
+        out.range = None
+        return out
+    return ranges.kept(n, out, [x], lambda a: a, lambda: m.to_float(x))
 
 
 def wrapped(m, x, dtype):

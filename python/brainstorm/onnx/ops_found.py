@@ -59,7 +59,7 @@ def unique(n):
         made = by_place(n, made, x.size)
     made[2] = m.reshape(made[2], (x.size,))
     for indices in made[1:]:
-        indices.natural = True
+        natural(indices)
     return made[:len(n.outputs)]
 
 
@@ -75,6 +75,7 @@ def by_place(n, made, size):
     places = m.typed(m.reshape(places, (places.shape[0],)), np.int32)
     flat = m.reshape(whole(inverse), (size,))
     old = m.select(flat, places, 0)  # which of the sorted ones each is
+    m.room(size * size)
     earlier = m.array(np.tri(size, k=-1))
     rank = m.matmul(earlier, m.reshape(m.to_float(mark), (size, 1)))  # marks before each place
     rank = m.to_int(m.reshape(rank, (size,)), np.int32)

@@ -38,7 +38,7 @@ class Window:
             self.low, self.high, self.sizes = [0, *self.low], [0, *self.high], [1, *self.sizes]
         if min(self.low + self.high) < 0:
             raise Refused("negative pads")
-        self.ceil = ceil
+        self.ceil, self.free = ceil, bool(n.walk.frame)
         self.out = [self._extent(i) for i in range(2)]
         if min(self.out) < 1:
             raise Refused(f"{n.op} that leaves nothing of {list(x.shape)}")
@@ -62,9 +62,13 @@ class Window:
         return out
 
     def beyond(self):
-        """What rounding up adds at the ends."""
-        return [max((self.out[i] - 1) * self.stride[i] + self.reach(i)
-                    - self.sizes[i] - self.low[i] - self.high[i], 0) for i in range(2)]
+        """What rounding up adds at the ends: of a frame, where no window begins behind the image whatever its size, as
+        much as any size needs."""
+        needed = [max((self.out[i] - 1) * self.stride[i] + self.reach(i)
+                      - self.sizes[i] - self.low[i] - self.high[i], 0) for i in range(2)]
+        if not (self.free and self.ceil):
+            return needed
+        return [self.stride[i] - 1 if self.high[i] + self.stride[i] <= self.reach(i) else needed[i] for i in range(2)]
 
     def pads(self, beyond=(0, 0)):
         return (self.low[0], self.low[1], self.high[0] + beyond[0], self.high[1] + beyond[1])
@@ -73,9 +77,10 @@ class Window:
         """x as cells, which are images."""
         return m.cells(x, (x.shape[1], *self.sizes))
 
-    def made(self, m, value, x, channels, dtype=None):
+    def made(self, m, x, channels, function):
+        """What a function gives of each image of x."""
         shape = (x.shape[0], channels, *self.out[2 - self.spatial:])
-        return m.of_cells(value, x.shape[0], (channels, *self.out), shape, dtype or x.dtype)
+        return m.images(x, (x.shape[1], *self.sizes), (channels, *self.out), shape, function)
 
 
 def weight_of(n, index, spatial, bias_index=2):
@@ -104,10 +109,10 @@ def convolved(n, x, weight, bias=None, act=None):
     window = Window(n, x, weight.shape[4 - (x.rank - 2):])
     if of_few_pixels(n, x, window, weight, act):
         return multiplied(n, x, window, weight, bias, act)
-    value = n.m.g.conv2d(window.image(n.m, x), n.m.names.fresh(n.stem), weight, bias, stride=tuple(window.stride),
-                         dilation=tuple(window.dilation), groups=n.attr("group", 1), padding="explicit",
-                         pad=window.pads(), **(act or {}))
-    return window.made(n.m, value, x, weight.shape[0])
+    name = n.m.names.fresh(n.stem)  # one for all images: so they have one weight
+    return window.made(n.m, x, weight.shape[0], lambda image: n.m.g.conv2d(
+        image, name, weight, bias, stride=tuple(window.stride), dilation=tuple(window.dilation),
+        groups=n.attr("group", 1), padding="explicit", pad=window.pads(), **(act or {})))
 
 
 def of_few_pixels(n, x, window, weight, act):
@@ -140,7 +145,7 @@ def multiplied(n, x, window, weight, bias, act):
         made = g.rows(layer(g.collect(pixels)), cells)
     else:
         made = layer(pixels)
-    return window.made(n.m, g.reshape(made, [channels[0], out_h, out_w]), x, channels[0])
+    return window.made(n.m, x, channels[0], lambda image: g.reshape(made, [channels[0], out_h, out_w]))
 
 
 @op("ConvTranspose")
@@ -173,10 +178,10 @@ def conv_transpose(n):
         weight, bias = behind.weights(weight.swapaxes(0, 1), bias)
         if kernel == strides and not any(pads) and not any(extra) and len(weight) < FEW and "prelu" not in behind.act:
             return phases(n, x, weight, bias, strides[0], behind.act)
-        value = m.g.deconv2d(m.cells(x, x.shape[1:]), m.names.fresh(n.stem), weight.swapaxes(0, 1).copy(), bias,
-                             strides[0], pads[0], extra[0], padding="explicit", **behind.act)
-        held = (weight.shape[0], *out)
-        return m.of_cells(value, x.shape[0], held, (x.shape[0], *held), x.dtype)
+        name, held = m.names.fresh(n.stem), (weight.shape[0], *out)
+        return m.images(x, x.shape[1:], held, (x.shape[0], *held), lambda image: m.g.deconv2d(
+            image, name, weight.swapaxes(0, 1).copy(), bias, strides[0], pads[0], extra[0], padding="explicit",
+            **behind.act))
     # As a convolution of an image with zeros between its pixels, by the kernel turned round.
     group_in = x.shape[1] // groups
     turned = weight.reshape(groups, group_in, *weight.shape[1:]).swapaxes(1, 2)[..., ::-1, ::-1]
@@ -192,11 +197,11 @@ def conv_transpose(n):
             low, high = max(-before[i], 0), max(-after[i], 0)
             spread = m.slice(spread, 2 + i, low, spread.shape[2 + i] - low - high)
             before[i], after[i] = max(before[i], 0), max(after[i], 0)
-    cells = m.cells(spread, (x.shape[1], *lift(spread.shape[2:], 1)))
-    value = m.g.conv2d(cells, m.names.fresh(n.stem), turned, bias, dilation=tuple(lift(dilations, 1)),
-                       groups=groups, padding="explicit", pad=(*lift(before, 0), *lift(after, 0)), **behind.act)
-    shape = (x.shape[0], turned.shape[0], *out)
-    return m.of_cells(value, x.shape[0], (turned.shape[0], *lift(out, 1)), shape, x.dtype)
+    name, held = m.names.fresh(n.stem), (x.shape[1], *lift(spread.shape[2:], 1))
+    return m.images(spread, held, (turned.shape[0], *lift(out, 1)), (x.shape[0], turned.shape[0], *out),
+                    lambda image: m.g.conv2d(image, name, turned, bias, dilation=tuple(lift(dilations, 1)),
+                                             groups=groups, padding="explicit",
+                                             pad=(*lift(before, 0), *lift(after, 0)), **behind.act))
 
 
 def phases(n, x, weight, bias, r, act):
@@ -205,10 +210,9 @@ def phases(n, x, weight, bias, r, act):
     m, channels = n.m, len(weight)
     weight = np.ascontiguousarray(weight.transpose(0, 2, 3, 1).reshape(channels * r * r, -1, 1, 1))
     bias = None if bias is None else np.repeat(bias, r * r)
-    value = m.g.conv2d(m.cells(x, x.shape[1:]), m.names.fresh(n.stem), weight, bias, padding="explicit", pad=0,
-                       **act)
-    held = (channels, x.shape[2] * r, x.shape[3] * r)
-    return m.of_cells(m.g.pixel_shuffle(value, r), x.shape[0], held, (x.shape[0], *held), x.dtype)
+    name, held = m.names.fresh(n.stem), (channels, x.shape[2] * r, x.shape[3] * r)
+    return m.images(x, x.shape[1:], held, (x.shape[0], *held), lambda image: m.g.pixel_shuffle(
+        m.g.conv2d(image, name, weight, bias, padding="explicit", pad=0, **act), r))
 
 
 def spaced(m, x, axis, stride):
@@ -249,23 +253,21 @@ def pool(n):
 def pooled(n, x, window):
     m, average, beyond = n.m, n.op != "MaxPool", window.beyond()
     counts_pads = average and n.attr("count_include_pad", 0)
-    image = window.image(m, x)
     if counts_pads and any(beyond):
         raise Refused("ceil_mode and count_include_pad together")
     low, high = window.low, [h + b for h, b in zip(window.high, beyond)]
     if any(p > window.dilation[i] * (window.kernel[i] - 1) for i in range(2) for p in (low[i], high[i])):
         raise Refused("a pad that is wider than the kernel")
-    value = m.g.pool2d(image, "average" if average else "max", tuple(window.kernel), tuple(window.stride),
-                       (*low, *high), padding="explicit", count_pad=int(bool(counts_pads)),
-                       dilation=tuple(window.dilation))
-    return window.made(m, value, x, x.shape[1])
+    return window.made(m, x, x.shape[1], lambda image: m.g.pool2d(
+        image, "average" if average else "max", tuple(window.kernel), tuple(window.stride), (*low, *high),
+        padding="explicit", count_pad=int(bool(counts_pads)), dilation=tuple(window.dilation)))
 
 
 class Part:
     """A node as some of its axes see it."""
 
     def __init__(self, n, axes):
-        self.n, self.axes, self.m, self.op = n, axes, n.m, n.op
+        self.n, self.axes, self.m, self.op, self.walk = n, axes, n.m, n.op, n.walk
 
     def attr(self, name, default=None):
         value = self.n.attr(name, default)
@@ -303,23 +305,27 @@ def lp_pool(n, x):
     if any(window.beyond()):
         raise Refused("ceil_mode of LpPool")
     raised = m.unary("abs", x) if p == 1 else m.mul(x, x) if p == 2 else m.pair("pow", m.unary("abs", x), m.scalar(p))
-    value = m.g.pool2d(window.image(m, raised), "average", tuple(window.kernel), tuple(window.stride), window.pads(),
-                       padding="explicit", count_pad=1, dilation=tuple(window.dilation))
-    total = m.affine(window.made(m, value, x, x.shape[1]), math.prod(window.kernel))
+    mean = window.made(m, raised, x.shape[1], lambda image: m.g.pool2d(
+        image, "average", tuple(window.kernel), tuple(window.stride), window.pads(), padding="explicit", count_pad=1,
+        dilation=tuple(window.dilation)))
+    total = m.affine(mean, math.prod(window.kernel))
     return total if p == 1 else m.unary("sqrt", total) if p == 2 else m.pair("pow", total, m.scalar(1 / p))
 
 
 @op("GlobalAveragePool", "GlobalMaxPool", "GlobalLpPool")
 def global_pool(n):
     x, m = n[0], n.m
+    if x.rank < 3:
+        raise Refused(f"{n.op} of {list(x.shape)}, which is no image")
     if n.op == "GlobalLpPool":
         if n.attr("p", 2) not in (1, 2):
             raise Refused("GlobalLpPool of another p than 1 and 2")
         return m.reduce(x, "l2" if n.attr("p", 2) == 2 else "l1", range(2, x.rank))
     if x.rank != 4:
         return m.reduce(x, "mean" if n.op == "GlobalAveragePool" else "max", range(2, x.rank))
-    value = m.g.pool2d(m.cells(x, x.shape[1:]), "average" if n.op == "GlobalAveragePool" else "max", everything=1)
-    return m.of_cells(value, x.shape[0], x.shape[1:2], (*x.shape[:2], 1, 1), x.dtype)
+    kind = "average" if n.op == "GlobalAveragePool" else "max"
+    return m.images(x, x.shape[1:], x.shape[1:2], (*x.shape[:2], 1, 1),
+                    lambda image: m.g.pool2d(image, kind, everything=1))
 
 
 # ---------------------------------------------------------------------------------------------- resizing
@@ -337,6 +343,5 @@ def lrn(n):
     x, m = n[0], n.m
     if x.rank != 4:
         raise Refused(f"LRN of rank {x.rank}")
-    value = m.g.lrn(m.cells(x, x.shape[1:]), n.attr("size"), n.attr("alpha", 1e-4), n.attr("beta", 0.75),
-                    n.attr("bias", 1.0))
-    return m.of_cells(value, x.shape[0], x.shape[1:], x.shape, x.dtype)
+    return m.images(x, x.shape[1:], x.shape[1:], x.shape, lambda image: m.g.lrn(
+        image, n.attr("size"), n.attr("alpha", 1e-4), n.attr("beta", 0.75), n.attr("bias", 1.0)))

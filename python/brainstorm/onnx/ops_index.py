@@ -4,9 +4,13 @@ import math
 
 import numpy as np
 
+from . import ranges
 from .refused import Refused
 from .table import op
-from .tensors import Tensor, natural
+from .tensors import Tensor, range_of, within
+
+
+EXACT = 2**24
 
 
 def whole(m, indices, size):
@@ -92,7 +96,18 @@ def combined(m, x, lines, updates, kind):
     return x
 
 
+def scattered(n, out, x, updates, kind, again):
+    """out: x with updates written into it, or added. again: does the same with f32 numbers."""
+    m = n.m
+    size = lambda t: m.unary("abs", m.to_float(t))
+    if kind == "none":
+        return out if out.floats else within(out, *ranges.hull(range_of(x), range_of(updates)))
+    return ranges.kept(n, out, [x, updates], lambda a, b: ranges.add(a, ranges.total(updates.size, b)),
+                       lambda: again(size(x), size(updates)))
+
+
 def elements_combined(n, x, indices, updates, axis, kind):
+    n.m.room(indices.size * (indices.rank + 1))
     places = np.indices(indices.shape)
     places[axis] = indices.array
     lines = np.ravel_multi_index(tuple(places), x.shape).ravel()
@@ -113,7 +128,10 @@ def scatter_elements(n):
     held = lambda t: (math.prod(t.shape[:axis]), t.shape[axis], post)
     value = m.g.scatter_elements(m.held(x, held(x)), m.held(indices, held(indices)), m.held(updates, held(updates)), 1,
                                  "write" if kind == "none" else "add")
-    return m.made(value, held(x), x.shape, x.dtype, kind == "add" and x.dtype.itemsize < 4 and not x.floats)
+    out = m.made(value, held(x), x.shape, x.dtype, kind == "add" and x.dtype.itemsize < 4 and not x.floats)
+    again = lambda at, more: m.made(m.g.scatter_elements(m.held(at, held(x)), m.held(indices, held(indices)),
+                                                         m.held(more, held(updates)), 1, "add"), held(x), x.shape)
+    return scattered(n, out, x, updates, kind, again)
 
 
 @op("ScatterND")
@@ -129,13 +147,18 @@ def scatter_nd(n):
     flat = flat_index(m, indices, x.shape[:k])
     value = m.g.scatter_rows(m.held(x, (lines, width)), m.held(flat, (flat.size,)),
                              m.held(updates, (flat.size, width)), 0, "write" if kind == "none" else "add")
-    return m.made(value, (lines, width), x.shape, x.dtype, kind == "add" and x.dtype.itemsize < 4 and not x.floats)
+    out = m.made(value, (lines, width), x.shape, x.dtype, kind == "add" and x.dtype.itemsize < 4 and not x.floats)
+    again = lambda at, more: m.made(
+        m.g.scatter_rows(m.held(at, (lines, width)), m.held(flat, (flat.size,)), m.held(more, (flat.size, width)), 0,
+                         "add"), (lines, width), x.shape)
+    return scattered(n, out, x, updates, kind, again)
 
 
 @op("TensorScatter")
 def tensor_scatter(n):
     cache, m, update = n[0], n.m, n[1]
     axis, batch, steps = n.axis(-2), cache.shape[0], n[1].shape[n.axis(-2)]
+    m.room(update.size)
     starts = n.constant(2, np.zeros(batch, np.int64)).astype(np.int64)
     size, circular = cache.shape[axis], n.attr("mode", "linear") == "circular"
     places = starts[:, None] + np.arange(steps)
@@ -155,7 +178,8 @@ def tensor_scatter(n):
 def one_hot(n):
     indices, m, values = n[0], n.m, n[2]
     depth = int(np.ravel(n.constant(1))[0])
-    axis = n.attr("axis", -1) % (indices.rank + 1)
+    axis = n.axis(-1, indices.rank + 1)
+    m.room(max(depth, 0))
     indices = m.to_int(indices) if indices.floats else m.typed(m.exact(indices), np.int32)
     shape = indices.shape[:axis] + (1,) + indices.shape[axis:]
     lifted = m.reshape(indices, shape)
@@ -175,9 +199,11 @@ def top_k(n):
     back = [order.index(i) for i in range(x.rank)]
     moved = m.transpose(m.exact(x), order)
     if not x.floats:
-        if x.dtype.itemsize > 2:
-            raise Refused(f"TopK of {x.dtype}")
         moved = m.to_float(moved)
+        low, high = range_of(x)
+        if low < -EXACT or high > EXACT:  # f32 orders no larger ones
+            beyond = ranges.failing(n, m.pair("greater", m.unary("abs", moved), m.scalar(EXACT)), "2^24")
+            moved = m.add(moved, m.to_float(beyond))
     moved = moved if largest else m.unary("neg", moved)
     size = x.shape[axis]
     values, indices = m.g.topk(m.held(moved, (x.size // size, size)), k)
@@ -185,7 +211,7 @@ def top_k(n):
     values = m.made(values, held, shape, np.float32)
     values = values if largest else m.unary("neg", values)
     values = m.typed(values, x.dtype) if x.floats else m.to_int(values, x.dtype)
-    return [m.transpose(values, back), m.transpose(natural(m.made(indices, held, shape, np.int64)), back)]
+    return [m.transpose(values, back), m.transpose(within(m.made(indices, held, shape, np.int64), 0, size - 1), back)]
 
 
 @op("Col2Im")
@@ -198,6 +224,7 @@ def col2im(n):
     pads = n.attr("pads", [0] * 2 * rank)
     counts = [(image[i] + pads[i] + pads[i + rank] - dilation[i] * (block[i] - 1) - 1) // stride[i] + 1
               for i in range(rank)]
+    m.room(math.prod(block) * max(math.prod(counts), 0))
     wide = [image[i] + pads[i] + pads[i + rank] for i in range(rank)]
     at = np.zeros((*block, *counts), np.int64)
     for i in range(rank):

@@ -7,7 +7,7 @@ import numpy as np
 from .fused import Behind
 from .refused import Refused
 from .table import op
-from .tensors import narrowed
+from .tensors import broadcast, narrowed
 
 
 def matmul_of(n, a, b, stem=None):
@@ -65,6 +65,11 @@ def gemm(n):
     alpha, beta = n.attr("alpha", 1.0), n.attr("beta", 1.0)
     if not a.floats:
         raise Refused(f"Gemm of {a.dtype}")
+    if (a.rank, b.rank) != (2, 2):
+        raise Refused(f"Gemm of {list(a.shape)} and {list(b.shape)}, which are no matrices")
+    made = a.shape[n.attr("transA", 0)], b.shape[1 - n.attr("transB", 0)]
+    if c is not None and broadcast(c.shape, made) != made:
+        raise Refused(f"{list(c.shape)} is added to {list(made)}")
     a = m.transpose(a, (1, 0)) if n.attr("transA", 0) else a
     if b.constant and not a.constant:
         weight = narrowed("a weight", b.array).astype(np.float64) * alpha

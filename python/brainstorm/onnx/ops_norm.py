@@ -8,7 +8,28 @@ from .fused import Behind, scale_and_shift
 from .ops_reduce import log_softmax
 from .refused import Refused
 from .table import op
-from .tensors import narrowed
+from .tensors import broadcast, narrowed
+
+
+def bare(shape):
+    """A shape without the ones before it."""
+    return next((shape[i:] for i, d in enumerate(shape) if d != 1), ())
+
+
+def beside(x, *tensors):
+    """Refuses a scale or bias that does not fit beside x."""
+    for t in tensors:
+        if t is not None and broadcast(t.shape, x.shape) != x.shape:
+            raise Refused(f"a scale or bias {list(t.shape)} beside {list(x.shape)}")
+
+
+def of_channels(n, x, *tensors):
+    """Refuses what is no image, or has not a number for each channel."""
+    if x.rank < 3 and n.op != "BatchNormalization" or x.rank < 2:
+        raise Refused(f"{n.op} of {list(x.shape)}, which has no channels")
+    for t in tensors:
+        if t.shape != (x.shape[1],):
+            raise Refused(f"numbers of shape {list(t.shape)} for {x.shape[1]} channels")
 
 
 def line(t):
@@ -22,8 +43,8 @@ def layer_norm(n):
     axis, epsilon = n.axis(-1), n.attr("epsilon", 1e-5)
     size, wanted = math.prod(x.shape[axis:]), x.shape[axis:]
     rest = [i for i in range(axis, x.rank)]
-    whole = all(t is None or (t.constant and np.squeeze(t.array).shape == tuple(d for d in wanted if d != 1))
-                for t in (scale, bias))
+    beside(x, scale, bias)
+    whole = all(t is None or t.constant and t.size == size and bare(t.shape) == bare(wanted) for t in (scale, bias))
     if whole and not any(n.outputs[1:]) and epsilon > 0 and size > 1:
         flat = m.reshape(x, (*x.shape[:axis], size))
         value, held = m.last(flat)
@@ -48,7 +69,8 @@ def rms_norm(n):
 
 def rms_normed(m, stem, x, scale, axis, epsilon):
     size = math.prod(x.shape[axis:])
-    if scale.constant and scale.size == size and epsilon > 0:
+    beside(x, scale)
+    if scale.constant and scale.size == size and bare(scale.shape) == bare(x.shape[axis:]) and epsilon > 0:
         value, held = m.last(m.reshape(x, (*x.shape[:axis], size)))
         return m.made(m.g.rms_norm(value, m.names.fresh(stem), line(scale), epsilon), held, x.shape, x.dtype)
     mean = m.reduce(m.mul(x, x), "mean", range(axis, x.rank))
@@ -61,6 +83,7 @@ def batch_norm(n):
     if n.attr("training_mode", 0):
         raise Refused("BatchNormalization of a training run")
     n.only()
+    of_channels(n, x, *(n[i] for i in range(1, 5)))
     factor, shift = scale_and_shift(n)
     behind = Behind(n, x.rank, len(factor), 1, activate=False)
     behind_factor = 1.0 if behind.factor is None else behind.factor
@@ -78,6 +101,7 @@ def normed(m, x, axes, epsilon):
 @op("InstanceNormalization")
 def instance_norm(n):
     x, m = n[0], n.m
+    of_channels(n, x, n[1], n[2])
     shape = (x.shape[1],) + (1,) * (x.rank - 2)
     out = normed(m, x, range(2, x.rank), n.attr("epsilon", 1e-5))
     return m.add(m.mul(out, m.reshape(n[1], shape)), m.reshape(n[2], shape))
@@ -86,6 +110,9 @@ def instance_norm(n):
 @op("GroupNormalization")
 def group_norm(n):
     x, m, groups = n[0], n.m, n.attr("num_groups")
+    of_channels(n, x)
+    if groups < 1 or x.shape[1] % groups:
+        raise Refused(f"{groups} groups of {x.shape[1]} channels")
     parts = m.reshape(x, (x.shape[0], groups, x.size // x.shape[0] // groups))
     out = m.reshape(normed(m, parts, [2], n.attr("epsilon", 1e-5)), x.shape)
     spread = lambda t: per_channel(m, t, x, groups)

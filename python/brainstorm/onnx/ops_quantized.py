@@ -7,6 +7,7 @@ import math
 
 import numpy as np
 
+from . import ranges
 from .ops_elementwise import dtype_of
 from .ops_image import convolved
 from .ops_linear import matmul_of
@@ -23,7 +24,7 @@ def along(n, x, t, axis_default=1):
     m = n.m
     if t.size == 1:
         return m.reshape(t, ())
-    axis, block = n.attr("axis", axis_default) % x.rank, n.attr("block_size", 0)
+    axis, block = n.axis(axis_default, x.rank), n.attr("block_size", 0)
     if block:
         t = m.take(t, np.minimum(np.arange(x.shape[axis]) // block, t.shape[axis] - 1), axis)
         return t
@@ -78,11 +79,20 @@ def dynamic_quantize(n):
     return [saturated(m, m.div(x, scale), point, np.dtype(np.uint8)), scale, point][:len(n.outputs)]
 
 
-def exact_sum(count, a, b):
-    """Refuses sums of products that f32 may round."""
-    most = lambda t: 255 if t.dtype.itemsize == 1 else 2**31
-    if count * most(a) * most(b) > EXACT:
-        raise Refused(f"a sum of {count} products of {a.dtype} and {b.dtype}, which f32 does not hold")
+def at_once(a, b):
+    """How many products f32 sums up exactly."""
+    if a.dtype.itemsize > 1 or b.dtype.itemsize > 1:
+        raise Refused(f"sums of products of {a.dtype} and {b.dtype}, which f32 does not hold")
+    return EXACT // (255 * 255)
+
+
+def in_parts(m, size, step, made):
+    """The i32 sum of made(first, count) over parts of `size`, each of which f32 holds."""
+    total = None
+    for first in range(0, size, step):
+        part = m.to_int(made(first, min(step, size - first)), np.int32)
+        total = part if total is None else m.add(total, part)
+    return total
 
 
 def centred(m, x, zero, axis):
@@ -100,9 +110,11 @@ def centred(m, x, zero, axis):
 @op("MatMulInteger")
 def matmul_integer(n):
     a, b, m = n[0], n[1], n.m
-    exact_sum(a.shape[-1], a, b)
-    out = matmul_of(n, centred(m, a, n.get(2), -2), centred(m, b, n.get(3), -1))
-    return m.to_int(out, np.int32)
+    left, right = centred(m, a, n.get(2), -2), centred(m, b, n.get(3), -1)
+    if left.shape[-1] != right.shape[-min(right.rank, 2)]:
+        raise Refused(f"a product of {list(a.shape)} and {list(b.shape)}")
+    return in_parts(m, left.shape[-1], at_once(a, b), lambda first, count: matmul_of(
+        n, m.slice(left, left.rank - 1, first, count), m.slice(right, max(right.rank - 2, 0), first, count)))
 
 
 def centred_weight(n, index, zero_index):
@@ -116,8 +128,15 @@ def centred_weight(n, index, zero_index):
 @op("ConvInteger")
 def conv_integer(n):
     x, m, weight = n[0], n.m, centred_weight(n, 1, 3)
-    exact_sum(math.prod(weight.shape[1:]), x, n[1])
-    return m.to_int(convolved(n, centred(m, x, n.get(2), -1), weight), np.int32)
+    channels, step = weight.shape[1], at_once(x, n[1]) // math.prod(weight.shape[2:])
+    if step < 1 or step < channels and n.attr("group", 1) != 1:
+        raise Refused(f"a sum of {math.prod(weight.shape[1:])} products of {x.dtype} and {n[1].dtype} in groups, which "
+                      "f32 does not hold")
+    image = centred(m, x, n.get(2), -1)
+    if n.attr("group", 1) != 1:
+        return m.to_int(convolved(n, image, weight), np.int32)
+    return in_parts(m, channels, step, lambda first, count: convolved(
+        n, m.slice(image, 1, first, count), np.ascontiguousarray(weight[:, first:first + count])))
 
 
 @op("QLinearConv")
@@ -156,7 +175,7 @@ def shift(n):
     if n.attr("direction") == "LEFT":
         if x.dtype.itemsize >= 8:
             raise Refused(f"a shift of {x.dtype} to the left, which i32 would cut")
-        return m.typed(m.mul(x, factor), x.dtype)
+        return ranges.pair(n, "mul", m.typed(m.mul(x, factor), x.dtype), x, factor)
     out = m.int_div(x, factor)
     if x.dtype.kind == "i":  # towards zero; a shift rounds down
         left = m.sub(x, m.mul(out, factor))

@@ -7,6 +7,7 @@ import numpy as np
 
 from .refused import Refused
 from .table import op
+from .tensors import axis_of
 
 A = -0.75  # of cubic interpolation
 
@@ -114,6 +115,7 @@ def sampled(m, pixels, sizes, taps):
 def affine_grid(n):
     theta, m = n[0], n.m
     batch, _, *sizes = n.numbers(1)
+    m.room((len(sizes) + 1) * math.prod(max(s, 0) for s in sizes))
     lines = [np.linspace(-1, 1, s) if n.attr("align_corners", 0) else (2 * np.arange(s) + 1) / s - 1 for s in sizes]
     grid = np.stack([*np.meshgrid(*lines, indexing="ij")[::-1], np.ones(sizes)], -1).reshape(-1, len(sizes) + 1)
     points = m.matmul(theta, m.array(grid.T))
@@ -142,7 +144,7 @@ def transform(length, size, parts, inverse, one_sided):
 def dft(n):
     x, m = n[0], n.m
     axis = n.numbers(2)
-    axis = (axis[0] if axis else n.attr("axis", 1 if n.version < 20 else -2)) % x.rank
+    axis = axis_of(axis[0] if axis else n.attr("axis", 1 if n.version < 20 else -2), x.rank)
     inverse, one_sided = n.attr("inverse", 0), n.attr("onesided", 0)
     size, parts = x.shape[axis], x.shape[-1]
     length = n.numbers(1)

@@ -7,7 +7,7 @@ import numpy as np
 from .ops_index import gather_elements_of
 from .refused import Refused
 from .table import op
-from .tensors import Tensor, sized
+from .tensors import Tensor, axes_of, sized
 
 
 def resolved(shape, x, zeros_copy=True):
@@ -29,7 +29,7 @@ def reshape(n):
 @op("Flatten")
 def flatten(n):
     axis = n.attr("axis", 1)
-    axis = axis + n[0].rank if axis < 0 else axis
+    axis = axis if axis == n[0].rank else n.axis(1)  # behind the last one there is nothing
     return n.m.reshape(n[0], (math.prod(n[0].shape[:axis]), math.prod(n[0].shape[axis:])))
 
 
@@ -37,7 +37,7 @@ def flatten(n):
 def squeeze(n):
     axes = n.numbers(1, "axes")
     x = n[0]
-    axes = [i for i, d in enumerate(x.shape) if d == 1] if axes is None else [a % x.rank for a in axes]
+    axes = [i for i, d in enumerate(x.shape) if d == 1] if axes is None else axes_of(axes, x.rank)
     if any(x.shape[a] != 1 for a in axes):
         raise Refused(f"Squeeze of axes {axes} of {list(x.shape)}")
     return n.m.reshape(x, [d for i, d in enumerate(x.shape) if i not in axes])
@@ -47,13 +47,16 @@ def squeeze(n):
 def unsqueeze(n):
     axes = n.numbers(1, "axes")
     rank = n[0].rank + len(axes)
-    axes, rest = [a % rank for a in axes], iter(n[0].shape)
+    axes, rest = axes_of(axes, rank), iter(n[0].shape)
     return n.m.reshape(n[0], [1 if i in axes else next(rest) for i in range(rank)])
 
 
 @op("Transpose")
 def transpose(n):
-    return n.m.transpose(n[0], n.attr("perm", list(range(n[0].rank))[::-1]))
+    order = n.attr("perm", list(range(n[0].rank))[::-1])
+    if sorted(order) != list(range(n[0].rank)):
+        raise Refused(f"order {order} of {n[0].rank} axes")
+    return n.m.transpose(n[0], order)
 
 
 @op("Expand")
@@ -67,7 +70,8 @@ def tile(n):
     sized(d * times for d, times in zip(x.shape, n.numbers(1), strict=True))
     for axis, times in enumerate(n.numbers(1)):
         if times != 1:
-            x = m.take(x, list(range(x.shape[axis])) * times, axis)
+            m.budget.charge("indices", 8 * x.shape[axis] * times)
+            x = m.take(x, np.tile(np.arange(x.shape[axis]), times), axis)
     return x
 
 
@@ -83,6 +87,8 @@ def split(n):
     if sizes is None:
         each = -(-n[0].shape[axis] // (n.attr("num_outputs") or count))
         sizes = [min(each, n[0].shape[axis] - i * each) for i in range(count)]
+    if sum(sizes) != n[0].shape[axis] or len(sizes) != count or min(sizes) < 0:
+        raise Refused(f"{n[0].shape[axis]} split into {sizes}, {count} outputs")
     starts = np.cumsum([0, *sizes])
     return [n.m.slice(n[0], axis, int(start), size) for start, size in zip(starts, sizes)]
 
@@ -91,14 +97,11 @@ def split(n):
 def slice_op(n):
     x = n[0]
     starts, ends = n.numbers(1, "starts"), n.numbers(2, "ends")
-    axes = n.numbers(3, "axes") or list(range(len(starts)))
+    axes = axes_of(n.numbers(3, "axes") or range(len(starts)), x.rank)
     steps = n.numbers(4) or [1] * len(starts)
-    for start, end, axis, step in zip(starts, ends, axes, steps):
-        axis %= x.rank
+    for start, end, axis, step in zip(starts, ends, axes, steps, strict=True):
         taken = range(*slice(start, min(max(end, -2**62), 2**62), step).indices(x.shape[axis]))
-        if len(taken) == 0:
-            raise Refused("a slice without elements")
-        x = n.m.take(x, list(taken), axis)
+        x = x if taken == range(x.shape[axis]) else n.m.take(x, taken, axis)
     return x
 
 
@@ -106,7 +109,9 @@ def slice_op(n):
 def pad(n):
     x, m = n[0], n.m
     pads, mode = n.numbers(1, "pads"), n.attr("mode", "constant")
-    axes = [a % x.rank for a in n.numbers(3)] if n.has(3) else list(range(x.rank))
+    axes = axes_of(n.numbers(3) if n.has(3) else range(x.rank), x.rank)
+    if len(pads) != 2 * len(axes):
+        raise Refused(f"{len(pads)} pads of {len(axes)} axes")
     number = np.ravel(n.constant(2, np.zeros(1)))
     number = number[0] if number.size and n.has(2) else n.attr("value", 0)
     for i, axis in enumerate(axes):
@@ -115,13 +120,13 @@ def pad(n):
             x = m.slice(x, axis, max(-low, 0), x.shape[axis] - max(-low, 0) - max(-high, 0))
             low, high = max(low, 0), max(high, 0)
         sized([x.size // max(x.shape[axis], 1), x.shape[axis] + low + high])
-        size, places = x.shape[axis], np.arange(-low, x.shape[axis] + high)
         if mode == "constant":
             sides = [[0] * x.rank, [0] * x.rank]
             sides[0][axis], sides[1][axis] = low, high
             x = m.pad(x, *sides, number)
         elif low or high:
-            x = m.take(x, padded_places(mode, places, size), axis)
+            m.room(4 * (low + x.shape[axis] + high))
+            x = m.take(x, padded_places(mode, np.arange(-low, x.shape[axis] + high), x.shape[axis]), axis)
     return x
 
 
@@ -140,8 +145,8 @@ def padded_places(mode, places, size):
 @op("CenterCropPad")
 def center_crop_pad(n):
     x, shape = n[0], n.numbers(1)
-    axes = [a % x.rank for a in n.attr("axes", list(range(x.rank)))]
-    for axis, wanted in zip(axes, shape):
+    axes = axes_of(n.attr("axes", list(range(x.rank))), x.rank)
+    for axis, wanted in zip(axes, shape, strict=True):
         have = x.shape[axis]
         if wanted < have:
             x = n.m.slice(x, axis, (have - wanted) // 2, wanted)
@@ -162,9 +167,8 @@ def depth(n):
             return m.reshape(m.transpose(x, (0, 1, 3, 5, 2, 4)), (b, c * r * r, h // r, w // r))
         return m.reshape(m.transpose(x, (0, 3, 5, 1, 2, 4)), (b, c * r * r, h // r, w // r))
     if n.attr("mode", "DCR") == "CRD" and n[0].floats and r <= 64:
-        value = m.g.pixel_shuffle(m.cells(n[0], (c, h, w)), r)
         held = (c // r // r, h * r, w * r)
-        return m.of_cells(value, b, held, (b, *held), n[0].dtype)
+        return m.images(n[0], (c, h, w), held, (b, *held), lambda image: m.g.pixel_shuffle(image, r))
     if n.attr("mode", "DCR") == "CRD":
         x, order = m.reshape(n[0], (b, c // r // r, r, r, h, w)), (0, 1, 4, 2, 5, 3)
     else:
@@ -188,6 +192,7 @@ def size(n):
 def eye_like(n):
     from .ops_elementwise import dtype_of
     dtype = dtype_of(n.attr("dtype")) if n.has(0) and n.attr("dtype") else n[0].dtype
+    n.m.room(n[0].size)
     return n.m.array(np.eye(*n[0].shape, k=n.attr("k", 0), dtype=np.float32), dtype)
 
 
@@ -202,6 +207,7 @@ def trilu(n):
     x, m, upper = n[0], n.m, n.attr("upper", 1)
     k = int(np.ravel(n.constant(1, np.zeros(1, np.int64)))[0])
     rows, columns = x.shape[-2:]
+    m.room(rows * columns)
     below = np.tri(rows, columns, k - 1 if upper else k, dtype=bool)
     mask = m.array(~below if upper else below, bool)
     return m.where(mask, x, m.scalar(0, x.dtype))
@@ -211,7 +217,10 @@ def trilu(n):
 def reverse_sequence(n):
     x, m = n[0], n.m
     lengths = n.numbers(1)
-    time, batch = n.attr("time_axis", 0), n.attr("batch_axis", 1)
+    time, batch = n.axis(0, name="time_axis"), n.axis(1, name="batch_axis")
+    if time == batch or len(lengths) != x.shape[batch] or not all(0 <= length <= x.shape[time] for length in lengths):
+        raise Refused(f"lengths {lengths} along axes {time} and {batch} of {list(x.shape)}")
+    m.room(x.size)
     indices = np.broadcast_to(np.arange(x.shape[time]).reshape([-1 if a == time else 1 for a in range(x.rank)]),
                               x.shape).copy()
     for row, length in enumerate(lengths):

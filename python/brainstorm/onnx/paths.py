@@ -101,7 +101,7 @@ def read_by(node):
     names = [name for name in node.input if name]
     for attribute in node.attribute:
         for graph in [attribute.g] if attribute.type == onnx.AttributeProto.GRAPH else attribute.graphs:
-            made = {name for inner in graph.node for name in inner.output}
+            made = {name for inner in graph.node for name in inner.output} | {v.name for v in graph.input}
             names += [name for inner in graph.node for name in read_by(inner) if name not in made]
     return names
 

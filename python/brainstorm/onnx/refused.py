@@ -11,3 +11,11 @@ class NeedConstant(Refused):
     def __init__(self, index, what):
         super().__init__(f"{what} is computed in a run; it must be a constant")
         self.index = index
+
+
+class NotTaken(Refused):
+    """What of a model is not taken, all of it."""
+
+    def __init__(self, troubles):
+        super().__init__("\n".join(map(str, troubles)))
+        self.troubles = troubles

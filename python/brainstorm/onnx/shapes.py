@@ -17,7 +17,8 @@ import onnx
 from .refused import Refused
 
 
-PROBES = (64, 96)  # extents of a frame with which a model is imported: it must not matter which
+PROBES = (64, 96, 67, 101)  # extents of a frame with which a model is imported: it must not matter which
+UNSEEN = 3  # frames of other sizes that are compared
 
 
 class Free:
@@ -25,6 +26,22 @@ class Free:
 
     def __init__(self, name, maximum, step=1):
         self.name, self.maximum, self.step = name, maximum, step
+
+    def probes(self):
+        """Extents about PROBES, each another one as far as there are so many."""
+        most, found = self.maximum // self.step, []
+        for size in PROBES:
+            count = min(max(size // self.step, 1), most)
+            others = [*range(count, most + 1)[:len(PROBES)], *range(count, 0, -1)[:len(PROBES)]]
+            found.append(next((n for n in others if n not in found), count))
+        return [n * self.step for n in found]
+
+    def unseen(self, random):
+        """An extent that is none of these, of about their size."""
+        probes = self.probes()
+        counts = range(min(probes) // self.step, min(self.maximum, max(probes) * 5 // 4) // self.step + 1)
+        others = [n * self.step for n in counts if n * self.step not in probes]
+        return int(random.choice(others or probes))
 
 
 class Batch:
@@ -42,17 +59,16 @@ class Frame:
         names = [f for pair in inputs.values() for f in pair if isinstance(f, Free)]
         self.free = {f.name: f for f in names}
 
+    probes = len(PROBES)
+
     def sizes(self, turn):
         """{name: extent} of a probe."""
-        return {name: self.probe(f, (turn + i) % 2) for i, (name, f) in enumerate(self.free.items())}
+        return {name: f.probes()[(turn + i) % self.probes] for i, (name, f) in enumerate(self.free.items())}
 
-    def probe(self, free, which):
-        """An extent that it can be: about PROBES, or its maximum and half of it."""
-        size = PROBES[which] if free.maximum >= max(PROBES) else free.maximum // (2 - which)
-        size = -(-size // free.step) * free.step
-        if max(PROBES) % free.step and free.maximum >= 2 * free.step:  # of large steps
-            size = (1 + which) * free.step
-        return max(min(size, free.maximum), free.step)
+    def unseen(self, seed):
+        """Sizes with which the model was not imported."""
+        random = np.random.default_rng(seed)
+        return [{name: f.unseen(random) for name, f in self.free.items()} for _ in range(UNSEEN)]
 
 
 def number(text, what):
@@ -144,9 +160,9 @@ def sized(found, sizes):
             for name, (shape, dtype) in found.items()}
 
 
-def resized(found, frame, turn):
-    """Shapes of another probe."""
-    sizes, again = frame.sizes(turn), dict(found)
+def resized(found, frame, sizes):
+    """Shapes of a frame of other extents."""
+    again = dict(found)
     for name, pair in frame.inputs.items():
         shape, dtype = found[name]
         again[name] = ((*shape[:2], *(sizes[d.name] if isinstance(d, Free) else d for d in pair)), dtype)

@@ -8,6 +8,7 @@ import numpy as np
 import onnx
 
 from .refused import NeedConstant, Refused
+from .tensors import axis_of
 
 TABLE = {}      # (domain, ONNX op): handler
 UNFOLDED = {"RandomNormal", "RandomUniform", "RandomNormalLike", "RandomUniformLike", "Bernoulli", "Multinomial"}
@@ -79,11 +80,7 @@ class Node:
         return [number_of(v) for v in value] if isinstance(value, list) else number_of(value)
 
     def axis(self, default, rank=None, name="axis"):
-        rank = self[0].rank if rank is None else rank
-        axis = self.attr(name, default)
-        if not -rank <= axis < max(rank, 1):
-            raise Refused(f"axis {axis} of {rank} axes")
-        return axis % rank if rank else 0
+        return axis_of(self.attr(name, default), self[0].rank if rank is None else rank)
 
     def only(self, count=1):
         """Refuses a node more of whose outputs are used than the first `count`."""

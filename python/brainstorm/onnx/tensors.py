@@ -41,7 +41,7 @@ class Tensor:
         self.wraps = wraps  # a sum of small integers, which ONNX wraps and i32 does not
         self.turned = None  # (tensor, order of axes) that a transpose made it of
         self.scaled = None  # (tensor, number) whose product it is
-        self.natural = False  # whether it is known that no number is below 0: an index that a run has found
+        self.range = None  # (lowest, highest) of whole numbers, where more is known than the type says
 
     @property
     def size(self):
@@ -58,6 +58,11 @@ class Tensor:
     @property
     def constant(self):
         return self.array is not None
+
+    @property
+    def natural(self):
+        """Whether it is known that no number is below 0."""
+        return range_of(self)[0] >= 0
 
     def helds(self):
         """Shapes in which the root domain holds it, the one that it was made in first."""
@@ -90,6 +95,14 @@ def bounds(shape):
     return ends
 
 
+def broadcast(*shapes):
+    """The shape of what is computed of these; None: they do not fit."""
+    try:
+        return np.broadcast_shapes(*shapes)
+    except ValueError:
+        return None
+
+
 def squeezed(shape):
     return tuple(n for n in shape if n != 1) or (1,)
 
@@ -102,29 +115,69 @@ def fitted(shape):
     return shape if len(shape) <= MAX_RANK else (math.prod(shape[:-MAX_RANK + 1]), *shape[-MAX_RANK + 1:])
 
 
+def axis_of(axis, rank):
+    """An axis from 0 on; refused where there is none such."""
+    if not -rank <= axis < max(rank, 1):
+        raise Refused(f"axis {axis} of {rank} axes")
+    return int(axis) % rank if rank else 0
+
+
+def axes_of(axes, rank):
+    """Axes from 0 on, each once."""
+    found = [axis_of(a, rank) for a in axes]
+    if len(set(found)) != len(found):
+        raise Refused(f"axes {list(axes)} of {rank} name one twice")
+    return found
+
+
+def range_of(x):
+    """(lowest, highest) of whole numbers; infinite where nothing says it. Of floats nothing is known."""
+    if x.range is not None:
+        return x.range
+    if x.floats or x.dtype.kind not in "iub":
+        return -math.inf, math.inf
+    if x.constant:
+        return (int(x.array.min()), int(x.array.max())) if x.size else (0, 0)
+    if x.dtype == bool:
+        return 0, 1
+    if x.dtype.itemsize < 4 and not x.wraps:
+        return int(np.iinfo(x.dtype).min), int(np.iinfo(x.dtype).max)
+    return (0 if x.dtype.kind == "u" and not x.wraps else -math.inf), math.inf
+
+
 def keeps(method):
     """Of a method that moves numbers: what is known of them stays known."""
     @functools.wraps(method)
     def moved(self, x, *more, **named):
         out = method(self, x, *more, **named)
-        out.natural = out.natural or x.natural
+        if out.range is None and not out.constant and not out.floats and not x.floats:
+            out.range = range_of(x)
         return out
     return moved
 
 
-def natural(x):
-    x.natural = True
+def within(x, low, high):
+    """x, of which it is known that its numbers are no others."""
+    x.range = (low, high)
     return x
+
+
+def natural(x):
+    return within(x, 0, math.inf)
 
 
 class Holder:
     """Brings tensors into the graph in the forms that are asked for."""
 
-    def __init__(self, graph, names):
-        self.g, self.names = graph, names
+    def __init__(self, graph, names, budget):
+        self.g, self.names, self.budget = graph, names, budget
         self.roots, self.leader = set(), None  # with a free batch: values outside it, and a tensor of its rows
         self.domains = {}  # rows: cells of the domain of that many rows
         self.tiles = False  # whether images are tiles of a frame
+
+    def room(self, count):
+        """Before an array of `count` numbers is made."""
+        self.budget.charge("an array", 8 * count)
 
     # ------------------------------------------------------------------------------------------- forms
 
