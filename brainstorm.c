@@ -1,6 +1,6 @@
 /* brainstorm.c - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: eaac94c467946834c4dc0990df99b92beb35a360ca059303abdbc2b6b617a9ab
+ * sha256 of the parts: f3d9c8814f3eb461f02ab6a50adc51c880402f9e70f91c6900df5144fa94dbc7
  */
 #if !defined(_POSIX_C_SOURCE) && !defined(BS_NO_POSIX)
 #define _POSIX_C_SOURCE 200809L
@@ -25395,14 +25395,11 @@ static int32_t operands_read(const bs_op *op, int32_t n_in)
     return n;
 }
 
-/* Only images of patches have a scale: what they were made into forgets it, and so do rows and the root. */
 static void take_outputs(bs_graph *g, const bs_infer *infer)
 {
     for (int32_t i = 0; i < infer->n_out; i++) {
         bs_value_info *value = &g->values[g->n_values++];
         *value = infer->out[i];
-        if (value->rank != 3 || g->domains[value->domain].patches < 0)
-            value->scale_num = value->scale_den = 1;
         value->node = g->n_nodes;
         value->number = value[-1].number + 1;
         value->only = 0;

@@ -388,14 +388,11 @@ static int32_t operands_read(const bs_op *op, int32_t n_in)
     return n;
 }
 
-/* Only images of patches have a scale: what they were made into forgets it, and so do rows and the root. */
 static void take_outputs(bs_graph *g, const bs_infer *infer)
 {
     for (int32_t i = 0; i < infer->n_out; i++) {
         bs_value_info *value = &g->values[g->n_values++];
         *value = infer->out[i];
-        if (value->rank != 3 || g->domains[value->domain].patches < 0)
-            value->scale_num = value->scale_den = 1;
         value->node = g->n_nodes;
         value->number = value[-1].number + 1;
         value->only = 0;
