@@ -431,11 +431,11 @@ soak: $(PROGRAM_FILES)
 
 # Whether the tests notice faults that are planted (NAMES="wrong-slot": only these).
 mutants:
-	@BUILD='$(BUILD)' MAKE='$(MAKE)' sh tests/mutants.sh tests/mutants.txt $(NAMES)
+	@BUILD='$(BUILD)' MAKE='$(MAKE)' bash tests/mutants.sh tests/mutants.txt $(NAMES)
 
 mutants-cuda:
 	@BUILD='$(BUILD)' MAKE='$(MAKE)' CUDA=emulated CUDA_HOME='$(CUDA_HOME)' \
-	  sh tests/mutants.sh tests/cuda_mutants.txt $(NAMES)
+	  bash tests/mutants.sh tests/cuda_mutants.txt $(NAMES)
 
 # With the CUDA backend the GPU's benchmark alone; the emulation checks its results.
 BENCH_RUN := $(if $(CUDA),%/cuda,$(filter-out %/preload %/large_run %/products %/networks %/blas,$(BENCH_FILES)))

@@ -1,6 +1,6 @@
 /* brainstorm.c - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: f3d9c8814f3eb461f02ab6a50adc51c880402f9e70f91c6900df5144fa94dbc7
+ * sha256 of the parts: 12cd3ee1ee4881f8aef0fb29ef2658f700b81d3155cf0202d314cb815fa23b19
  */
 #if !defined(_POSIX_C_SOURCE) && !defined(BS_NO_POSIX)
 #define _POSIX_C_SOURCE 200809L
@@ -35,9 +35,9 @@
 #error "brainstorm is compiled without -ffast-math, -Ofast and their kin: NaN would pass checks, and sums be reordered"
 #endif
 
-/* GCC contracts a * b + c by itself unless it is told -std=c11, clang within an expression even then: the bytes of a row
- * would depend on which of two loops computes it. Functions of the C library's and the compiler's headers, which are
- * read before or after, have none. */
+/* GCC contracts a * b + c by itself unless it is told -std=c11, clang within an expression even then: the bytes of a
+ * row would depend on which of two loops computes it. Clang's -ffp-contract=fast overrides this and is not supported;
+ * no macro tells of it. */
 #if defined(__clang__)
 #pragma STDC FP_CONTRACT OFF
 #elif defined(__GNUC__) && !defined(__cplusplus)
@@ -34795,11 +34795,9 @@ static bool next_infer(bs_infer *infer)
     if (!bs_same_shape(value, carried))
         return bs_infer_fail(infer, BS_ERROR_SHAPE, "the carried value is %s, after a trip it would be %s",
                              bs_say_typed(infer, carried), bs_say_typed(infer, value));
-    if (!bs_infer_same_scale(infer, carried, value))
-        return false;
     carry->writer = g->n_nodes; /* the node to be added; if refused, the graph has failed */
     loop->n_carried--;
-    return true;
+    return bs_infer_same_scale(infer, carried, value);
 }
 
 const bs_op bs_op_loop_next = {.name = "loop_next",
@@ -40202,8 +40200,8 @@ static void close_read_regions(bs_lower_pass *l, const bs_node *node, int32_t pa
     }
 }
 
-/* What a node would be part of: in the tiles of `top` the part of `domain`, with weights of `unit`; top 0: at top level.
- * own: the region that takes it, BS_TOP: a new one; or ANY_REGION, of those that could. */
+/* What a node would be part of: in the tiles of `top` the part of `domain`, with weights of `unit`; top 0: at top
+ * level. own: the region that takes it, BS_TOP: a new one; or ANY_REGION, of those that could. */
 typedef struct level_place {
     int32_t top, domain, unit, own;
 } level_place;

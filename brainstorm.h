@@ -1013,8 +1013,8 @@ bs_value bs_gather(bs_graph *graph, bs_router router, const bs_value *values, bs
  * trip: it is lifted, built around the loop and scattered. That is one node and value more for each of its results.
  *
  * A row makes as many trips as its `count` says, or as dimension 0 of `over` has in the run, or `bound`, and none after
- * a trip whose predicate does not hold. BS_ERROR_DATA, which names loop and row: a count beyond the bound, or beyond what
- * `over` has in the run; without `count` and `over`, a predicate that still holds after `bound` trips; one that is
+ * a trip whose predicate does not hold. BS_ERROR_DATA, which names loop and row: a count beyond the bound, or beyond
+ * what `over` has in the run; without `count` and `over`, a predicate that still holds after `bound` trips; one that is
  * NaN. */
 #define BS_MAX_TRIPS (1 << 24)
 typedef struct bs_loop_desc {

@@ -1,6 +1,6 @@
 /* brainstorm_cuda.cu - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: b2cd76001df08cc0ef7c5069c7056bb3f554254ee6ae06d58912489a3c9db779
+ * sha256 of the parts: 7f0503f1d9761d430f6241666e350d23336884a4b15d0012f260595491f58159
  */
 #include "brainstorm.h"
 
@@ -340,9 +340,9 @@ static inline uint8_t *bs_bytes_row(uint8_t *memory, bs_bytes offset, int32_t ro
 #error "brainstorm is compiled without -ffast-math, -Ofast and their kin: NaN would pass checks, and sums be reordered"
 #endif
 
-/* GCC contracts a * b + c by itself unless it is told -std=c11, clang within an expression even then: the bytes of a row
- * would depend on which of two loops computes it. Functions of the C library's and the compiler's headers, which are
- * read before or after, have none. */
+/* GCC contracts a * b + c by itself unless it is told -std=c11, clang within an expression even then: the bytes of a
+ * row would depend on which of two loops computes it. Clang's -ffp-contract=fast overrides this and is not supported;
+ * no macro tells of it. */
 #if defined(__clang__)
 #pragma STDC FP_CONTRACT OFF
 #elif defined(__GNUC__) && !defined(__cplusplus)

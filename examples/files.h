@@ -19,8 +19,9 @@
  * link. Pipes and devices are written to as they are. Video (FILES_VIDEO) is written in place, frame by frame, so that
  * what a run has made when it is stopped is there.
  *
- * Two names are one file when device and inode are the same; what is not there yet is known by its name without links. Pipes, terminals and devices such as /dev/null may be used
- * twice, and standard output and standard error may be one file.
+ * Two names are one file when device and inode are the same; what is not there yet is known by its name without links.
+ * Pipes, terminals and devices such as /dev/null may be used twice, and standard output and standard error may be one
+ * file.
  */
 #ifndef FILES_H
 #define FILES_H

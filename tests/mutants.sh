@@ -1,4 +1,4 @@
-#!/bin/sh
+#!/usr/bin/env bash
 # mutants.sh LIST [NAME...] - whether the tests notice faults. Each of LIST (or those named) is planted in a copy of the
 # sources, what changes is built, and the test that must notice is run.
 #

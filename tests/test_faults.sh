@@ -21,7 +21,7 @@ sound() { # LIST
 }
 
 refused() { # LIST
-    ! BUILD="$work" sh tests/mutants.sh "$1" >"$work/message" 2>&1 &&
+    ! BUILD="$work" bash tests/mutants.sh "$1" >"$work/message" 2>&1 &&
         grep -q 'two faults have one name: twice' "$work/message"
 }
 

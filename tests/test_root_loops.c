@@ -195,8 +195,9 @@ static void test_channels(bool patches, int32_t order, int32_t threads, int32_t 
         bs_session_close(s);
     for (int32_t i = 0; i < H * W; i++)
         wrong += y[i / W][i % W] != boxed(i / W, i % W, cells);
-    check(ran && wrong == 0, "%d %s as channels of an image, order %d, %d threads: zeros around it (%d of %d differ) %s",
-          cells, patches ? "cells" : "rows", order, threads, wrong, H * W, error.message);
+    check(ran && wrong == 0,
+          "%d %s as channels of an image, order %d, %d threads: zeros around it (%d of %d differ) %s", cells,
+          patches ? "cells" : "rows", order, threads, wrong, H * W, error.message);
 }
 
 int main(void)

@@ -282,7 +282,8 @@ def test_batched_pictures(folder):
     flat.output("y", flat.affine(flat.input("x", "f32", [1, 4, 20, 30]), 1.0, 0.0))
     flat.write(os.path.join(folder, "four.gguf"))
     for words, says in (([model, "--mean", "1,2"], "not understood"), ([model, "--mean", "one"], "not understood"),
-                        ([model, "--scale", "1,2,3,4"], "not understood"), ([model, "--scale", "nan"], "not understood"),
+                        ([model, "--scale", "1,2,3,4"], "not understood"),
+                        ([model, "--scale", "nan"], "not understood"),
                         ([model, "--resize", "20"], "not understood"), ([model, "--resize", "0x5"], "not understood"),
                         ([model, "--resize", "40000x5"], "not understood"),
                         ([grey_model, "--mean", "1,2,3"], "one channel"), ([u8, "--scale", "1"], "are for f32"),

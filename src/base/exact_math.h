@@ -14,9 +14,9 @@
 #error "brainstorm is compiled without -ffast-math, -Ofast and their kin: NaN would pass checks, and sums be reordered"
 #endif
 
-/* GCC contracts a * b + c by itself unless it is told -std=c11, clang within an expression even then: the bytes of a row
- * would depend on which of two loops computes it. Functions of the C library's and the compiler's headers, which are
- * read before or after, have none. */
+/* GCC contracts a * b + c by itself unless it is told -std=c11, clang within an expression even then: the bytes of a
+ * row would depend on which of two loops computes it. Clang's -ffp-contract=fast overrides this and is not supported;
+ * no macro tells of it. */
 #if defined(__clang__)
 #pragma STDC FP_CONTRACT OFF
 #elif defined(__GNUC__) && !defined(__cplusplus)

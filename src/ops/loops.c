@@ -390,11 +390,9 @@ static bool next_infer(bs_infer *infer)
     if (!bs_same_shape(value, carried))
         return bs_infer_fail(infer, BS_ERROR_SHAPE, "the carried value is %s, after a trip it would be %s",
                              bs_say_typed(infer, carried), bs_say_typed(infer, value));
-    if (!bs_infer_same_scale(infer, carried, value))
-        return false;
     carry->writer = g->n_nodes; /* the node to be added; if refused, the graph has failed */
     loop->n_carried--;
-    return true;
+    return bs_infer_same_scale(infer, carried, value);
 }
 
 const bs_op bs_op_loop_next = {.name = "loop_next",

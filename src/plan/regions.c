@@ -184,8 +184,8 @@ static void close_read_regions(bs_lower_pass *l, const bs_node *node, int32_t pa
     }
 }
 
-/* What a node would be part of: in the tiles of `top` the part of `domain`, with weights of `unit`; top 0: at top level.
- * own: the region that takes it, BS_TOP: a new one; or ANY_REGION, of those that could. */
+/* What a node would be part of: in the tiles of `top` the part of `domain`, with weights of `unit`; top 0: at top
+ * level. own: the region that takes it, BS_TOP: a new one; or ANY_REGION, of those that could. */
 typedef struct level_place {
     int32_t top, domain, unit, own;
 } level_place;
