@@ -1,6 +1,6 @@
 /* brainstorm.c - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: 12cd3ee1ee4881f8aef0fb29ef2658f700b81d3155cf0202d314cb815fa23b19
+ * sha256 of the parts: 35c4a85b950802e4ac4c9c7a5f45d439681bad83ac97682a455c4952d263acf0
  */
 #if !defined(_POSIX_C_SOURCE) && !defined(BS_NO_POSIX)
 #define _POSIX_C_SOURCE 200809L
@@ -1079,7 +1079,7 @@ enum { posix_direct = 0 };
 static int64_t posix_file_open_with(const char *path, int flags, uint64_t *size_bytes)
 {
     struct stat info = {0};
-    const int file = open(path, O_RDONLY | O_CLOEXEC | flags);
+    const int file = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | flags); /* which waits for no writer of a pipe */
     if (file < 0)
         return -1;
     if (fstat(file, &info) != 0 || !S_ISREG(info.st_mode) || info.st_size < 0) {

@@ -96,6 +96,26 @@ static void test_copies(bs_dtype dtype, int64_t a, int64_t b, int64_t c)
 }
 
 /* Rows as long as the maxima, extents of this run below them in all dimensions: nothing merges. */
+/* Rows, or cells of which a run has fewer than there can be, are collected as channels of one image, around which a
+ * convolution reads zeros. */
+static void test_channels(bool patches, const rig_how *how)
+{
+    static cuda_rig r;
+    enum { ROWS = 6, H = 4, W = 5 };
+    bs_graph *g = rig_begin(&r, patches ? "cells as channels" : "rows as channels");
+    const bs_value frame = patches ? bs_input(g, "frame", BS_F32, BS_SHAPE3(1, BS_UPTO(16 * ROWS), BS_UPTO(16))) : none;
+    const bs_value rows = patches ? bs_patches(g, frame, &(bs_patches_desc){.size = 16})
+                                  : bs_rows(g, bs_input(g, "rows", BS_F32, BS_SHAPE2(ROWS, 3)), none);
+    const bs_value few = patches ? bs_pool2d(g, rows, &(bs_pool2d_desc){.kind = BS_POOL_AVERAGE, .global = 1}) : rows;
+    const bs_value plane = bs_linear(g, few, &(bs_linear_desc){.name = "plane", .out = H * W});
+    const bs_value image = bs_collect(g, bs_reshape(g, plane, BS_SHAPE2(H, W)));
+    bs_output(g, "image", image);
+    bs_output(g, "y", bs_conv2d(g, image, &(bs_conv2d_desc){.name = "c", .out = 3, .kernel = 5}));
+    if (patches)
+        rig_extent(&r, "frame", 1, 16 * 4, 16, 0);
+    check(rig_agree(&r, how), "%s as channels of an image, order %d", patches ? "cells" : "rows", how->order);
+}
+
 static void test_four_loops(void)
 {
     static cuda_rig r;
@@ -122,6 +142,10 @@ int main(void)
             test_images(16, 16, 1, 3, false, &how);
             test_images(35, 30, 8, 3, true, &(rig_how){.order = order, .half = half, .tolerance = half ? 1e-2 : 2e-5});
         }
+    for (int32_t order = BS_ORDER_BREADTH; order <= BS_ORDER_DEPTH; order++) {
+        test_channels(false, &(rig_how){.order = order, .tolerance = 2e-5});
+        test_channels(true, &(rig_how){.order = order, .runs = 2, .tolerance = 2e-5});
+    }
     test_append(8, 12, &(rig_how){.runs = 3});
     test_append(5, 600, &(rig_how){.runs = 2, .half = 1});
     test_append(30, 1, &(rig_how){.runs = 2});

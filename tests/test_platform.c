@@ -9,6 +9,8 @@
 #include "check.h"
 
 #include <pthread.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 enum { BYTES = 3 * 4096 + 100 };
 
@@ -109,15 +111,19 @@ static void write_file(void)
 
 static void test_no_files(void)
 {
-    static const char *const none[] = {"no/such/file", "tests", "", "/dev/null"};
+    char fifo[sizeof path + 8];
+    const char *const none[] = {"no/such/file", "tests", "", "/dev/null", fifo};
     int32_t opened = 0;
+    snprintf(fifo, sizeof fifo, "%s.pipe", path);
+    check(mkfifo(fifo, 0600) == 0, "a pipe that nobody writes to");
     for (size_t i = 0; i < sizeof none / sizeof *none; i++) {
         uint64_t size = 7;
         uint32_t alignment = 0;
         opened += p->file_open(p->user, none[i], &size) >= 0;
         opened += p->file_open_direct(p->user, none[i], probe, &size, &alignment) >= 0 || alignment != 1;
     }
-    check(opened == 0, "what is not there, or is no regular file, is not opened");
+    unlink(fifo);
+    check(opened == 0, "what is not there, or is no regular file, is not opened, nor waited for");
 }
 
 static void test_reads(void)

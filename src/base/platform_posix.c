@@ -124,7 +124,7 @@ enum { posix_direct = 0 };
 static int64_t posix_file_open_with(const char *path, int flags, uint64_t *size_bytes)
 {
     struct stat info = {0};
-    const int file = open(path, O_RDONLY | O_CLOEXEC | flags);
+    const int file = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | flags); /* which waits for no writer of a pipe */
     if (file < 0)
         return -1;
     if (fstat(file, &info) != 0 || !S_ISREG(info.st_mode) || info.st_size < 0) {
