@@ -142,7 +142,7 @@ static void test_network(const network *n)
 /* ---------------------------------------------------------------------------- rows that are channels of an image */
 
 enum { ROWS = 5, H = 3, W = 4 };
-static float box[1][ROWS][3][3];
+static float box[ROWS * 9];
 static const bs_tensor box_tensor[] = {{"box.weight", BS_F32, 4, {1, ROWS, 3, 3}, box}};
 static const bs_tensor_table box_table = {box_tensor, 1};
 
@@ -156,18 +156,18 @@ static float boxed(int32_t y, int32_t w, int32_t channels)
 /* patches: of a frame of 2 x 2 cells of which a run has `cells`; else all rows of the input. */
 static void test_channels(bool patches, int32_t order, int32_t threads, int32_t cells)
 {
-    static float ones[ROWS][H * W], frame[2][2], y[H][W], pixel[H * W];
+    static float ones[ROWS * H * W], frame[4], y[H * W], pixel[H * W];
     const bs_tensor from_pixel[] = {box_tensor[0], {"pixel.weight", BS_F32, 2, {H * W, 1}, pixel}};
     const bs_tensor_table both = {from_pixel, 2};
     int32_t wrong = 0;
     for (int32_t i = 0; i < ROWS * H * W; i++)
-        ones[0][i] = 1;
+        ones[i] = 1;
     for (int32_t i = 0; i < ROWS * 9; i++)
-        box[0][0][0][i] = 1;
+        box[i] = 1;
     for (int32_t i = 0; i < H * W; i++)
         pixel[i] = 1;
     for (int32_t i = 0; i < 4; i++)
-        frame[0][i] = 1;
+        frame[i] = 1;
     memset(&error, 0, sizeof error);
     memset(transient, 0xFF, sizeof transient);
     memset(y, 0, sizeof y);
@@ -194,7 +194,7 @@ static void test_channels(bool patches, int32_t order, int32_t threads, int32_t 
     if (s)
         bs_session_close(s);
     for (int32_t i = 0; i < H * W; i++)
-        wrong += y[i / W][i % W] != boxed(i / W, i % W, cells);
+        wrong += y[i] != boxed(i / W, i % W, cells);
     check(ran && wrong == 0,
           "%d %s as channels of an image, order %d, %d threads: zeros around it (%d of %d differ) %s", cells,
           patches ? "cells" : "rows", order, threads, wrong, H * W, error.message);

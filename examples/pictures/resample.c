@@ -43,7 +43,7 @@ static void spread(const float *from, float *to, line in, line out, int lines, f
     }
 }
 
-static uint8_t rounded(float n) { return n >= 254.5f ? 255 : n > 0 ? (uint8_t)(n + 0.5f) : 0; }
+static uint8_t rounded(float n) { return n >= 254.5f ? 255 : n > 0 ? (uint8_t)floorf(n + 0.5f) : 0; }
 
 /* plane, narrow, small: one channel as it is, of the new width, of the new size. */
 static void resample_channel(const pnm_picture *from, pnm_picture *to, int channel, float *plane, float *narrow,

@@ -111,7 +111,7 @@ int model_floor(const bs_graph *graph)
         if (strcmp(node.op, "route") == 0 && strcmp(node.name, "route") == 0) {
             bs_graph_describe(graph, i, line, sizeof line);
             const char *const floor = strstr(line, " floor ");
-            return strstr(line, "{protocol budget") ? floor ? atoi(floor + strlen(" floor ")) : 0 : -1;
+            return strstr(line, "{protocol budget") ? floor ? (int)strtol(floor + strlen(" floor "), NULL, 10) : 0 : -1;
         }
     return -1;
 }

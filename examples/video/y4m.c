@@ -73,6 +73,8 @@ size_t y4m_message(const y4m_error *error, char *buffer, size_t size)
     text_buffer out = {buffer, size, 0};
     unsigned status = (unsigned)error->status;
     put(&out, "%s", status < Y4M_STATUS_COUNT ? texts[status] : "unknown error");
+    if (status == Y4M_NOT_Y4M)
+        put(&out, "%s", Y4M_FFMPEG);
     if (error->quote[0])
         put(&out, " %s", error->quote);
     for (int i = 0; status == Y4M_BAD_LAYOUT && i < Y4M_LAYOUT_COUNT; i++)

@@ -41,7 +41,7 @@ enum {
     X(END, "end of the stream")                                                          \
     X(STOPPED, "stopped by a signal")                                                    \
     X(EMPTY, "the input is empty")                                                       \
-    X(NOT_Y4M, "the input is not a YUV4MPEG2 stream" Y4M_FFMPEG)                         \
+    X(NOT_Y4M, "the input is not a YUV4MPEG2 stream")                                    \
     X(HEADER_CUT, "the stream ends inside its header")                                   \
     X(HEADER_LONG, "the header line is longer than 1024 bytes")                          \
     X(BAD_TAG, "bad value in header tag")                                                \
