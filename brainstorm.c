@@ -1,6 +1,6 @@
 /* brainstorm.c - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: 35c4a85b950802e4ac4c9c7a5f45d439681bad83ac97682a455c4952d263acf0
+ * sha256 of the parts: dfe810ffd8e1aacd594f9334b6b1781234ecc85341800478109f9084f531ffe8
  */
 #if !defined(_POSIX_C_SOURCE) && !defined(BS_NO_POSIX)
 #define _POSIX_C_SOURCE 200809L
@@ -27245,7 +27245,7 @@ static inline BS_BOTH double bs_range_elements(double start, double limit, doubl
 {
     const bool finite = fabs(start) < (double)INFINITY && fabs(limit) < (double)INFINITY &&
                         fabs(step) < (double)INFINITY;
-    return finite && step != 0 ? fmax(ceil((limit - start) / step), 0) : (double)INFINITY;
+    return finite && step != 0 ? fmax(ceil((limit - start) / step), 0.0) : (double)INFINITY;
 }
 
 /* Numbers without a sign that order as elements of f32 or i32 with these bits do: those of a float from its largest

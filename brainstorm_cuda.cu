@@ -1,6 +1,6 @@
 /* brainstorm_cuda.cu - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: 7f0503f1d9761d430f6241666e350d23336884a4b15d0012f260595491f58159
+ * sha256 of the parts: 325a3715deab76acaac5d6d3dabd7894e61b5823b135b9bbfd76b3c6c58b5c1d
  */
 #include "brainstorm.h"
 
@@ -7722,7 +7722,7 @@ static inline BS_BOTH double bs_range_elements(double start, double limit, doubl
 {
     const bool finite = fabs(start) < (double)INFINITY && fabs(limit) < (double)INFINITY &&
                         fabs(step) < (double)INFINITY;
-    return finite && step != 0 ? fmax(ceil((limit - start) / step), 0) : (double)INFINITY;
+    return finite && step != 0 ? fmax(ceil((limit - start) / step), 0.0) : (double)INFINITY;
 }
 
 /* Numbers without a sign that order as elements of f32 or i32 with these bits do: those of a float from its largest

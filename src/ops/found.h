@@ -13,7 +13,7 @@ static inline BS_BOTH double bs_range_elements(double start, double limit, doubl
 {
     const bool finite = fabs(start) < (double)INFINITY && fabs(limit) < (double)INFINITY &&
                         fabs(step) < (double)INFINITY;
-    return finite && step != 0 ? fmax(ceil((limit - start) / step), 0) : (double)INFINITY;
+    return finite && step != 0 ? fmax(ceil((limit - start) / step), 0.0) : (double)INFINITY;
 }
 
 /* Numbers without a sign that order as elements of f32 or i32 with these bits do: those of a float from its largest
