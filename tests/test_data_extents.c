@@ -374,7 +374,8 @@ static void test_ranges(void)
         const double of[3] = {q->limit, q->start, q->step};
         int64_t fn[BS_MAX_RANK], in[BS_MAX_RANK];
         const bool whole = q->limit == rint(q->limit) && q->start == rint(q->start) && q->step == rint(q->step) &&
-                           fabs(q->limit + q->start)<1e10, large = fabs(q->limit)> 1e9; /* not whole in f32 */
+                           fabs(q->limit + q->start) < 1e10 && fabs(q->step) < 1e10,
+                   large = fabs(q->limit) > 1e9; /* not whole in f32 */
         for (int32_t c = 0; c < 3; c++) {
             f[c] = (float)of[c];
             i[c] = whole ? (int32_t)of[c] : 1;
