@@ -137,7 +137,7 @@ stream "W$W H$H F24:1 Ip C411" 100 1 >"$work/c411.y4m"
 check "an unknown layout is refused" refuses 1 "layout" "$work/c411.y4m" "$out"
 stream "W$W H$H F24:1 Ip C444p12" 100 1 >"$work/c444p12.y4m"
 all="420jpeg C420mpeg2 C420paldv C420 C422 C444 Cmono C420p10 C422p10 C444p10"
-check "... and those that are known are named" refuses 1 "C444p12, expected one of C$all$" "$work/c444p12.y4m" "$out"
+check "... and those that are known are named" refuses 1 "C444p12, known: C$all$" "$work/c444p12.y4m" "$out"
 check "an unknown model is refused" refuses 1 "none.gguf" --model "$work/none.gguf" "$clip" "$out"
 far=$work/folders/whose/names/are/longer/than/a/message/has/room/for
 mkdir -p "$far"

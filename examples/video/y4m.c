@@ -78,7 +78,7 @@ size_t y4m_message(const y4m_error *error, char *buffer, size_t size)
     if (error->quote[0])
         put(&out, " %s", error->quote);
     for (int i = 0; status == Y4M_BAD_LAYOUT && i < Y4M_LAYOUT_COUNT; i++)
-        put(&out, "%s%s", i ? " C" : ", expected one of C", layouts[i].name);
+        put(&out, "%s%s", i ? " C" : ", known: C", layouts[i].name);
     if (error->frame > 0)
         put(&out, ", frame %lld", (long long)error->frame);
     if (error->missing_bytes > 0)

@@ -48,7 +48,7 @@ static int pipe_of(const uint8_t *data, size_t n)
 
 static void check_error(const y4m_error *error, y4m_status status)
 {
-    char text[256];
+    char text[160];
     FUZZ_PROMISE(error->status == status, "status %d, the error says %d", (int)status, (int)error->status);
     const size_t length = y4m_message(error, text, sizeof text);
     FUZZ_PROMISE(length > 0 && length < sizeof text && strlen(text) == length && !strchr(text, '\n'), "%s", text);
