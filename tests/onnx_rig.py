@@ -12,7 +12,8 @@ import numpy as np
 import onnx
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "python"))
-from brainstorm.onnx import compare, extents, load, lower, session  # noqa: E402
+from brainstorm import session  # noqa: E402
+from brainstorm.onnx import compare, extents, load, lower  # noqa: E402
 from brainstorm.onnx.refused import Refused  # noqa: E402
 
 

@@ -15,7 +15,8 @@ import tempfile
 from model_rig import end, report  # first: it finds python/
 
 import numpy as np
-from brainstorm.onnx import Refused, compare, imported, session
+from brainstorm import session
+from brainstorm.onnx import Refused, compare, imported
 from onnx import TensorProto, helper
 
 HERE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "markers")

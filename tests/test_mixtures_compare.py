@@ -16,6 +16,7 @@ from mixtures_rig import (  # first: it finds python/
     CONFIG, D, EXPERTS, F, hf_names, needs_to_run, path_of, report, weights, write_gguf)
 
 import numpy as np
+from brainstorm import session
 from brainstorm.mixtures import (
     __main__, build, compare, from_arrays, from_gguf, mixture_graph, published, read_arrays, rules)
 from model_rig import end
@@ -119,7 +120,7 @@ def not_compared():
         for words in (["--no-compare"], ["--tolerance", "9"]):
             status, said, made, _ = importing(path, *words)
             report(f"{words[0]} keeps it", status == 0 and made != KEPT, said)
-    with mock.patch.object(compare, "opened", lambda: contextlib.nullcontext()):
+    with mock.patch.object(session, "used", lambda _: contextlib.nullcontext()):
         status, said, made, _ = importing(path)
         report("without what runs models it says so", status == 0 and "not compared" in said, said)
 
@@ -184,8 +185,8 @@ def arrays():
         with changed(from_arrays, "Mixture", of_mixture(**change)):
             mixtures = read_arrays(hf_names(weights(9)), {**CONFIG, **config})
         mixture_graph(mixtures).write(path_of("arrays.gguf"))
-        with compare.opened() as session:
-            found = compare.compare(session, path_of("arrays.gguf"), mixtures, 64)
+        with session.used(compare.Refused) as runs:
+            found = compare.compare(runs, path_of("arrays.gguf"), mixtures, 64)
         report(f"arrays, {name}: {'agrees' if not change else 'differs'}",
                (found.relative < compare.TOLERANCE) == (not change), str(found))
 

@@ -16,6 +16,7 @@ from ncnn_rig import FOLDER, command, layer, param_text, path_of, raw, report, s
 
 import networks_runner
 import numpy as np
+from brainstorm import session
 from brainstorm.ncnn import compare, convert, net
 from model_rig import end
 
@@ -160,7 +161,7 @@ def deaths():
     with mock.patch.object(importlib.util, "find_spec", lambda name: None):
         status, said, made, _ = importing(files)
         report("without ncnn it says so", status == 0 and made != KEPT and "not compared" in said, said)
-    with mock.patch.object(compare, "opened", lambda: contextlib.nullcontext()):
+    with mock.patch.object(session, "used", lambda _: contextlib.nullcontext()):
         status, said, made, _ = importing(files)
         report("without what runs models it says so", status == 0 and "not compared" in said, said)
 

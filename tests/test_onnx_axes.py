@@ -12,7 +12,8 @@ from onnx import TensorProto, helper, numpy_helper
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 import onnx_rig  # noqa: F401: it finds the package
-from brainstorm.onnx import importing, session
+from brainstorm import session
+from brainstorm.onnx import importing
 from brainstorm.onnx.refused import Refused
 
 

@@ -13,7 +13,8 @@ from onnx import TensorProto, helper, numpy_helper, save
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 import onnx_rig
-from brainstorm.onnx import compare, importing, session
+from brainstorm import session
+from brainstorm.onnx import compare, importing
 
 PACKAGE = os.path.join(os.path.dirname(os.path.abspath(onnx_rig.__file__)), "..", "python")
 F32, I64, I32 = TensorProto.FLOAT, TensorProto.INT64, TensorProto.INT32

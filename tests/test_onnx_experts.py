@@ -18,7 +18,8 @@ sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 from onnx_experts import EXPERTS, left, mixing, moe, moes, taken
 
 import onnx_rig  # noqa: F401: it finds the package
-from brainstorm.onnx import compare, importing, session
+from brainstorm import session
+from brainstorm.onnx import compare, importing
 from brainstorm.onnx.refused import Refused
 
 HERE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "experts")

@@ -15,7 +15,8 @@ from onnx.reference import ReferenceEvaluator
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 import onnx_rig  # noqa: F401: it finds the package
-from brainstorm.onnx import compare, importing, report, session
+from brainstorm import session
+from brainstorm.onnx import compare, importing, report
 from brainstorm.onnx.refused import Refused
 
 ROWS, WIDTH = 9, 5

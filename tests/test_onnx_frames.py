@@ -12,7 +12,8 @@ from onnx import TensorProto, helper, numpy_helper
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 import onnx_rig  # noqa: F401: it finds the package
-from brainstorm.onnx import compare, importing, session
+from brainstorm import session
+from brainstorm.onnx import compare, importing
 from brainstorm.onnx.refused import Refused
 
 SIZES = [(33, 34), (35, 61), (47, 48), (49, 90), (50, 51), (53, 37), (65, 63), (89, 89)]

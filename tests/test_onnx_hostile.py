@@ -16,7 +16,8 @@ sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 import onnx_rig  # noqa: F401: it finds the package
 import onnx_experts
 import onnx_nets as nets
-from brainstorm.onnx import cli, session
+from brainstorm import session
+from brainstorm.onnx import cli
 
 FLIPS = 90  # damaged copies of one file
 

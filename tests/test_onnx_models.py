@@ -16,7 +16,8 @@ import onnx_control as control
 import onnx_nets as nets
 from brainstorm import ACTS
 from brainstorm.ops import OPS
-from brainstorm.onnx import importing, session
+from brainstorm import session
+from brainstorm.onnx import importing
 
 SMALL = ("squeezenet", "shufflenet")
 

@@ -20,7 +20,8 @@ from onnx.backend.test.case.node import collect_testcases
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 import onnx_rig
-from brainstorm.onnx import load, session
+from brainstorm import session
+from brainstorm.onnx import load
 from brainstorm.onnx.refused import Refused
 
 # Of align_corners with a factor that gives a fraction of a pixel they say another thing than ONNX Runtime and PyTorch,

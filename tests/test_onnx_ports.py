@@ -12,7 +12,8 @@ from onnx import TensorProto, helper, numpy_helper
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 import onnx_rig  # noqa: F401: it finds the package
-from brainstorm.onnx import importing, report, session
+from brainstorm import session
+from brainstorm.onnx import importing, report
 from brainstorm.onnx.refused import Refused
 
 F32, F64, F16, I64, U8, I8, BOOL = (getattr(TensorProto, name) for name in

@@ -15,7 +15,8 @@ from onnx.reference import ReferenceEvaluator
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 import onnx_rig  # noqa: F401: it finds the package
-from brainstorm.onnx import compare, importing, session
+from brainstorm import session
+from brainstorm.onnx import compare, importing
 from brainstorm.onnx.refused import Refused
 
 COUNT, TAKEN = 250, 0.9  # graphs of a run, and the share of them that must be taken

@@ -14,7 +14,8 @@ from onnx.reference import ReferenceEvaluator
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 import onnx_rig  # noqa: F401: it finds the package
-from brainstorm.onnx import compare, importing, session
+from brainstorm import session
+from brainstorm.onnx import compare, importing
 from brainstorm.onnx.refused import Refused
 
 F32, I64, U32, U64, I32, U8, BOOL = (getattr(TensorProto, name) for name in

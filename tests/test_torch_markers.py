@@ -15,7 +15,8 @@ from model_rig import end, report  # first: it finds python/
 import markers_nets
 import numpy as np
 import torch
-from brainstorm.onnx import compare, imported, session
+from brainstorm import session
+from brainstorm.onnx import compare, imported
 from brainstorm.torch import Exit, Gated, Patches, Routed, export
 from torch import nn
 

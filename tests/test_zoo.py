@@ -15,7 +15,8 @@ import tempfile
 from model_rig import brainstorm, end, report  # first: it finds python/
 
 import numpy as np
-from brainstorm.onnx import imported, session
+from brainstorm import session
+from brainstorm.onnx import imported
 
 HERE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "zoo")
 CLOSE = 2e-5  # of the largest magnitude

@@ -85,7 +85,7 @@ class Prepared:
 
 
 def import_types():
-    from brainstorm.onnx.session import TYPES
+    from brainstorm.session import TYPES
     return TYPES
 
 

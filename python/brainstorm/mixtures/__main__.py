@@ -10,7 +10,7 @@ import os
 import re
 import sys
 
-from .. import outputs
+from .. import outputs, session
 from ..ops import MAX_EXTENT
 from . import compare
 from .build import ROWS, mixture_graph
@@ -73,23 +73,23 @@ def read(asked):
     return read_gguf(asked.model, layers, normalise, asked.dequantise, asked.like, asked.ignore)
 
 
-def compared(asked, path, mixtures, session):
+def compared(asked, path, mixtures, runs):
     """Fails where the file gives something else."""
-    found = compare.compare(session, path, mixtures, asked.rows, asked.bare)
+    found = compare.compare(runs, path, mixtures, asked.rows, asked.bare)
     print(found)
     if not found.relative <= asked.tolerance:
         raise Refused("it would not give what is published, and is not kept: a difference of "
                       f"{found.relative:.3g}, more than {asked.tolerance:g} (--tolerance)")
 
 
-def writer(asked, path, graph, mixtures, session):
+def writer(asked, path, graph, mixtures, runs):
     """What writes a file where it is told to, and fails where it does not give what it should."""
     def write(new):
         graph.write(new)
         blocks = [b.bytes for b in graph.blocks[1:]]
         print(f"{path}: {len(blocks)} experts of {max(blocks)} bytes, {graph.blocks[0].bytes} bytes that stay")
-        if session is not None:
-            compared(asked, new, mixtures, session)
+        if runs is not None:
+            compared(asked, new, mixtures, runs)
     return write
 
 
@@ -107,9 +107,9 @@ def convert(asked):
     files = [(asked.out if len(groups) == 1 else f"{stem}.layer{g[0].number}{end}",
               mixture_graph(g, os.path.basename(stem)[:50], asked.rows, asked.bare), g) for g in groups]
     outputs.check(reads, [path for path, _, _ in files])
-    with contextlib.nullcontext() if asked.no_compare else compare.opened() as session:
-        outputs.write_all({path: writer(asked, path, graph, made, session) for path, graph, made in files})
-    if session is None:
+    with contextlib.nullcontext() if asked.no_compare else session.used(Refused) as runs:
+        outputs.write_all({path: writer(asked, path, graph, made, runs) for path, graph, made in files})
+    if runs is None:
         print("not compared" + ("" if asked.no_compare else ": nothing that runs models is here, pip install ./python"))
 
 

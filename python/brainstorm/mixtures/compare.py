@@ -3,10 +3,9 @@
 Owns: which numbers are fed. They must be able to tell: rows that every router sends to every expert, in batches of
 several sizes; small ones, of which epsilon is a part; and of such a magnitude that what the experts add is not lost in
 what they add it to. Rows that are undecided between two experts are left out: rounding decides those.
-Relies on what runs models (onnx/session.py). Must never take a comparison for one that cannot tell.
+Relies on what runs models (session.py). Must never take a comparison for one that cannot tell.
 """
 
-import contextlib
 
 import numpy as np
 
@@ -55,21 +54,6 @@ class Found:
                      f"largest number that is added, {self.fed.top:.3g}; {len(self.fed.x)} rows, {self.fed.reached} of "
                      f"{self.experts} experts")
         return "\n".join(lines)
-
-
-@contextlib.contextmanager
-def opened():
-    """What runs models here, as long as it is needed; None where nothing does."""
-    try:
-        from ..onnx import session
-    except ImportError:  # the onnx package is not there
-        yield None
-        return
-    with session.opened() or contextlib.nullcontext() as runs:
-        try:
-            yield runs
-        except (session.Failed, RuntimeError) as why:
-            raise Refused(f"it was written, but does not run: {why}") from None
 
 
 def expected(mixtures, x, bare):

@@ -1,15 +1,15 @@
 """Runs an imported network beside ncnn, in f32: whether results are the same.
 
 Owns: which numbers are fed, and which frames. They must be able to tell: numbers of both signs, two kinds, of which
-results must differ, and frames whose sizes divide by nothing much. Relies on what runs models (onnx/session.py), and
+results must differ, and frames whose sizes divide by nothing much. Relies on what runs models (session.py), and
 the `ncnn` package, neither of which need be there. Must never take a comparison for one that cannot tell.
 """
 
-import contextlib
 import importlib.util
 
 import numpy as np
 
+from .. import session
 from .extents import Extent
 from .param import Refused
 from .reference import ncnn_net, ncnn_run, results  # noqa: F401: tests time those
@@ -39,21 +39,6 @@ def random_inputs(made, seed=SEED, frame=(SIDE, SIDE + 32), draw=FIRST["0 .. 1"]
     random = np.random.default_rng(seed)
     inputs = {name: draw(random, concrete(blob, of)) for name, blob in made.inputs.items()}
     return inputs, {name: concrete(blob, of) for name, blob in made.outputs.items()}
-
-
-@contextlib.contextmanager
-def opened():
-    """What runs models here, as long as it is needed; None where nothing does."""
-    try:
-        from ..onnx import session
-    except ImportError:  # the onnx package is not there
-        yield None
-        return
-    with session.opened() or contextlib.nullcontext() as runs:
-        try:
-            yield runs
-        except (session.Failed, RuntimeError) as why:
-            raise Refused(f"it was written, but does not run: {why}") from None
 
 
 def apart(ours, theirs):
@@ -135,11 +120,11 @@ def compare(param, bin, path, made, tolerance=TOLERANCE):
     largest magnitude, and where ncnn does not run the network."""
     if importlib.util.find_spec("ncnn") is None:
         return "not compared with ncnn: pip install ncnn"
-    with opened() as session:
-        if session is None:
+    with session.used(Refused) as runs:
+        if runs is None:
             return "not compared with ncnn: nothing that runs models is here, pip install ./python"
         try:
-            found = Comparison(session, param, bin, path, made)
+            found = Comparison(runs, param, bin, path, made)
         except ValueError as why:
             raise Refused(f"it cannot be compared, and is not kept: {why} (--no-compare)") from None
     if not found.relative <= tolerance:

@@ -8,7 +8,7 @@ for agreement.
 from . import compare, feeds, shapes as shapes_module
 from .reference import Died, Stopped
 from .refused import Refused
-from .session import Failed
+from ..session import Failed
 
 FEED = "--feed FILE.npz says what to compare with"
 

@@ -4,7 +4,8 @@ import sys
 
 import numpy as np
 
-from . import compare, importing, load, report, session
+from . import compare, importing, load, report
+from .. import session
 from .. import outputs
 from .refused import Refused
 

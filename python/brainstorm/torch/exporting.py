@@ -10,7 +10,8 @@ import tempfile
 import numpy as np
 import torch
 
-from ..onnx import compare, imported, session
+from .. import session
+from ..onnx import compare, imported
 from ..outputs import Beside
 
 OPSET = 20

@@ -6,6 +6,7 @@ bench/networks of the repository, one process that opens file after file.
         arrays = session.run([(name, array)], [(name, shape, type)])
 """
 
+import contextlib
 import os
 import subprocess
 import tempfile
@@ -123,15 +124,25 @@ class Program:
 
 def program():
     """The program, in $BUILD or build/ of the repository that this file is in."""
-    root = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "..")
+    root = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..")
     return os.path.join(root, os.environ.get("BUILD", "build"), "bench", "networks")
 
 
 def opened():
     """What runs models here; None where nothing does."""
     try:
-        from .. import running
+        from . import running
         running.native()
         return Native(running)
     except ImportError:
         return Program(program()) if os.access(program(), os.X_OK) else None
+
+
+@contextlib.contextmanager
+def used(refused):
+    """opened(), as long as it is needed; what it refuses is raised as `refused`."""
+    with opened() or contextlib.nullcontext() as runs:
+        try:
+            yield runs
+        except (Failed, RuntimeError) as why:
+            raise refused(f"it was written, but does not run: {why}") from None
