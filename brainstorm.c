@@ -1,6 +1,6 @@
 /* brainstorm.c - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: dfe810ffd8e1aacd594f9334b6b1781234ecc85341800478109f9084f531ffe8
+ * sha256 of the parts: 9632cd40e01dbd867ee787a58ab5d257e491680efa45dc7e879ae6a5a870cac6
  */
 #if !defined(_POSIX_C_SOURCE) && !defined(BS_NO_POSIX)
 #define _POSIX_C_SOURCE 200809L
@@ -49747,9 +49747,9 @@ void bs_zero_around(const bs_context *c, int32_t target, const bs_operand *o)
     int64_t h, w;
     if (margin == 0)
         return;
-    if (s->graph->values[target].domain == 0) {
+    if (s->graph->values[target].domain == 0 && o->rank >= 2) {
         bs_operand image;
-        if (o->rank != 3)
+        if (o->rank == 2)
             as_channel(o, &image);
         zero_beyond_frame(o->rank == 3 ? o : &image, margin);
         return;

@@ -89,9 +89,9 @@ void bs_zero_around(const bs_context *c, int32_t target, const bs_operand *o)
     int64_t h, w;
     if (margin == 0)
         return;
-    if (s->graph->values[target].domain == 0) {
+    if (s->graph->values[target].domain == 0 && o->rank >= 2) {
         bs_operand image;
-        if (o->rank != 3)
+        if (o->rank == 2)
             as_channel(o, &image);
         zero_beyond_frame(o->rank == 3 ? o : &image, margin);
         return;
