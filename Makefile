@@ -97,7 +97,8 @@ $(call level_of,tests/test_% tests/fuzz/%): private LEVEL = $(LEVEL_OF_CASES)
 $(call level_of,$(PLANNING:%=src/%) unit_planning): private LEVEL = $(LEVEL_OF_PLANNING)
 
 WARNINGS := -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wvla
-INCLUDES := -I. -Isrc -Itests -Iexamples -Iexamples/video -Iexamples/moe_text
+# BS_VERIFY: tests and `brainstorm plan --verify` look at the bytes of plans, too.
+INCLUDES := -I. -Isrc -Itests -Iexamples -Iexamples/video -Iexamples/moe_text -DBS_VERIFY
 SANITIZER_FLAGS = $(SANITIZE:%=-fsanitize=% -fno-sanitize-recover=all -fno-omit-frame-pointer)
 # What sanitizers can find in kernels for AVX-512 they find in those for AVX2: one template.
 COMPILE = $(CC) -std=c11 $(WARNINGS) $(INCLUDES) $(if $(SANITIZE),-DBS_NO_AVX512) $(CPPFLAGS) $(CFLAGS) \

@@ -1,6 +1,6 @@
 /* brainstorm.c - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: 9632cd40e01dbd867ee787a58ab5d257e491680efa45dc7e879ae6a5a870cac6
+ * sha256 of the parts: d98b32a8c3aa95441a8b8442e0426a22f97f424e0b5793f12b39f10c266b9d4d
  */
 #if !defined(_POSIX_C_SOURCE) && !defined(BS_NO_POSIX)
 #define _POSIX_C_SOURCE 200809L
@@ -24359,6 +24359,7 @@ typedef enum bs_role {
     BS_ROLE_LIKE,        /* only tells the domain of the result; not read */
     BS_ROLE_DECIDING,    /* a router decides by it, or it says an extent: it keeps its own type */
     BS_ROLE_STATE,       /* a state that is written at the end of a run */
+    BS_ROLE_KEYS,        /* rows in as many segments as those of operand 0: checked before a run */
     BS_ROLE_CACHE_LENGTH /* i32, tokens that the cache of each segment holds: checked and copied before a run */
 } bs_role;
 
@@ -32939,7 +32940,7 @@ bs_value bs_resize(bs_graph *graph, bs_value x, const bs_resize_desc *desc)
 extern const bs_op bs_op_input, bs_op_state, bs_op_state_write, bs_op_output, bs_op_patches, bs_op_assemble, bs_op_rows,
     bs_op_collect, bs_op_route, bs_op_scatter, bs_op_gather, bs_op_route_price, bs_op_route_score, bs_op_look_ahead,
     bs_op_segments, bs_op_state_append, bs_op_segment_spread, bs_op_segment_reduce, bs_op_segment_index,
-    bs_op_attention, bs_op_loop_carry;
+    bs_op_loop_carry;
 
 /* input, state. dim > 0: a constant; dim < 0: -dim is symbol number (from 1, in order of creation) + 65536 (factor -
  * 1). */
@@ -36193,7 +36194,7 @@ const bs_op bs_op_attention = {.name = "attention",
                                .min_in = 3,
                                .max_in = 7,
                                .flags = BS_OP_CROSS_ROW,
-                               .roles = {[5] = BS_ROLE_CACHE_LENGTH},
+                               .roles = {[1] = BS_ROLE_KEYS, [5] = BS_ROLE_CACHE_LENGTH},
                                BS_PARAMS(bs_attention_desc, attention_fields),
                                .infer = attention_infer,
                                .flops = attention_flops,
@@ -37844,6 +37845,8 @@ static inline bool bs_instr_loops(const bs_plan *plan, const bs_instr *i)
 {
     return i->kind == BS_INSTR_ROUTE && bs_router_loops(plan->graph, plan->graph->nodes[i->node].router);
 }
+/* Whether the rows of `domain` are rows of a tile of `above`. */
+BS_INTERNAL bool bs_plan_is_within(const bs_graph *graph, int32_t domain, int32_t above);
 /* The ROWS or PATCHES domain that `domain` is or descends from; 0 for the root. */
 int32_t bs_plan_top_domain(const bs_graph *graph, int32_t domain);
 /* The path whose weights are loaded with those of a domain's nodes: of the paths of routers around it the outermost,
@@ -37918,6 +37921,21 @@ BS_INTERNAL bs_bytes bs_plan_canonical_bytes(const bs_graph *graph, const bs_nod
 BS_INTERNAL void bs_plan_size_node(const bs_plan *plan, int32_t node, bs_node_plan *np);
 /* Whether two nodes that have the same weights can read one copy. */
 BS_INTERNAL bool bs_plan_laid_out_alike(const bs_plan *plan, int32_t a, int32_t b);
+
+/* Whether a row of a table is what the planner's own rules give; and whether all from `first` on are. */
+typedef bool bs_plan_sound(const bs_plan *plan, int32_t row);
+BS_INTERNAL bool bs_plan_each(const bs_plan *plan, int32_t first, int32_t rows, bs_plan_sound *sound);
+/* Walks all instructions, to the end: whether each is one that the graph needs, there and then, and reads only what has
+ * been written before it on every way to it, by an account of its own (plan/walk.c). Returns the first that is not (the
+ * number of all: one is missing), or BS_WALK_SOUND. workspace: bs_plan_walk_workspace bytes. */
+#define BS_WALK_SOUND (-1)
+BS_INTERNAL int32_t bs_plan_walk(const bs_plan *plan, bool whole, void *workspace);
+#if defined(BS_VERIFY) || defined(BS_DEBUG)
+/* The same, and whether what is read is still there: nothing else was written over it (plan/walk_bytes.c). */
+BS_INTERNAL int32_t bs_plan_walk_bytes(const bs_plan *plan, void *workspace);
+BS_INTERNAL bs_bytes bs_plan_walk_bytes_workspace(const bs_graph *graph);
+#endif
+BS_INTERNAL bs_bytes bs_plan_walk_workspace(int64_t nodes, int64_t operands); /* of a graph with so many */
 
 /* plan/limits.c. First checks bs_plan_desc; then the limits of every plan. */
 BS_INTERNAL bool bs_plan_desc_sound(const bs_plan_desc *desc, bs_error *error);
@@ -38234,6 +38252,7 @@ BS_EFFORT_ONCE
 /* #include "plan/fusions.h" */
 
 /* #include "ops/forms.h" */
+/* #include "ops/list.h" */
 /* #include "ops/structure.h" */
 /* #include "kernels/elementwise.h" */
 
@@ -38368,9 +38387,19 @@ typedef struct bs_fusion {
     bool images; /* it wants images with their channels side by side */
 } bs_fusion;
 
-static const bs_fusion fusions[] = {{"sr_store", sr_store_match, sr_store_run, 2, true},
-                                    {"reshape_transpose", reshape_transpose_match, bs_reshape_transpose_run, 1, false},
-                                    {"transpose_reshape", transpose_reshape_match, bs_transpose_reshape_run, 1, false}};
+/* In a build without the ops of a chain. */
+#if defined(BS_ONLY_OPS)
+static bool never_match(const bs_fusion_search *f, int32_t n, bs_fusion_match *m) { return (void)f, (void)n, (void)m, false; }
+#endif
+#define OF_SHUFFLE(yes, no) BS_OP_IF(pixel_shuffle, yes, no)
+#define OF_TRANSPOSE(yes, no) BS_OP_IF(transpose, yes, no)
+
+static const bs_fusion fusions[] = {
+    {"sr_store", OF_SHUFFLE(sr_store_match, never_match), OF_SHUFFLE(sr_store_run, NULL), 2, true},
+    {"reshape_transpose", OF_TRANSPOSE(reshape_transpose_match, never_match),
+     OF_TRANSPOSE(bs_reshape_transpose_run, NULL), 1, false},
+    {"transpose_reshape", OF_TRANSPOSE(transpose_reshape_match, never_match),
+     OF_TRANSPOSE(bs_transpose_reshape_run, NULL), 1, false}};
 #define FUSIONS ((int32_t)(sizeof fusions / sizeof *fusions))
 
 bool bs_fusion_find(const bs_fusion_search *search, int32_t node, int32_t fusion, bs_fusion_match *match)
@@ -38473,6 +38502,13 @@ int32_t bs_plan_side_by_side(const bs_plan *p, int32_t first)
            i->time < BS_TIME_END && i->kind != BS_INSTR_RUN && p->instrs[end].kind != BS_INSTR_RUN &&
            !bs_plan_streams(p));
     return end;
+}
+
+bool bs_plan_is_within(const bs_graph *g, int32_t domain, int32_t above)
+{
+    while (domain != above && g->domains[domain].kind == BS_DOMAIN_PATH)
+        domain = g->domains[domain].parent;
+    return domain == above;
 }
 
 int32_t bs_plan_top_domain(const bs_graph *graph, int32_t domain)
@@ -39088,6 +39124,1152 @@ bs_status bs_plan_phase_get(const bs_plan *plan, int32_t phase, bs_stream_phase_
 #endif
 BS_EFFORT_END
 /* ==== end src/plan/streamed.c ================================================================= */
+
+/* ==== begin src/plan/walk.h =================================================================== */
+/* plan/walk.h - what the files of the walk share: plan/walk.c (the list of instructions, from the first to the last),
+ * plan/walk_reads.c (what has been written when one of them runs), plan/walk_makes.c (which instruction a node gets).
+ *
+ * Relies on plan/plan.h. Must never be included by anything else; and never go by what a pass noted of times, lives or
+ * readers: what is not seen to happen has not happened. */
+#ifndef BS_PLAN_WALK_H
+#define BS_PLAN_WALK_H
+
+/* #include "plan/plan.h" */
+
+/* #include "ops/structure.h" */
+
+typedef struct bs_walk_bytes bs_walk_bytes; /* plan/walk_bytes.c */
+
+typedef struct bs_walk {
+    const bs_plan *p;
+    const bs_graph *g;
+    int32_t *left;  /* [nodes] how many of its instructions are still to come */
+    int32_t *last;  /* [nodes] the last one that came, or -1 */
+    /* [nodes] the time at top level after which all that it makes is there; BS_WALK_NOT_READY: not yet; above: when
+     * it is is not so simple */
+    int32_t *ready;
+    int32_t *known; /* [domains] the last list that knows its rows: 0: that at top level, else number of the part + 1 */
+    bool *stored;   /* [operands] a gather's: the rows of this path have been stored */
+    int32_t due;    /* instructions of all nodes that are still to come */
+    /* the instruction that is looked at */
+    const bs_instr *i;
+    const bs_node *node;
+    const bs_op *op;
+    int32_t at;   /* its place among all */
+    int32_t now;  /* its place at top level: that of the one that runs its part */
+    int32_t time; /* of that */
+    int32_t tile; /* the domain of its part; 0: it stands at top level */
+    int32_t list; /* 0: it stands at top level, else number of its part + 1 */
+    bool whole;           /* what each instruction is is looked at, too, not only whether it may run */
+    bs_walk_bytes *bytes; /* NULL: only the order of instructions is looked at, not what they write over */
+    bool *repeated;       /* with bytes: [routers] a loop that goes through its second trip, or has */
+} bs_walk;
+
+#define BS_WALK_NOT_READY (INT32_MAX - 1)
+
+/* Whether the router has decided before this instruction runs, and the instruction sees the decision; and whether it is
+ * a loop whose last trip is over. */
+BS_INTERNAL bool bs_walk_is_decided(const bs_walk *w, int32_t router);
+BS_INTERNAL bool bs_walk_has_ended(const bs_walk *w, int32_t router);
+/* Whether the rows of a domain are known to this instruction. */
+BS_INTERNAL bool bs_walk_looks_for(bs_walk *w, int32_t domain);
+static inline bool bs_walk_sees(bs_walk *w, int32_t domain)
+{
+    return domain == 0 || w->known[domain] == w->list || bs_walk_looks_for(w, domain);
+}
+/* Whether the instruction may write a value: it sees its rows, which have storage where it stands. */
+BS_INTERNAL bool bs_walk_may_write(bs_walk *w, int32_t value);
+/* Whether all that the instruction reads is there: written on every way to it. */
+BS_INTERNAL bool bs_walk_may_run(bs_walk *w);
+/* Whether what a call of this tile computes first near its core is there as far as `need`, for the rows of the
+ * instruction. */
+BS_INTERNAL bool bs_walk_covers(const bs_walk *w, int32_t node, bs_reach need);
+/* A value that instruction i touches, number k: what it writes comes first. 0: none; -1: there are no more. */
+BS_INTERNAL int32_t bs_walk_touched(const bs_plan *plan, const bs_instr *i, int32_t k, bool *is_written);
+/* Whether rows of both domains are apart from each other: of two paths of a router. */
+BS_INTERNAL bool bs_walk_are_paths(const bs_graph *graph, int32_t a, int32_t b);
+
+/* How many instructions a node needs, beside those for rings. */
+BS_INTERNAL int32_t bs_walk_due(const bs_walk *w, int32_t node);
+/* Whether the planner makes this instruction of its node, where it stands. */
+BS_INTERNAL bool bs_walk_makes(bs_walk *w);
+
+/* The walk itself, with an account that was carved: the first instruction that is wrong, or BS_WALK_SOUND. */
+BS_INTERNAL void bs_walk_carve(bs_carver *c, bs_walk *w, int64_t nodes, int64_t operands);
+BS_INTERNAL int32_t bs_walk_all(bs_walk *w);
+
+#if defined(BS_VERIFY) || defined(BS_DEBUG)
+/* Whether all that the instruction reads is still there, and what it writes is free for it. first: nothing of its
+ * result was written before. Then: a part begins, with a scratch of its own. */
+BS_INTERNAL bool bs_walk_bytes_sound(bs_walk_bytes *b, bool first);
+BS_INTERNAL void bs_walk_bytes_part(bs_walk_bytes *b);
+#endif
+
+#endif
+/* ==== end src/plan/walk.h ===================================================================== */
+
+/* ==== begin src/plan/walk_reads.c ============================================================= */
+BS_EFFORT_ONCE
+/* plan/walk_reads.c - what has been written when an instruction runs. A value is there once all instructions of its
+ * node have come: at top level at an earlier time, because those of one time run in any order; in a tile before it, if
+ * the rows are the tile's own.
+ *
+ * While a loop goes on, what it gives holds what was there before the first trip, or what the last trip made: it is
+ * read before this trip's moves, and after the loop when all have come.
+ * Relies on plan/walk.h. Must never resolve a view by what the plan says of it. */
+/* #include "plan/walk.h" */
+
+/* Whether an instruction that is at top level or in the same part has come: a device launches instructions of equal
+ * time in any order, as tiles come in any order. */
+static bool has_come(const bs_walk *w, int32_t k)
+{
+    const bs_instr *i = &w->p->instrs[k];
+    return k >= 0 && (i->part == BS_TOP ? i->time < w->time : i->part == w->i->part && k < w->at);
+}
+
+bool bs_walk_is_decided(const bs_walk *w, int32_t router)
+{
+    return w->p->routers[router].live && has_come(w, w->p->routers[router].instr);
+}
+
+bool bs_walk_has_ended(const bs_walk *w, int32_t router) { return has_come(w, w->p->routers[router].again); }
+
+/* Whether the node that says how many rows or elements there are has run before. */
+static bool is_counted(const bs_walk *w, int32_t maker)
+{
+    const int32_t at = w->p->nodes[maker].instr;
+    const bs_instr *instrs = w->p->instrs;
+    return maker == 0 || (at >= 0 && instrs[at].part == BS_TOP && instrs[at].kind == BS_INSTR_CALL &&
+                          instrs[at].node == maker && instrs[at].time < w->time);
+}
+
+/* If a path is seen, the instruction that decided saw the domain above it. */
+static bool knows(const bs_walk *w, int32_t domain)
+{
+    const bs_domain *d = &w->g->domains[domain];
+    if (w->tile && bs_plan_is_within(w->g, w->tile, domain))
+        return true; /* its own rows, and those above */
+    if (d->kind != BS_DOMAIN_PATH)
+        return w->tile == 0 && is_counted(w, bs_domain_maker(w->g, domain));
+    return bs_walk_is_decided(w, d->router) && w->p->routers[d->router].in_tile == (w->tile != 0);
+}
+
+bool bs_walk_looks_for(bs_walk *w, int32_t domain)
+{
+    const bool known = knows(w, domain);
+    w->known[domain] = known ? w->list : w->known[domain];
+    return known;
+}
+
+static bool has_storage(const bs_walk *w, int32_t value)
+{
+    const bs_value_plan *v = &w->p->values[value];
+    return v->storage == BS_STORAGE_SCRATCH ? v->scope == w->i->part
+                                            : v->storage != BS_STORAGE_NONE && v->storage != BS_STORAGE_FRAME;
+}
+
+bool bs_walk_may_write(bs_walk *w, int32_t value)
+{
+    const bs_value_info *v = &w->g->values[value];
+    if (value == 0 || !bs_walk_sees(w, v->domain))
+        return false;
+    for (int32_t k = 0; w->g->makes && k < v->rank; k++)
+        if (w->g->dims[v->dims[k]].node != w->i->node && !is_counted(w, w->g->dims[v->dims[k]].node))
+            return false;
+    while (w->p->values[value].storage == BS_STORAGE_VIEW)
+        value = w->p->values[value].source;
+    return has_storage(w, value);
+}
+
+/* The same of what a loop gives, and of rows of a tile. */
+static bool is_done_here(const bs_walk *w, int32_t n)
+{
+    const bs_node *node = &w->g->nodes[n];
+    const bool of_loop = bs_node_gathers(node) && bs_router_loops(w->g, node->router);
+    const bool goes_on = of_loop && bs_walk_is_decided(w, node->router) && !bs_walk_has_ended(w, node->router);
+    const int32_t last = w->last[n];
+    if (w->left[n] != (goes_on ? 1 : 0))
+        return false;
+    const bs_instr *i = &w->p->instrs[last];
+    return last < 0 || (i->part == BS_TOP ? i->time < w->time
+                        : i->part == w->i->part && bs_plan_is_within(w->g, w->g->values[node->first_out].domain, w->tile)
+                            ? last < w->at
+                            : w->p->instrs[w->p->regions[w->p->parts[i->part].region].instr].time < w->time);
+}
+
+/* Whether all instructions of a node have come that are to come before this one. */
+static inline bool is_done(const bs_walk *w, int32_t n) { return w->ready[n] < w->time || is_done_here(w, n); }
+
+/* Whether a value that is no view is written. Cells may lie where they are joined before they are: then what joins
+ * them has no more to do than to zero what is beyond them. */
+static bool is_written(const bs_walk *w, int32_t value)
+{
+    const int32_t n = w->g->values[value].node;
+    const bs_node *node = &w->g->nodes[n];
+    const int32_t cells = bs_node_joins_cells(node) ? bs_node_in(w->g, node)[0] : 0;
+    return is_done(w, n) && (w->p->values[cells].storage != BS_STORAGE_FRAME || is_done(w, w->g->values[cells].node));
+}
+
+/* ------------------------------------------------------------------------------------------- parts of images */
+
+static bs_reach farther(bs_reach a, bs_reach b)
+{
+    return (bs_reach){bs_max_i32(a.before, b.before), bs_max_i32(a.after, b.after)};
+}
+
+bool bs_walk_covers(const bs_walk *w, int32_t n, bs_reach need)
+{
+    const int32_t margin = w->p->values[w->g->nodes[n].first_out].margin;
+    const bs_instr *i = &w->p->instrs[w->last[n]], *end = &w->p->instrs[w->at];
+    bs_reach there = i->reach;
+    while (++i < end)
+        if (i->kind == BS_INSTR_CALL && i->node == n && bs_plan_is_within(w->g, w->i->domain, i->domain))
+            there = farther(there, i->reach);
+    return there.before >= bs_min_i32(need.before, margin) && there.after >= bs_min_i32(need.after, margin);
+}
+
+/* How far the result of this instruction is to be there when it has run. */
+static bs_reach result_of(const bs_walk *w)
+{
+    const bs_instr *i = w->i;
+    const int32_t made = i->kind == BS_INSTR_CALL && w->node->n_out > 0 ? w->node->first_out : i->target;
+    const int32_t margin = w->p->values[made].margin; /* of value 0 there is none */
+    if (i->extent == BS_EXTENT_ALL)
+        return (bs_reach){margin, margin};
+    const int32_t grain = bs_op_grain(w->op, &w->p->nodes[i->node]);
+    return (bs_reach){margin - (margin - i->reach.before) / grain * grain,
+                      bs_min_i32(i->reach.after + grain - 1, margin)};
+}
+
+static bs_reach needed(const bs_walk *w, const bs_node *node, int32_t index, bs_reach out)
+{
+    return (bs_reach){bs_plan_margin_for(w->p, node, index, out.before),
+                      bs_plan_margin_for(w->p, node, index, out.after)};
+}
+
+/* Whether enough is there of an image that a call of this tile computes at first only near its core. value: operand
+ * `index` of the node, through which the image is seen. */
+static bool is_near_enough(const bs_walk *w, int32_t value, int32_t index, int32_t n)
+{
+    bs_reach need = needed(w, w->node, index, result_of(w));
+    while (w->g->values[value].node != n) {
+        const bs_node *view = &w->g->nodes[w->g->values[value].node];
+        need = needed(w, view, 0, need);
+        value = bs_view_of(w->g, view);
+    }
+    return bs_walk_covers(w, n, need);
+}
+
+/* ------------------------------------------------------------------------------------------------ what is read */
+
+/* Views lead to values of lower numbers, or to what a loop gives, which is no view. */
+static bool is_found(const bs_walk *w, int32_t value, int32_t index)
+{
+    for (int32_t at = value;;) {
+        const int32_t n = w->g->values[at].node;
+        const bs_node *node = &w->g->nodes[n];
+        const bs_value_plan *v = &w->p->values[at];
+        const bool stored = v->storage != BS_STORAGE_VIEW;
+        if (!bs_node_is_view(node))
+            return is_written(w, at) && has_storage(w, stored ? at : v->source) &&
+                   (w->last[n] < 0 || w->p->instrs[w->last[n]].extent != BS_EXTENT_NEAR ||
+                    is_near_enough(w, value, index, n));
+        if (stored && (!has_storage(w, at) || !is_done(w, n)))
+            return false;
+        if (stored && !bs_plan_is_seen(w->p, at)) /* what is seen has its rows in both */
+            return true;
+        if (v->source != bs_view_of(w->g, node))
+            return false;
+        at = v->source;
+    }
+}
+
+/* Whether operand `index` of the node, or what is moved for it, may be read. What is ready was written by one that
+ * knew its rows. */
+static inline bool may_read(bs_walk *w, int32_t value, int32_t index)
+{
+    return w->ready[w->g->values[value].node] < w->time ||
+           (value != 0 && bs_walk_sees(w, w->g->values[value].domain) && is_found(w, value, index));
+}
+
+static bool may_read_operands(bs_walk *w)
+{
+    int32_t n_in = w->node->n_read;
+    const int32_t *in = w->p->nodes[w->i->node].fusion ? bs_plan_in(w->p, w->i->node, &n_in) : bs_node_in(w->g, w->node);
+    bool all = true;
+    for (int32_t k = 0; k < n_in && all; k++)
+        all = in[k] == 0 || may_read(w, in[k], k) || (w->node->router && !bs_plan_reads(w->p, w->node, k));
+    return all;
+}
+
+/* Rows of a call's operand 0, all of them, as they lie around the loop. */
+static bool may_read_around(bs_walk *w)
+{
+    const int32_t carried = bs_node_in(w->g, w->node)[0];
+    return may_read(w, bs_view_of(w->g, &w->g->nodes[w->g->values[carried].node]), 0);
+}
+
+/* A loop's results come first before it has decided, then while it goes on; what combines paths when they are known. */
+static bool is_in_turn(const bs_walk *w)
+{
+    const int32_t router = w->node->router;
+    const bool decided = bs_walk_is_decided(w, router);
+    if (!bs_router_loops(w->g, router))
+        return decided || w->i->combine == BS_COMBINE_COPY;
+    return w->left[w->i->node] == (decided ? 1 : 2) && decided == (w->i->map != BS_MAP_ROW) &&
+           !(decided && bs_walk_has_ended(w, router));
+}
+
+static bool may_move(bs_walk *w)
+{
+    const bs_instr *i = w->i;
+    if (bs_node_gathers(w->node) && !is_in_turn(w))
+        return false;
+    if (i->map == BS_MAP_VIEW) /* to the view's own rows */
+        return !bs_node_is_view(w->node) || may_read(w, bs_view_of(w->g, w->node), 0);
+    return (i->value == 0 || may_read(w, i->value, 0)) && (i->map != BS_MAP_PATHS || may_read_operands(w));
+}
+
+bool bs_walk_may_run(bs_walk *w)
+{
+    const bs_instr *i = w->i;
+    if (!bs_walk_sees(w, i->domain))
+        return false;
+    switch ((bs_instr_kind)i->kind) {
+    case BS_INSTR_MOVE: return may_move(w);
+    case BS_INSTR_CALL:
+        return (w->node->router == 0 || bs_walk_is_decided(w, w->node->router)) && may_read_operands(w) &&
+               (!(w->op->flags & BS_OP_AROUND) || may_read_around(w)) &&
+               (i->extent != BS_EXTENT_RING || (w->last[i->node] >= 0 && bs_walk_covers(w, i->node, i->done)));
+    case BS_INSTR_ROUTE: return may_read_operands(w);
+    case BS_INSTR_RUN: break;
+    }
+    const bs_region *region = &w->p->regions[i->region];
+    const int32_t router = w->p->parts[w->p->region_parts[region->first]].router;
+    return router == 0 || (bs_walk_is_decided(w, router) && !w->p->routers[router].in_tile);
+}
+
+int32_t bs_walk_touched(const bs_plan *p, const bs_instr *i, int32_t k, bool *is_written)
+{
+    const bs_graph *g = p->graph;
+    const bs_node *node = &g->nodes[i->node];
+    const bool call = i->kind == BS_INSTR_CALL, view = i->map == BS_MAP_VIEW && bs_node_is_view(node);
+    const int32_t written = call ? node->n_out : 1;
+    int32_t n_in;
+    const int32_t *in = bs_plan_in(p, i->node, &n_in);
+    *is_written = k < written;
+    if (k < written)
+        return call ? node->first_out + k : i->target;
+    k -= written + 2;
+    if (k == -2)
+        return i->value;
+    if (k == -1 && call && bs_node_op(node)->flags & BS_OP_AROUND)
+        return bs_view_of(g, &g->nodes[g->values[in[0]].node]);
+    if (k == -1)
+        return i->kind == BS_INSTR_MOVE && view ? bs_view_of(g, node) : 0;
+    if (k >= n_in || (i->kind == BS_INSTR_MOVE && i->map != BS_MAP_PATHS))
+        return -1;
+    return bs_plan_reads(p, node, k) ? in[k] : 0;
+}
+
+bool bs_walk_are_paths(const bs_graph *g, int32_t a, int32_t b)
+{
+    const bs_domain *x = &g->domains[a], *y = &g->domains[b];
+    return x->kind == BS_DOMAIN_PATH && y->kind == BS_DOMAIN_PATH && x->router == y->router && x->path != y->path;
+}
+BS_EFFORT_END
+/* ==== end src/plan/walk_reads.c =============================================================== */
+
+/* ==== begin src/plan/walk_makes.c ============================================================= */
+BS_EFFORT_ONCE
+/* plan/walk_makes.c - which instruction the planner makes of a node, where it stands: how many it needs; the fields of
+ * one that is right beside those that say where that is. Where it writes there must be storage.
+ * Relies on plan/walk.h. Must never write. */
+/* #include "plan/walk.h" */
+
+/* -------------------------------------------------------------------------------------------------- how many */
+
+/* Whether the cells of a gather are put together in a state whose old rows are its residual: those of no path stay. */
+static bool stays_in_place(const bs_walk *w, const bs_node *gather, int32_t residual)
+{
+    const bs_value_plan *values = w->p->values, *cells = &values[gather->first_out];
+    if (cells->storage != BS_STORAGE_FRAME || residual == 0 || values[residual].storage != BS_STORAGE_VIEW)
+        return false;
+    const bs_value_plan *frame = &values[cells->source];
+    const bs_value_plan *old = &values[bs_view_of(w->g, &w->g->nodes[w->g->values[residual].node])];
+    return frame->storage == BS_STORAGE_STATE && old->storage == BS_STORAGE_STATE && frame->source == old->source;
+}
+
+/* A store for each path that gives something; and one for the rows that no path gives, unless there are none. */
+static int32_t due_of_gather(const bs_walk *w, const bs_node *node)
+{
+    const int32_t *in = bs_node_in(w->g, node), paths = w->g->routers[node->router].desc->paths;
+    const int32_t forced = w->p->routers[node->router].forced;
+    int32_t stores = 0;
+    if (bs_router_loops(w->g, node->router))
+        return 2; /* before the first trip, and after each */
+    if (bs_plan_is_packed(w->g, node))
+        return 1;
+    for (int32_t k = 0; k < paths; k++)
+        stores += in[k] != 0 && bs_plan_reads(w->p, node, k);
+    const bool complete = forced && in[forced - 1] != 0;
+    const int32_t residual = bs_plan_reads(w->p, node, paths) ? in[paths] : 0;
+    return stores + !(complete || stays_in_place(w, node, residual));
+}
+
+/* Whether there are rows beyond those of cells: in a tensor that has one for each cell that there can be. */
+static bool has_rows_beyond(const bs_graph *g, const bs_node *joins)
+{
+    const bs_value_info *from = &g->values[bs_node_in(g, joins)[0]];
+    return g->values[joins->first_out].rank > from->rank && bs_domain_is_patches(&g->domains[from->domain]);
+}
+
+/* Whether what ends a run already lies where it is to end. */
+static bool lies_at_its_end(const bs_walk *w, int32_t n)
+{
+    const bs_node *node = &w->g->nodes[n];
+    const int32_t *in = bs_node_in(w->g, node), state = bs_node_operand(node, BS_ROLE_STATE);
+    const bs_value_plan *v = &w->p->values[in[bs_node_operand(node, BS_ROLE_DATA)]];
+    return v->storage == (state < 0 ? BS_STORAGE_OUTPUT : BS_STORAGE_STATE) &&
+           v->source == (state < 0 ? n : w->g->values[in[state]].node);
+}
+
+int32_t bs_walk_due(const bs_walk *w, int32_t n)
+{
+    const bs_node *node = &w->g->nodes[n];
+    if (!w->p->node_live[n])
+        return 0;
+    switch (bs_node_work(node)) {
+    case BS_WORK_CALL: return node->n_out > 0 || bs_plan_streams(w->p);
+    case BS_WORK_GIVEN:
+    case BS_WORK_VIEW: return bs_plan_is_stored(w->p, node->first_out);
+    case BS_WORK_ROUTE: return 1;
+    case BS_WORK_MOVE: break;
+    }
+    if (bs_node_gathers(node))
+        return due_of_gather(w, node);
+    if (bs_node_joins_cells(node))
+        return (w->p->values[bs_node_in(w->g, node)[0]].storage != BS_STORAGE_FRAME) + has_rows_beyond(w->g, node);
+    return !lies_at_its_end(w, n);
+}
+
+/* ------------------------------------------------------------------------------------------------- each kind
+ * What the planner makes of a node: the fields of `made` beside those of where it stands. False: nothing, there and
+ * then. */
+
+/* Whether a call may compute a part of its rectangle: of an image, in a tile; a ring of rows that go on to one of the
+ * paths below. */
+static bool is_extent(const bs_walk *w, bs_instr *made)
+{
+    const bs_node *node = w->node;
+    const bs_instr *i = w->i;
+    const bool ring = i->extent == BS_EXTENT_RING;
+    if (i->extent == BS_EXTENT_ALL)
+        return true;
+    if (i->extent > BS_EXTENT_RING || !w->tile || node->n_out != 1 || w->g->values[node->first_out].rank != 3 ||
+        !(w->op->flags & BS_OP_SPATIAL) || bs_plan_on_device(w->p))
+        return false;
+    made->domain = ring ? i->domain : node->domain;
+    return !ring ||
+           (w->g->domains[i->domain].kind == BS_DOMAIN_PATH && bs_plan_is_within(w->g, i->domain, node->domain));
+}
+
+static bool make_call(bs_walk *w, bs_instr *made)
+{
+    const bs_node *node = w->node;
+    bool sound = w->op->work == BS_WORK_CALL && (node->n_out > 0 || (!w->tile && bs_plan_streams(w->p))) &&
+                 !(w->tile && bs_op_sees_rows(w->op)) && is_extent(w, made);
+    for (int32_t out = node->first_out; out < node->first_out + node->n_out && sound; out++) {
+        const bs_storage storage = (bs_storage)w->p->values[out].storage;
+        sound = (bs_plan_is_stored(w->p, out) || storage == BS_STORAGE_OUTPUT || storage == BS_STORAGE_VIEW) &&
+                bs_walk_may_write(w, out);
+    }
+    return sound;
+}
+
+static bool make_route(const bs_walk *w, bs_instr *made)
+{
+    if (w->op->work != BS_WORK_ROUTE)
+        return false;
+    const bs_router_plan *r = &w->p->routers[w->node->router];
+    const bool again = w->g->routers[w->node->router].again == w->i->node;
+    made->domain = again ? w->node->domain : w->g->routers[w->node->router].domain;
+    return (again ? r->again == w->at && bs_walk_is_decided(w, w->node->router) : r->instr == w->at) &&
+           r->in_tile == (w->tile != 0);
+}
+
+/* A region runs once. */
+static bool make_run(const bs_walk *w, bs_instr *made)
+{
+    const bs_plan *p = w->p;
+    if (w->tile || w->i->region >= p->n_regions || w->i->node != 0 || p->regions[w->i->region].instr != w->at)
+        return false;
+    made->region = w->i->region;
+    made->domain = p->regions[w->i->region].domain;
+    return true;
+}
+
+static void make_move(bs_instr *made, bs_row_map map, bs_combine combine, int32_t value, int32_t target)
+{
+    made->map = (uint8_t)map;
+    made->combine = (uint8_t)combine;
+    made->value = value;
+    made->target = target;
+}
+
+/* Stores rows of a value where its readers look for them. */
+static void make_store(const bs_graph *g, bs_instr *made, int32_t value, int32_t target)
+{
+    make_move(made, g->values[target].domain == 0 ? BS_MAP_CELL : BS_MAP_PARENT, BS_COMBINE_COPY, value, target);
+    made->domain = g->values[value].domain;
+}
+
+/* The moves of a gather: rows of a path, which are stored, or rows that no path gives; for sums and selections all
+ * rows. */
+static bool make_gathered(const bs_walk *w, bs_instr *made)
+{
+    const bs_graph *g = w->g;
+    const bs_node *node = w->node;
+    const bs_value_plan *v = &w->p->values[node->first_out];
+    const int32_t *in = bs_node_in(g, node), target = v->storage == BS_STORAGE_FRAME ? v->source : node->first_out;
+    const int32_t paths = g->routers[node->router].desc->paths, value = w->i->value;
+    const int32_t residual = bs_plan_reads(w->p, node, paths) ? in[paths] : 0;
+    if (bs_plan_is_packed(g, node)) {
+        make_move(made, BS_MAP_PATHS, bs_plan_combine(node), residual, target);
+        return true;
+    }
+    if (w->i->combine == BS_COMBINE_COPY) {
+        const bs_domain *d = &g->domains[g->values[value].domain];
+        make_store(g, made, value, target);
+        return value != 0 && d->kind == BS_DOMAIN_PATH && d->router == node->router && in[d->path] == value &&
+               bs_plan_reads(w->p, node, d->path);
+    }
+    make_move(made, g->values[target].domain == 0 ? BS_MAP_CELL : BS_MAP_ROW, BS_COMBINE_RESIDUAL, residual, target);
+    return true;
+}
+
+/* The moves of a tensor of cells: rows of cells, and the rows beyond them. */
+static bool make_joined(const bs_walk *w, bs_instr *made)
+{
+    const int32_t value = bs_node_in(w->g, w->node)[0], target = w->node->first_out;
+    if (w->i->combine == BS_COMBINE_COPY) {
+        make_store(w->g, made, value, target);
+        return w->p->values[value].storage != BS_STORAGE_FRAME;
+    }
+    make_move(made, BS_MAP_BEYOND, BS_COMBINE_ZERO, 0, target);
+    return !w->tile && has_rows_beyond(w->g, w->node) && w->p->node_live[w->g->values[value].node];
+}
+
+/* The moves of what a loop gives: what is there before the first trip, and the rows that made a trip. */
+static void make_result(const bs_walk *w, bs_instr *made)
+{
+    const bs_router_info *loop = &w->g->routers[w->node->router];
+    const int32_t *in = bs_node_in(w->g, w->node), out = w->node->first_out;
+    const bool before = w->i->map == BS_MAP_ROW;
+    made->domain = before ? loop->domain : loop->path_domains;
+    make_move(made, before ? BS_MAP_ROW : bs_loop_collects(w->g, w->node) ? BS_MAP_TRIP : BS_MAP_PARENT,
+              in[before] ? BS_COMBINE_COPY : BS_COMBINE_ZERO, in[before], out);
+}
+
+static bool make_moved(const bs_walk *w, bs_instr *made)
+{
+    const bs_node *node = w->node;
+    const int32_t out = node->first_out;
+    if (bs_router_loops(w->g, node->router) && bs_node_gathers(node))
+        return make_result(w, made), true;
+    if (bs_node_gathers(node))
+        return make_gathered(w, made);
+    if (bs_node_joins_cells(node))
+        return make_joined(w, made);
+    if (bs_node_ends_run(node)) {
+        const int32_t value = bs_node_in(w->g, node)[bs_node_operand(node, BS_ROLE_DATA)];
+        made->domain = w->g->values[value].domain;
+        make_move(made, made->domain == 0 ? BS_MAP_BOUND : BS_MAP_APPEND, BS_COMBINE_COPY, value, 0);
+        return !w->tile;
+    }
+    /* rows of a view, copied where a reader needs them in storage of their own */
+    make_move(made, BS_MAP_VIEW, BS_COMBINE_COPY, out, out);
+    return bs_plan_is_stored(w->p, out) && (w->op->work == BS_WORK_VIEW || w->op->work == BS_WORK_GIVEN);
+}
+
+bool bs_walk_makes(bs_walk *w)
+{
+    const bs_instr *i = w->i;
+    bs_instr made = {.domain = w->node->domain};
+    bool makes = false;
+    switch ((bs_instr_kind)i->kind) {
+    case BS_INSTR_CALL: makes = make_call(w, &made); break;
+    case BS_INSTR_MOVE: makes = make_moved(w, &made); break;
+    case BS_INSTR_ROUTE: makes = make_route(w, &made); break;
+    case BS_INSTR_RUN: makes = make_run(w, &made); break;
+    }
+    return makes && made.map == i->map && made.combine == i->combine && made.value == i->value &&
+           made.target == i->target && made.region == i->region && made.domain == i->domain &&
+           (!w->tile || bs_plan_is_within(w->g, made.domain, w->tile)) &&
+           (made.target == 0 || bs_walk_may_write(w, made.target));
+}
+BS_EFFORT_END
+/* ==== end src/plan/walk_makes.c =============================================================== */
+
+/* ==== begin src/plan/walk.c =================================================================== */
+BS_EFFORT_ONCE
+/* plan/walk.c - a finished plan is walked once, from its first instruction to its last, before it is handed out or
+ * opened: each instruction is one that the graph needs, once, where it stands, and all that it reads has been written
+ * on every way to it. What goes on is the walk's own account: of nodes, how many of their instructions have come; of
+ * time, where the list stands.
+ *
+ *   of what                          what would be wrong                    what is looked at
+ *   regions, parts, region_parts     tiles run twice, or of other rows      regions behind each other, of one router's
+ *                                                                             paths or the domain itself
+ *   parts: first, count; instrs:     lists in lists, without end            lists of their own; only the top one runs
+ *     part; regions: instr                                                    regions, each once
+ *   instrs: node, map, combine,      other rows than those of the node,     what the planner makes of such a node
+ *     value, target, domain, extent    in another way                         (plan/walk_makes.c)
+ *   routers: instr, again            rows of decisions that are not made    decided once, before it is read
+ *   nodes: instr                     rows beyond buffers                    counted before they are seen
+ *   the order of all                 what was there before is read          written before (plan/walk_reads.c)
+ *   a node without instruction       the same                               all have come in the end
+ *   instrs: phase; parts: unit       weights that are not there             in a part those of its unit; lists of
+ *                                                                             phases: plan/image_phases.c
+ *
+ * Of a trip of a loop the walk knows as much as of all: what a trip reads was there before the loop, or was made
+ * before in the same trip, or is carried, and then it was there before the first trip, and what follows it is moved
+ * to it at the end of each.
+ * Relies on plan/walk.h and on every number being within its table. Must never write a plan. */
+/* #include "plan/walk.h" */
+
+/* ------------------------------------------------------------------------------------------- parts and regions */
+
+static bool part_sound(const bs_plan *p, int32_t k)
+{
+    const bs_part *part = &p->parts[k];
+    const bs_region *region = &p->regions[part->region];
+    const bs_domain *d = &p->graph->domains[part->domain];
+    const bool path = d->kind == BS_DOMAIN_PATH;
+    if (p->region_parts[part->index] != k || part->index < region->first ||
+        part->index - region->first >= region->count)
+        return false;
+    if (part->domain == 0 || (path && d->outermost != part->domain) || region->domain != d->top ||
+        part->router != (path ? d->router : 0) || part->path != (path ? d->path : -1))
+        return false;
+    if (part->first > p->n_instrs - part->count || (part->count > 0 && part->first < p->n_top))
+        return false;
+    return true;
+}
+
+/* Regions lie one behind the other in region_parts, and every part says where it is there: so no two regions share a
+ * part. */
+static bool region_sound(const bs_plan *p, int32_t r)
+{
+    const bs_region *region = &p->regions[r];
+    const int32_t first = r == 0 ? 0 : region[-1].first + region[-1].count;
+    if (region->first != first || region->count < 1 || region->count > p->n_parts - first)
+        return false;
+    for (int32_t i = first; i < first + region->count; i++)
+        if (p->parts[p->region_parts[i]].router != p->parts[p->region_parts[first]].router)
+            return false;
+    return true;
+}
+
+/* Where a router decides is noted, for who looks for it: it must be what decides. */
+static bool decider_sound(const bs_plan *p, int32_t r)
+{
+    const bs_router_plan *router = &p->routers[r];
+    if (router->instr < 0)
+        return router->again < 0;
+    const bs_instr *i = &p->instrs[router->instr], *end = router->again < 0 ? NULL : &p->instrs[router->again];
+    const bs_router_info *info = &p->graph->routers[r];
+    if (i->kind != BS_INSTR_ROUTE || i->node != info->node)
+        return false;
+    return !end || (end->kind == BS_INSTR_ROUTE && info->again && end->node == info->again && end->part == i->part);
+}
+
+/* ------------------------------------------------------------------------------------------------ one instruction */
+
+/* So many instructions of a node are still to come. Its results are ready with the last of them if they are not rows of
+ * a tile, no view, and not moved. */
+static inline void begin_node(bs_walk *w, int32_t n, int32_t due)
+{
+    const bs_node *node = &w->g->nodes[n];
+    const bs_op_work work = bs_node_work(node);
+    const uint32_t storage = w->p->values[node->n_out > 0 ? node->first_out : 0].storage;
+    const bool simple = work != BS_WORK_VIEW && work != BS_WORK_MOVE && storage != BS_STORAGE_SCRATCH &&
+                        storage != BS_STORAGE_NONE;
+    w->left[n] = due;
+    w->ready[n] = !simple ? INT32_MAX : due ? BS_WALK_NOT_READY : INT32_MIN;
+    w->due += due;
+}
+
+/* Whether the rows of a path are stored for the first time; of other moves: true. */
+static bool stores_once(bs_walk *w)
+{
+    const bs_instr *i = w->i;
+    if (i->combine != BS_COMBINE_COPY || !bs_node_gathers(w->node) || bs_router_loops(w->g, w->node->router))
+        return true;
+    bool *stored = &w->stored[w->node->in + w->g->domains[w->g->values[i->value].domain].path];
+    const bool once = !*stored;
+    *stored = true;
+    return once;
+}
+
+/* Whether a node's instruction may come now; then it has. A ring does not count: it goes on with what has come. What is
+ * not needed has none. */
+static bool comes(bs_walk *w)
+{
+    const int32_t n = w->i->node;
+    if (w->i->kind == BS_INSTR_RUN || w->i->extent == BS_EXTENT_RING)
+        return true;
+    if (w->i->kind == BS_INSTR_MOVE && !stores_once(w))
+        return false;
+    w->last[n] = w->at;
+    w->due--;
+    if (--w->left[n] == 0 && w->ready[n] == BS_WALK_NOT_READY)
+        w->ready[n] = w->time;
+    return w->left[n] >= 0;
+}
+
+#if defined(BS_VERIFY) || defined(BS_DEBUG)
+static bool bytes_sound(bs_walk *w)
+{
+    const bool ring = w->i->extent == BS_EXTENT_RING;
+    return !w->bytes || w->i->kind == BS_INSTR_RUN ||
+           bs_walk_bytes_sound(w->bytes, !ring && w->left[w->i->node] == bs_walk_due(w, w->i->node));
+}
+
+static void begin_part(const bs_walk *w)
+{
+    if (w->bytes)
+        bs_walk_bytes_part(w->bytes);
+}
+
+/* What the instruction is about has not come yet in this trip; of what the loop gives, what was there before has. */
+static void forget(bs_walk *w, const bs_instr *i, int32_t loop)
+{
+    const bs_node *node = &w->g->nodes[i->node];
+    w->due -= w->left[i->node];
+    begin_node(w, i->node, node->router == loop && bs_node_gathers(node) ? 1 : bs_walk_due(w, i->node));
+    w->last[i->node] = -1;
+    memset(w->stored + node->in, 0, (size_t)node->n_in * sizeof *w->stored);
+}
+
+/* The instruction behind which the list goes on: after the end of a loop that is at its first trip, behind its
+ * beginning, for what a trip finds that the one before has left. Once for each loop: a third trip finds the same. */
+static int32_t goes_on(bs_walk *w, int32_t at)
+{
+    const bs_plan *p = w->p;
+    const int32_t loop = p->instrs[at].kind == BS_INSTR_ROUTE ? w->g->nodes[p->instrs[at].node].router : 0;
+    if (!w->bytes || !loop || p->routers[loop].again != at || w->repeated[loop])
+        return at;
+    w->repeated[loop] = true;
+    for (int32_t k = p->routers[loop].instr + 1; k <= at; k++) {
+        const bs_region *region = &p->regions[p->instrs[k].region];
+        forget(w, &p->instrs[k], loop);
+        for (int32_t r = 0; p->instrs[k].kind == BS_INSTR_RUN && r < region->count; r++) {
+            const bs_part *part = &p->parts[p->region_parts[region->first + r]];
+            for (int32_t j = part->first; j < part->first + part->count; j++)
+                forget(w, &p->instrs[j], loop);
+        }
+    }
+    return p->routers[loop].instr;
+}
+#else
+static inline bool bytes_sound(bs_walk *w) { return (void)w, true; }
+static inline void begin_part(const bs_walk *w) { (void)w; }
+static inline int32_t goes_on(bs_walk *w, int32_t at) { return (void)w, at; }
+#endif
+
+/* In a part weights are there that it waits for, and resident ones. */
+static bool has_its_weights(const bs_walk *w)
+{
+    const bs_instr *i = w->i;
+    const int32_t unit = i->kind == BS_INSTR_CALL ? w->p->nodes[i->node].unit : 0;
+    return i->phase < 0 && (unit == 0 || unit == w->p->parts[i->part].unit);
+}
+
+static bool instr_sound(bs_walk *w, int32_t at)
+{
+    const bs_instr *i = &w->p->instrs[at];
+    w->i = i;
+    w->at = at;
+    w->node = &w->g->nodes[i->node];
+    w->op = bs_node_op(w->node);
+    return i->part + 1 == w->list && (!w->tile || has_its_weights(w)) && (!w->whole || bs_walk_makes(w)) &&
+           bs_walk_may_run(w) && bytes_sound(w) && comes(w);
+}
+
+/* All instructions of a part, one after the other. */
+static bool part_runs(bs_walk *w, int32_t number)
+{
+    const bs_part *part = &w->p->parts[number];
+    bool sound = true;
+    w->list = number + 1;
+    w->tile = part->domain;
+    begin_part(w);
+    for (int32_t at = part->first; at < part->first + part->count && sound; at++) {
+        sound = instr_sound(w, at);
+        at = sound ? goes_on(w, at) : at;
+    }
+    w->list = w->tile = 0;
+    return sound;
+}
+
+static bool region_runs(bs_walk *w, const bs_region *region)
+{
+    bool sound = true;
+    for (int32_t k = 0; sound && k < region->count; k++)
+        sound = part_runs(w, w->p->region_parts[region->first + k]);
+    return sound;
+}
+
+/* The list at top level, which is in order of time, and those of regions where they are run. */
+static bool list_runs(bs_walk *w)
+{
+    const bs_plan *p = w->p;
+    bool sound = true;
+    for (int32_t at = 0; at < p->n_top && sound; at++) {
+        const bs_instr *i = &p->instrs[at];
+        w->now = at;
+        w->time = i->time;
+        sound = (at == 0 || i->time >= i[-1].time) && instr_sound(w, at) &&
+                (i->kind != BS_INSTR_RUN || region_runs(w, &p->regions[i->region]));
+        at = sound ? goes_on(w, at) : at;
+    }
+    return sound;
+}
+
+/* ------------------------------------------------------------------------------------------------------ all */
+
+void bs_walk_carve(bs_carver *c, bs_walk *w, int64_t nodes, int64_t operands)
+{
+    BS_CARVE(c, w->left, nodes);
+    BS_CARVE(c, w->last, nodes);
+    BS_CARVE(c, w->ready, nodes);
+    BS_CARVE(c, w->known, nodes); /* a node makes at most one domain */
+    BS_CARVE(c, w->stored, operands);
+}
+
+bs_bytes bs_plan_walk_workspace(int64_t nodes, int64_t operands)
+{
+    bs_walk w;
+    bs_carver c = {NULL, {0}};
+    bs_walk_carve(&c, &w, nodes, operands);
+    return c.used;
+}
+
+/* Whether no region has rows twice. last: [domains], -1, as in the end again. */
+static bool are_apart(const bs_plan *p, int32_t *last)
+{
+    bool apart = true;
+    memset(last, 0xff, (size_t)p->graph->n_domains * sizeof *last); /* -1 */
+    for (int32_t k = 0; k < p->n_parts && apart; k++) {
+        const bs_part *part = &p->parts[p->region_parts[k]];
+        apart = last[part->domain] != part->region;
+        last[part->domain] = part->region;
+    }
+    memset(last, 0xff, (size_t)p->graph->n_domains * sizeof *last);
+    return apart;
+}
+
+bool bs_plan_each(const bs_plan *p, int32_t first, int32_t rows, bs_plan_sound *sound)
+{
+    while (first < rows && sound(p, first))
+        first++;
+    return first >= rows;
+}
+
+int32_t bs_walk_all(bs_walk *w)
+{
+    const bs_plan *p = w->p;
+    if (!bs_plan_each(p, 0, p->n_parts, part_sound) || !bs_plan_each(p, 0, p->n_regions, region_sound) ||
+        !bs_plan_each(p, 1, w->g->n_routers, decider_sound) || !are_apart(p, w->known))
+        return 0;
+    w->due = 0;
+    for (int32_t n = 1; n < w->g->n_nodes; n++)
+        begin_node(w, n, bs_walk_due(w, n));
+    memset(w->last, 0xff, (size_t)w->g->n_nodes * sizeof *w->last); /* -1 */
+    memset(w->stored, 0, (size_t)w->g->n_operands * sizeof *w->stored);
+    if (!list_runs(w))
+        return w->at;
+    if (w->due != 0) /* some have not come */
+        return p->n_instrs;
+    return BS_WALK_SOUND;
+}
+
+int32_t bs_plan_walk(const bs_plan *p, bool whole, void *workspace)
+{
+    bs_walk w = {.p = p, .g = p->graph, .whole = whole};
+    bs_carver c = {workspace, {0}};
+    bs_walk_carve(&c, &w, p->graph->n_nodes, p->graph->n_operands);
+    return bs_walk_all(&w);
+}
+BS_EFFORT_END
+/* ==== end src/plan/walk.c ===================================================================== */
+
+/* ==== begin src/plan/walk_bytes.c ============================================================= */
+BS_EFFORT_ONCE
+/* plan/walk_bytes.c - the second half of the walk: whose rows each byte holds, instruction by instruction. What is read
+ * must still be there, all of it: nothing else was written over it since; and of one time, whose instructions run in
+ * any order, none writes what another one reads or writes.
+ *
+ * An arena is a list of spans, each with the value whose rows it holds. Paths of a router may share their bytes: a slab,
+ * in which decisions keep the rows of each path apart. States and outputs that values are stored in are spans of their
+ * own, behind those of the arena. Each part has a scratch of its own, where times are the places of its instructions.
+ * For builds that ask for it (BS_VERIFY, BS_DEBUG): an arena of its own is needed, and time (bs_plan_verify).
+ * Relies on plan/walk.h, and on the first half having looked at each instruction before. Must never write a plan. */
+/* #include "plan/walk.h" */
+
+#if defined(BS_VERIFY) || defined(BS_DEBUG)
+
+#define BOUND (UINT64_C(1) << 62) /* where spans of buffers begin; arenas are far smaller (BS_MAX_PLAN_BYTES) */
+
+/* From `begin` to where the next one begins. */
+typedef struct bs_walk_span {
+    uint64_t begin;
+    int32_t owner;   /* the value whose rows it holds, of a slab the last one that was written; 0 none */
+    int32_t since;   /* when that, or the first one of its slab, was written */
+    int32_t written, read; /* the times at which it last was; -1 never */
+} span;
+
+typedef struct bs_walk_arena {
+    span *spans;
+    int32_t count;
+} space;
+
+struct bs_walk_bytes {
+    const bs_walk *w;
+    space transient, scratch;
+    int32_t *wrote; /* [values] when its rows began to be written */
+    int32_t *read, *reader; /* [values] the time at which it was read last, and what at top level did; -1: several */
+    int32_t clock;  /* instructions so far, those of repeated trips as well */
+};
+
+/* One access: where, and at which time. */
+typedef struct access {
+    space *in;
+    uint64_t begin, end;
+    int32_t time;
+} access;
+
+/* ------------------------------------------------------------------------------------------------- spans */
+
+static void clear(space *a)
+{
+    a->count = 1;
+    a->spans[0] = (span){0, 0, 0, -1, -1};
+}
+
+/* The span that begins at `at`, cut off the one that holds it. */
+static int32_t cut_at(space *a, uint64_t at)
+{
+    int32_t low = 0, high = a->count; /* the first one behind it */
+    while (low < high) {
+        const int32_t middle = low + (high - low) / 2;
+        if (a->spans[middle].begin <= at)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    if (a->spans[low - 1].begin == at)
+        return low - 1;
+    memmove(&a->spans[low + 1], &a->spans[low], (size_t)(a->count - low) * sizeof(span));
+    a->spans[low] = a->spans[low - 1];
+    a->spans[low].begin = at;
+    a->count++;
+    return low;
+}
+
+/* The value in whose storage a value's rows are. */
+static int32_t stored_in(const bs_plan *p, int32_t value)
+{
+    while (p->values[value].storage == BS_STORAGE_VIEW)
+        value = p->values[value].source;
+    return value;
+}
+
+/* Whether values of two paths share a slab. */
+static bool share_slab(const bs_plan *p, int32_t a, int32_t b)
+{
+    const bs_value_plan *x = &p->values[a], *y = &p->values[b];
+    return bs_bytes_same(x->offset, y->offset) && bs_bytes_same(x->row_bytes, y->row_bytes) &&
+           bs_walk_are_paths(p->graph, p->graph->values[a].domain, p->graph->values[b].domain);
+}
+
+/* Whether both are kept, each in its rows. */
+static bool live_together(const bs_plan *p, int32_t a, int32_t b)
+{
+    return a == b || (p->values[a].storage == BS_STORAGE_TRANSIENT && share_slab(p, a, b));
+}
+
+/* Where a value, which has storage of its own, is accessed now. False: in memory that nothing else shares. */
+static bool find_access(bs_walk_bytes *b, int32_t value, access *at)
+{
+    const bs_plan *p = b->w->p;
+    const bs_value_plan *v = &p->values[value];
+    const bool scratch = v->storage == BS_STORAGE_SCRATCH;
+    at->in = scratch ? &b->scratch : &b->transient;
+    at->time = scratch ? b->w->at : p->instrs[b->w->now].time;
+    at->begin = bs_bytes_figure(v->offset);
+    at->end = bs_bytes_figure(bs_plan_end(v));
+    if (v->storage == BS_STORAGE_STATE || v->storage == BS_STORAGE_OUTPUT) {
+        at->begin = BOUND + (uint64_t)v->source;
+        at->end = at->begin + 1;
+        return true;
+    }
+    return bs_plan_is_stored(p, value);
+}
+
+/* ------------------------------------------------------------------------------------------------- accesses */
+
+/* Whether instructions of one time may access rows of the same value: one, its own; and tiles those that only they
+ * have. */
+static bool may_meet(const bs_walk *w, int32_t value, int32_t other)
+{
+    return other == w->now && (w->tile == 0 || bs_plan_is_within(w->g, w->g->values[value].domain, w->tile));
+}
+
+static bool is_still_there(bs_walk_bytes *b, int32_t value)
+{
+    const bs_walk *w = b->w;
+    access a;
+    bool there = true;
+    if (!find_access(b, value, &a))
+        return true;
+    const int32_t end = (cut_at(a.in, a.begin), cut_at(a.in, a.end));
+    for (int32_t k = cut_at(a.in, a.begin); k < end && there; k++) {
+        span *s = &a.in->spans[k];
+        const bool given = s->owner == 0 && w->last[w->g->values[value].node] < 0;
+        there = given || (s->owner != 0 && live_together(w->p, s->owner, value) && s->since <= b->wrote[value]);
+        s->read = a.time;
+    }
+    b->reader[value] = b->read[value] == a.time && b->reader[value] != w->now ? -1 : w->now;
+    b->read[value] = a.time;
+    return there;
+}
+
+/* Rows of `owner` are written where a value lies, mostly its own. first: none of them were before. */
+static bool may_write_over(bs_walk_bytes *b, int32_t value, int32_t owner, bool first)
+{
+    const bs_walk *w = b->w;
+    access a;
+    bool apart = true;
+    if (!find_access(b, value, &a))
+        return true;
+    const int32_t end = (cut_at(a.in, a.begin), cut_at(a.in, a.end));
+    const bool alone = b->read[value] != a.time || may_meet(w, value, b->reader[value]);
+    for (int32_t k = cut_at(a.in, a.begin); k < end && apart; k++) {
+        span *s = &a.in->spans[k];
+        const bool same = s->owner != 0 && live_together(w->p, s->owner, value);
+        apart = alone && (same || (s->written != a.time && s->read != a.time)) &&
+                (first || (same && s->since <= b->wrote[value]));
+        *s = (span){s->begin, owner, same ? s->since : b->clock, a.time, s->read};
+    }
+    if (first)
+        b->wrote[value] = b->clock;
+    return apart;
+}
+
+/* What is seen has its rows in both places. */
+static bool are_still_there(bs_walk_bytes *b, int32_t value)
+{
+    const bs_plan *p = b->w->p;
+    bool there = true;
+    while (there && value != 0) {
+        const bool seen = bs_plan_is_seen(p, value);
+        value = stored_in(p, value);
+        there = is_still_there(b, value);
+        value = seen ? p->values[value].source : 0;
+    }
+    return there;
+}
+
+/* At the end of a run a state is written that others may have read, where it lies. */
+static bool ends_apart(bs_walk_bytes *b)
+{
+    const bs_walk *w = b->w;
+    const int32_t *in = bs_node_in(w->g, w->node), state = bs_node_operand(w->node, BS_ROLE_STATE);
+    return state < 0 || w->p->values[in[state]].storage != BS_STORAGE_STATE ||
+           may_write_over(b, in[state], w->i->value, true);
+}
+
+bool bs_walk_bytes_sound(bs_walk_bytes *b, bool first)
+{
+    const bs_walk *w = b->w;
+    const bs_plan *p = w->p;
+    const bool move = w->i->kind == BS_INSTR_MOVE, view = move && w->i->map == BS_MAP_VIEW; /* its value: what it makes */
+    bool sound = true, written;
+    b->clock++;
+    for (int32_t k = 0, value; sound && (value = bs_walk_touched(p, w->i, k, &written)) >= 0; k++)
+        sound = written || value == 0 || (view && value == w->i->value) || are_still_there(b, value);
+    for (int32_t k = 0, value; sound && (value = bs_walk_touched(p, w->i, k, &written)) >= 0 && written; k++) {
+        const int32_t in = stored_in(p, value);
+        sound = value == 0 || may_write_over(b, in, in, first && in == value);
+    }
+    return sound && (!move || w->i->target != 0 || ends_apart(b));
+}
+
+void bs_walk_bytes_part(bs_walk_bytes *b) { clear(&b->scratch); }
+
+/* ------------------------------------------------------------------------------------------------- the whole */
+
+static void carve_bytes(bs_carver *c, bs_walk_bytes *b, const bs_graph *g)
+{
+    const int64_t spans = 2 * (int64_t)g->n_values + 2 * (int64_t)g->n_nodes + 4; /* each value and buffer is cut at two places */
+    BS_CARVE(c, b->transient.spans, spans);
+    BS_CARVE(c, b->scratch.spans, spans);
+    BS_CARVE(c, b->wrote, g->n_values);
+    BS_CARVE(c, b->read, g->n_values);
+    BS_CARVE(c, b->reader, g->n_values);
+}
+
+/* One walk counts and hands out. */
+static void carve_all(bs_carver *c, bs_walk *w, bs_walk_bytes *b, const bs_graph *g)
+{
+    bs_walk_carve(c, w, g->n_nodes, g->n_operands);
+    BS_CARVE(c, w->repeated, g->n_routers);
+    carve_bytes(c, b, g);
+}
+
+bs_bytes bs_plan_walk_bytes_workspace(const bs_graph *g)
+{
+    bs_walk w;
+    bs_walk_bytes b;
+    bs_carver c = {NULL, {0}};
+    carve_all(&c, &w, &b, g);
+    return c.used;
+}
+
+int32_t bs_plan_walk_bytes(const bs_plan *p, void *workspace)
+{
+    bs_walk_bytes b = {.clock = 0};
+    bs_walk w = {.p = p, .g = p->graph, .whole = true, .bytes = &b};
+    bs_carver c = {workspace, {0}};
+    carve_all(&c, &w, &b, p->graph);
+    memset(w.repeated, 0, (size_t)p->graph->n_routers * sizeof *w.repeated);
+    memset(b.wrote, 0, (size_t)p->graph->n_values * sizeof *b.wrote);
+    memset(b.read, 0xff, (size_t)p->graph->n_values * sizeof *b.read); /* -1 */
+    clear(&b.transient);
+    b.w = &w;
+    return bs_walk_all(&w);
+}
+
+bs_status bs_plan_verify(const bs_plan *p, bs_arena *arena, bs_error *error)
+{
+    if (!p || !arena)
+        return bs_fail(error, BS_ERROR_ARGUMENT, "bs_plan_verify: the plan or the arena is NULL");
+    const bs_bytes bytes = bs_plan_walk_bytes_workspace(p->graph);
+    void *workspace = bs_lend(arena, bytes);
+    if (!workspace)
+        return bs_fail_arena(error, arena, bytes, "what verifies the plan");
+    const int32_t at = bs_plan_walk_bytes(p, workspace);
+    if (at == BS_WALK_SOUND)
+        return BS_OK;
+    return bs_fail(error, BS_ERROR_INTERNAL, "bs_plan_verify: instruction %d of %d, of node %d, is wrong or missing, or "
+                   "what it reads was written over", at, p->n_instrs, at < p->n_instrs ? p->instrs[at].node : 0);
+}
+
+#endif
+BS_EFFORT_END
+/* ==== end src/plan/walk_bytes.c =============================================================== */
 
 /* ==== begin src/plan/live.c =================================================================== */
 BS_EFFORT_ONCE
@@ -40483,7 +41665,8 @@ static bool is_updated(const bs_lower_pass *l, int32_t value)
 {
     const int32_t first = l->first_reader[value];
     const bool any = l->first_reader[value + 1] > first;
-    return any && updated_by(l, l->g->nodes[l->readers[first].node].first_out) == value;
+    const bs_node *reader = &l->g->nodes[any ? l->readers[first].node : 0]; /* a decision makes nothing */
+    return reader->n_out > 0 && updated_by(l, reader->first_out) == value;
 }
 
 static void place_computed(bs_lower_pass *l, int32_t value)
@@ -40616,7 +41799,7 @@ static bool is_early(bs_lower_pass *l, state_use *use, const bs_lower_reader *r)
     const int32_t region = bs_lower_region_of(l, r->node);
     if (bs_node_operand(node, BS_ROLE_STATE) >= 0)
         return bs_node_role(node, r->index) == BS_ROLE_STATE;
-    const bool seen = bs_plan_is_seen(l->plan, node->first_out);
+    const bool seen = bs_node_is_view(node) && bs_plan_is_seen(l->plan, node->first_out);
     if (bs_node_is_view(node) && (seen || l->plan->values[node->first_out].storage == BS_STORAGE_VIEW)) {
         /* a view: its readers are checked next. `like` only tells the cells and is not read */
         l->list[use->n_views++] = node->first_out;
@@ -42529,12 +43712,22 @@ BS_EFFORT_ONCE
 
 /* ----------------------------------------------------------------------------------------------- storage */
 
+/* What a plan is walked by once more, and the bytes for that. */
+#if defined(BS_DEBUG)
+#define WALK(plan, workspace) bs_plan_walk_bytes(plan, workspace)
+#define WALK_BYTES(g) bs_plan_walk_bytes_workspace(g)
+#else
+#define WALK(plan, workspace) bs_plan_walk(plan, false, workspace)
+#define WALK_BYTES(g) bs_plan_walk_workspace((g)->n_nodes, (g)->n_operands)
+#endif
+
 /* The largest workspace that any pass takes. */
 static bs_bytes workspace_bytes(const bs_graph *g)
 {
     const bs_bytes passes[] = {bs_plan_live_workspace(g),  bs_plan_fuse_workspace(g),  bs_plan_share_workspace(g),
                                bs_plan_units_workspace(g), bs_plan_lower_workspace(g), bs_plan_phases_workspace(g),
-                               bs_plan_memory_workspace(g)};
+                               bs_plan_memory_workspace(g),
+                               WALK_BYTES(g)};
     bs_bytes most = bs_bytes_of(0);
     for (size_t i = 0; i < sizeof passes / sizeof *passes; i++)
         most = bs_bytes_max(most, passes[i]);
@@ -42687,6 +43880,16 @@ static bool plan_once(bs_plan *p, void *workspace, bs_error *error)
     return bs_plan_phases(p, workspace, error) && bs_plan_memory(p, workspace, error);
 }
 
+/* What the passes made is walked once more: a plan that is wrong is never handed out. */
+static bool is_right(const bs_plan *p, void *workspace, bs_error *error)
+{
+    const int32_t at = WALK(p, workspace);
+    return at == BS_WALK_SOUND ||
+           bs_refuse(error, BS_ERROR_INTERNAL, /* unreachable: as far as we know */
+                     "bs_plan_create: instruction %d of %d, of node %d, is wrong or missing", at, p->n_instrs,
+                     at < p->n_instrs ? p->instrs[at].node : 0);
+}
+
 /* All passes, in order. When tiles are too large for a device's shared memory, their domain is planned again, to run
  * layer by layer. */
 static bool plan_make(bs_plan *p, void *workspace, bs_error *error)
@@ -42701,7 +43904,7 @@ static bool plan_make(bs_plan *p, void *workspace, bs_error *error)
     while (plan_once(p, workspace, error)) {
         const int32_t top = bs_plan_domain_beyond_shared(p);
         if (!top)
-            return true;
+            return is_right(p, workspace, error);
         bs_plan_untile(p, top);
     }
     return false;
@@ -42760,7 +43963,7 @@ BS_EFFORT_END
 /* #include "plan/dataflow.h" */
 /* #include "plan/plan.h" */
 
-#define BS_IMAGE_FORMAT 2
+#define BS_IMAGE_FORMAT 3
 #define BS_IMAGE_ALIGNMENT 8 /* of the address at which it is opened: the largest that any field needs */
 
 typedef struct bs_image_head {
@@ -42770,11 +43973,8 @@ typedef struct bs_image_head {
     uint64_t bytes;   /* of the image */
     uint32_t library; /* BS_VERSION */
     uint32_t layout;  /* bs_image_layout of the library that wrote it */
-    uint64_t graph;   /* bs_image_graph */
-    /* of the graph as it is planned, so that a message can tell how two graphs differ */
-    int32_t nodes, values, domains, routers;
-    int32_t dataflow; /* bits of bs_dataflow: how that was made of the graph */
-    int32_t zero;
+    uint32_t graph;   /* bs_image_graph of the graph as it is planned */
+    int32_t dataflow; /* bits of bs_dataflow: how that was made of the caller's */
 } bs_image_head;
 
 #define BS_IMAGE_CRC_FROM (offsetof(bs_image_head, crc) + sizeof(uint32_t))
@@ -42842,31 +44042,17 @@ BS_INTERNAL bool bs_image_take_numbers(bs_plan *plan, const uint8_t *numbers, bs
 /* Checks that every field of every row is within its bounds: an index refers to something that exists. */
 BS_INTERNAL bool bs_image_rows_sound(const bs_plan *plan, bs_error *error);
 
-/* Says what is wrong with a row of a table; NULL: nothing is. */
-typedef const char *bs_image_wrong(const bs_plan *plan, int32_t row);
-#if defined(BS_NO_MESSAGES)
-#define bs_image_refused(text) (BS_UNTOLD(text), "")
-#else
-#define bs_image_refused(text) text
-#endif
-/* Whether no row from `first` on is wrong. */
-BS_INTERNAL bool bs_image_each(const bs_plan *plan, int32_t table, int32_t first, bs_image_wrong *wrong, bs_error *error);
-
-/* Checks that derived fields are what the planner's own rules give: for domains, nodes and values; for instructions;
- * for streamed weights. Each check relies on those before it, and on bounds. */
-BS_INTERNAL const char *bs_image_side_wrong(const bs_plan *plan, int32_t row); /* of instructions: what runs beside it */
-BS_INTERNAL bool bs_image_values_sound(const bs_plan *plan, bs_error *error);
-BS_INTERNAL bool bs_image_instrs_sound(const bs_plan *plan, bs_error *error);
-/* Sets the sums over rows, and checks that the image says the same. */
-BS_INTERNAL bool bs_image_sums_sound(bs_plan *plan, bs_error *error);
+/* Whether derived fields are what the planner's own rules give: of domains, nodes and values; of instructions, what
+ * runs beside them; of streamed weights. Each check relies on those before it, and on bounds. */
+BS_INTERNAL bool bs_image_values_sound(const bs_plan *plan);
+BS_INTERNAL bool bs_image_side_sound(const bs_plan *plan, int32_t row);
+/* Sets the sums over rows; whether the image says the same. */
+BS_INTERNAL bool bs_image_sums_sound(bs_plan *plan);
 #if !defined(BS_NO_STREAM)
-BS_INTERNAL bool bs_image_phases_sound(const bs_plan *plan, bs_error *error);
+BS_INTERNAL bool bs_image_phases_sound(const bs_plan *plan);
 #else
-static inline bool bs_image_phases_sound(const bs_plan *plan, bs_error *error) { return (void)plan, (void)error, true; }
+static inline bool bs_image_phases_sound(const bs_plan *plan) { return (void)plan, true; }
 #endif
-/* Whether the rows of `domain` are rows of a tile of `above`. */
-BS_INTERNAL bool bs_image_is_within(const bs_graph *graph, int32_t domain, int32_t above);
-
 #endif
 /* ==== end src/plan/image.h ==================================================================== */
 
@@ -43032,7 +44218,7 @@ static void bounds_make(const bs_plan *p, image_bounds *b)
     X(plan, desc.shared_bytes, INT)
 
 /* X: a field of a row. Y: rows that are numbers themselves. ANY: checked as a whole (plan/image_values.c,
- * plan/image_instrs.c), or not at all. */
+ * plan/walk.c), or not at all. */
 #define IMAGE_FIELDS(X, Y)                        \
     IMAGE_NUMBERS(X)                              \
     Y(node_live, FLAG)                      \
@@ -43127,12 +44313,9 @@ const bs_image_field bs_image_fields[] = {IMAGE_FIELDS(IMAGE_FIELD, IMAGE_WHOLE)
 #define IMAGE_ONE(table, field, range) +1
 enum { N_NUMBERS = IMAGE_NUMBERS(IMAGE_ONE) };
 
-/* The names of all fields, for messages (bs_name_of). */
-#define IMAGE_FIELD_NAME(table, field, range) "." #field "\0"
-#define IMAGE_WHOLE_NAME(table, range) "\0"
+/* For messages (bs_name_of). */
 #define IMAGE_TABLE_NAME(table, row, rows) #table "\0"
-static const char field_names[] = IMAGE_FIELDS(IMAGE_FIELD_NAME, IMAGE_WHOLE_NAME),
-                  table_names[] = "plan\0" BS_IMAGE_EACH_TABLE(IMAGE_TABLE_NAME);
+static const char table_names[] = "plan\0" BS_IMAGE_EACH_TABLE(IMAGE_TABLE_NAME);
 
 static const char *table_name(int32_t table) { return bs_name_of(table_names, table, BS_IMAGE_TABLES); }
 
@@ -43215,9 +44398,9 @@ static bool is_within(const image_bounds *b, const bs_image_field *f, int32_t ro
 {
     if (number >= b->low[f->range] && number <= b->high[f->range])
         return true;
-    return bs_refuse(error, BS_ERROR_FORMAT, "%s[%d]%s is %lld, expected %lld .. %lld",
-                     table_name(f->table), row, bs_name_of(field_names, f - bs_image_fields, INT32_MAX),
-                     (long long)number, (long long)b->low[f->range], (long long)b->high[f->range]);
+    return bs_refuse(error, BS_ERROR_FORMAT, "%s[%d], from its byte %d on, is %lld, expected %lld .. %lld",
+                     table_name(f->table), row, f->offset, (long long)number, (long long)b->low[f->range],
+                     (long long)b->high[f->range]);
 }
 
 bool bs_image_take_numbers(bs_plan *p, const uint8_t *image, bs_error *error)
@@ -43243,15 +44426,6 @@ bool bs_image_rows_sound(const bs_plan *p, bs_error *error)
             if (!is_within(&b, f, r, bs_image_get(f, bs_image_row(p, f->table, r)), error))
                 return false;
     return true;
-}
-
-bool bs_image_each(const bs_plan *p, int32_t table, int32_t first, bs_image_wrong *wrong, bs_error *error)
-{
-    const char *what = NULL;
-    int32_t row = first;
-    for (; row < bs_image_rows(p, table) && !what; row++)
-        what = wrong(p, row);
-    return !what || bs_refuse(error, BS_ERROR_FORMAT, "%s[%d]: %s", table_name(table), row - 1, what);
 }
 BS_EFFORT_END
 /* ==== end src/plan/image_tables.c ============================================================= */
@@ -43289,7 +44463,7 @@ BS_EFFORT_ONCE
 
 /* ------------------------------------------------------------------------------------------- domains, routers */
 
-static const char *domain_wrong(const bs_plan *p, int32_t d)
+static bool domain_sound(const bs_plan *p, int32_t d)
 {
     const int32_t top = bs_plan_top_domain(p->graph, d);
     const bs_domain_plan *tree = &p->domains[top];
@@ -43297,12 +44471,10 @@ static const char *domain_wrong(const bs_plan *p, int32_t d)
     bs_plan_size_domain(p, d, &sized);
     sized.order = top == 0 ? BS_ORDER_BREADTH : tree->order;
     sized.tile_rows = top > 0 && tree->images ? 1 : BS_TILE_ROWS;
-    return bs_image_same(BS_IMAGE_domains, &sized, &p->domains[d])
-               ? NULL
-               : bs_image_refused("its rows, its order or its tiles do not follow from the graph");
+    return bs_image_same(BS_IMAGE_domains, &sized, &p->domains[d]);
 }
 
-static const char *router_wrong(const bs_plan *p, int32_t r)
+static bool router_sound(const bs_plan *p, int32_t r)
 {
     const bs_router_plan *router = &p->routers[r];
     const bs_router_info *info = &p->graph->routers[r];
@@ -43311,24 +44483,22 @@ static const char *router_wrong(const bs_plan *p, int32_t r)
     sized.forced = bs_min_i32(router->forced, info->desc->paths);
     sized.live = router->live && p->node_live[info->node];
     if (!bs_image_same(BS_IMAGE_routers, &sized, router))
-        return bs_image_refused("its rows or paths are not those of the graph, or it is needed, and its node is not");
+        return false;
     if (router->live && info->again && !p->node_live[info->again])
-        return bs_image_refused("it is a loop whose end is not needed");
-    return router->live && router->in_tile && !router->forced && bs_protocol_sees_all_rows(info->desc->protocol)
-               ? bs_image_refused("its protocol does not decide tile by tile")
-               : NULL;
+        return false;
+    return !(router->live && router->in_tile && !router->forced && bs_protocol_sees_all_rows(info->desc->protocol));
 }
 
 /* ---------------------------------------------------------------------------------------------------- nodes */
 
-/* A needed node must have a needed domain and router. */
+/* A needed node must have a needed domain; the walk looks at its router. */
 static bool domain_is_live(const bs_plan *p, int32_t n)
 {
     const bs_graph *g = p->graph;
     const bs_node *node = &g->nodes[n];
     const bs_domain *domain = &g->domains[node->domain];
     const bool image = node->n_out > 0 && g->values[node->first_out].rank == 3 && domain->top > 0;
-    return (!node->router || p->routers[node->router].live) && (!image || p->domains[domain->top].images) &&
+    return (!image || p->domains[domain->top].images) &&
            (domain->kind == BS_DOMAIN_PATH ? p->routers[domain->router].live : p->domains[node->domain].live) &&
            (!domain->lengths || p->node_live[g->values[domain->lengths].node]);
 }
@@ -43401,7 +44571,7 @@ static bool finds(const bs_plan *p, int32_t n, int32_t index, int32_t value)
     return bs_plan_is_stored(p, value) || bs_plan_reads_in_place(p, n, index, value);
 }
 
-static const char *readers_wrong(const bs_plan *p, int32_t n)
+static bool readers_sound(const bs_plan *p, int32_t n)
 {
     const bs_graph *g = p->graph;
     const bs_node *node = &g->nodes[n];
@@ -43411,46 +44581,31 @@ static const char *readers_wrong(const bs_plan *p, int32_t n)
     for (int32_t i = 0; i < n_in; i++) {
         if (in[i] == 0 || !bs_plan_reads(p, node, i))
             continue;
-        if (!p->node_live[g->values[in[i]].node])
-            return bs_image_refused("it reads what is not computed");
         if (!finds(p, n, i, in[i]))
-            return bs_image_refused("it needs rows of its own of what it reads");
+            return false;
         if (p->values[in[i]].planar && bs_plan_is_of_images(p, n))
-            return bs_image_refused("it wants channels last, and what it reads is not");
+            return false;
         if (bs_node_role(node, i) == BS_ROLE_DECIDING && p->values[in[i]].narrow)
-            return bs_image_refused("it decides by what is kept in f16");
+            return false;
         if (bs_node_role(node, i) == BS_ROLE_CACHE_LENGTH && !p->values[in[i]].is_cache_length)
-            return bs_image_refused("its cache goes by what is not checked");
+            return false;
     }
     for (int32_t i = 0; i < node->n_in; i++)
         if (own[i] && g->values[own[i]].rank == 3 && p->values[own[i]].margin < bs_plan_margin_needed(p, node, i))
-            return bs_image_refused("its window reaches beyond the margin of what it reads");
-    return NULL;
+            return false;
+    return true;
 }
 
-static const char *node_wrong(const bs_plan *p, int32_t n)
+static bool node_sound(const bs_plan *p, int32_t n)
 {
     const bs_node *node = &p->graph->nodes[n];
     const bs_node_plan *np = &p->nodes[n];
     if (!p->node_live[n])
-        return bs_node_is_output(node) || np->unit != 0
-                   ? bs_image_refused("it is an output, or has weights that are loaded, and is not needed")
-                   : NULL;
-    if (bs_node_is_view(node) && node->writer && !p->node_live[node->writer])
-        return bs_image_refused("a loop carries it, and what it is after a trip is not needed");
-    if (!domain_is_live(p, n))
-        return bs_image_refused("its domain or its router is not needed, and it is");
-    if (!chain_is_there(p, n))
-        return bs_image_refused("the chain that it is to end is not there");
-    if (!sizes_are_right(p, n))
-        return bs_image_refused("this library would compute it in another way");
-    if (!bs_bytes_aligned_to(np->prepared_offset, BS_ALIGNMENT) || !unit_has_weights(p, n))
-        return bs_image_refused("its weights reach beyond their memory, or cannot come and go");
-    if (!has_owner(p, n))
-        return bs_image_refused("it reads weights that are not its own");
-    if (bs_plan_looks_ahead(node) && !bs_plan_look_ahead_fits(p, n, np->ahead_of, NULL))
-        return bs_image_refused("it looks ahead of a router that it does not fit");
-    return readers_wrong(p, n);
+        return !bs_node_is_output(node) && np->unit == 0;
+    return !(bs_node_is_view(node) && node->writer && !p->node_live[node->writer]) && domain_is_live(p, n) &&
+           chain_is_there(p, n) && sizes_are_right(p, n) &&
+           bs_bytes_aligned_to(np->prepared_offset, BS_ALIGNMENT) && unit_has_weights(p, n) && has_owner(p, n) &&
+           (!bs_plan_looks_ahead(node) || bs_plan_look_ahead_fits(p, n, np->ahead_of, NULL)) && readers_sound(p, n);
 }
 
 /* --------------------------------------------------------------------------------------------------- values */
@@ -43513,63 +44668,47 @@ static bool lies_well(const bs_plan *p, int32_t value)
     return true;
 }
 
-/* Whether the rows of `domain` are rows of a tile of `above`. */
-bool bs_image_is_within(const bs_graph *g, int32_t domain, int32_t above)
-{
-    while (domain != above && g->domains[domain].kind == BS_DOMAIN_PATH)
-        domain = g->domains[domain].parent;
-    return domain == above;
-}
-
 /* A value lies in the scratch of a part that has its rows, or in the transient arena, which is summed at the end. */
-static const char *storage_wrong(const bs_plan *p, int32_t value)
+static bool storage_sound(const bs_plan *p, int32_t value)
 {
     const bs_value_plan *v = &p->values[value];
     const int32_t domain = p->graph->values[value].domain;
     const bs_part *part = v->storage == BS_STORAGE_SCRATCH && v->scope != BS_TOP ? &p->parts[v->scope] : NULL;
     if (v->storage == BS_STORAGE_SCRATCH &&
-        (!part || domain == 0 || !bs_image_is_within(p->graph, domain, part->domain)))
-        return bs_image_refused("it lies in the scratch of a part that does not have its rows");
+        (!part || domain == 0 || !bs_plan_is_within(p->graph, domain, part->domain)))
+        return false;
     if (part && bs_bytes_less(part->scratch_bytes, bs_plan_end(v)))
-        return bs_image_refused("its rows reach beyond the scratch of their part");
-    return v->rows < bs_plan_storage_rows(p, value) || bs_bytes_less(v->row_bytes, bs_plan_row_bytes(p, value)) ||
-                   !bs_bytes_aligned_to(v->row_bytes, BS_ALIGNMENT) || !bs_bytes_aligned_to(v->offset, BS_ALIGNMENT)
-               ? bs_image_refused("its rows are too small, or lie askew")
-               : NULL;
+        return false;
+    return v->rows >= bs_plan_storage_rows(p, value) && !bs_bytes_less(v->row_bytes, bs_plan_row_bytes(p, value)) &&
+           bs_bytes_aligned_to(v->row_bytes, BS_ALIGNMENT) && bs_bytes_aligned_to(v->offset, BS_ALIGNMENT);
 }
 
-static const char *value_wrong(const bs_plan *p, int32_t value)
+static bool value_sound(const bs_plan *p, int32_t value)
 {
     const bs_value_plan *v = &p->values[value];
     const bs_value_info *info = &p->graph->values[value];
     const bool stored = bs_plan_is_stored(p, value);
-    if (p->node_live[info->node] != (v->storage != BS_STORAGE_NONE) || !lies_well(p, value))
-        return bs_image_refused("it lies where what its node makes cannot lie");
-    if (v->planar && !bs_plan_may_be_planar(p, value))
-        return bs_image_refused("it is stored as no image, and is one");
-    if (v->narrow && !(p->desc.half && stored && info->dtype == BS_F32))
-        return bs_image_refused("it is kept in f16, and may not be");
-    if (v->is_cache_length &&
-        !(bs_node_is_input(&p->graph->nodes[info->node]) && info->dtype == BS_I32 && info->rank == 1))
-        return bs_image_refused("it cannot say where caches stand");
-    return stored ? storage_wrong(p, value) : NULL;
+    return p->node_live[info->node] == (v->storage != BS_STORAGE_NONE) && lies_well(p, value) &&
+           (!v->planar || bs_plan_may_be_planar(p, value)) &&
+           (!v->narrow || (p->desc.half && stored && info->dtype == BS_F32)) &&
+           (!v->is_cache_length ||
+            (bs_node_is_input(&p->graph->nodes[info->node]) && info->dtype == BS_I32 && info->rank == 1)) &&
+           (!stored || storage_sound(p, value));
 }
 
-bool bs_image_values_sound(const bs_plan *p, bs_error *error)
+bool bs_image_values_sound(const bs_plan *p)
 {
-    return bs_image_each(p, BS_IMAGE_domains, 0, domain_wrong, error) &&
-           bs_image_each(p, BS_IMAGE_routers, 1, router_wrong, error) &&
-           bs_image_each(p, BS_IMAGE_values, 1, value_wrong, error) && bs_plan_rows_fit(p, error) &&
-           bs_image_each(p, BS_IMAGE_nodes, 1, node_wrong, error);
+    const bs_graph *g = p->graph;
+    return bs_plan_each(p, 0, g->n_domains, domain_sound) && bs_plan_each(p, 1, g->n_routers, router_sound) &&
+           bs_plan_each(p, 1, g->n_values, value_sound) && bs_plan_each(p, 1, g->n_nodes, node_sound);
 }
 
-bool bs_image_sums_sound(bs_plan *p, bs_error *error)
+bool bs_image_sums_sound(bs_plan *p)
 {
     const bs_plan said = *p;
     bs_plan_sum(p);
     bs_plan_size_slots(p);
-    return bs_image_same(BS_IMAGE_plan, &said, p) ||
-           bs_refuse(error, BS_ERROR_FORMAT, "its arenas are not of the bytes of its rows and weights");
+    return bs_image_same(BS_IMAGE_plan, &said, p);
 }
 BS_EFFORT_END
 /* ==== end src/plan/image_values.c ============================================================= */
@@ -43582,41 +44721,11 @@ BS_EFFORT_ONCE
  * apart: values of two paths of a router that share a slab, whose rows lie packed in it; and what two paths of a router
  * store in one value, where each row has its place.
  *
- * Relies on plan/image.h and plan/image_instrs.c having looked. Must never write, nor look at more than
+ * Relies on plan/image.h and plan/walk.c having looked. Must never write, nor look at more than
  * BS_SIDE_BY_SIDE instructions for each. */
 /* #include "plan/image.h" */
 
-/* #include "ops/structure.h" */
-
-/* A value that instruction i touches, number k: what it writes comes first. 0: none; -1: there are no more. */
-static int32_t touched(const bs_plan *p, const bs_instr *i, int32_t k, bool *is_written)
-{
-    const bs_graph *g = p->graph;
-    const bs_node *node = &g->nodes[i->node];
-    const bool call = i->kind == BS_INSTR_CALL, view = !call && i->map == BS_MAP_VIEW && bs_node_is_view(node);
-    const int32_t written = call ? node->n_out : 1;
-    int32_t n_in;
-    const int32_t *in = bs_plan_in(p, i->node, &n_in);
-    *is_written = k < written;
-    if (k < written)
-        return call ? node->first_out + k : i->target;
-    k -= written + 2;
-    if (k == -2)
-        return i->value;
-    if (k == -1 && call && bs_op_get(node->op)->flags & BS_OP_AROUND)
-        return bs_view_of(g, &g->nodes[g->values[in[0]].node]);
-    if (k == -1)
-        return view ? bs_view_of(g, node) : 0;
-    if (k >= n_in || !(call || i->map == BS_MAP_PATHS))
-        return -1;
-    return bs_plan_reads(p, node, k) ? in[k] : 0;
-}
-
-static bool are_paths(const bs_graph *g, int32_t a, int32_t b)
-{
-    const bs_domain *x = &g->domains[a], *y = &g->domains[b];
-    return x->kind == BS_DOMAIN_PATH && y->kind == BS_DOMAIN_PATH && x->router == y->router && x->path != y->path;
-}
+/* #include "plan/walk.h" */
 
 /* Whether a value, which is written, has bytes in common with another one. */
 static bool overlap(const bs_plan *p, int32_t a, int32_t b)
@@ -43628,7 +44737,7 @@ static bool overlap(const bs_plan *p, int32_t a, int32_t b)
         return x->source == y->source;
     return bs_bytes_less(x->offset, bs_plan_end(y)) && bs_bytes_less(y->offset, bs_plan_end(x)) &&
            !(bs_bytes_same(x->offset, y->offset) && bs_bytes_same(x->row_bytes, y->row_bytes) &&
-             are_paths(p->graph, p->graph->values[a].domain, p->graph->values[b].domain));
+             bs_walk_are_paths(p->graph, p->graph->values[a].domain, p->graph->values[b].domain));
 }
 
 /* Whether instruction b touches what a writes. */
@@ -43636,14 +44745,14 @@ static bool meets(const bs_plan *p, const bs_instr *a, const bs_instr *b)
 {
     const bs_value_plan *values = p->values;
     bool is_written, other;
-    for (int32_t k = 0, to; (to = touched(p, a, k, &is_written)) >= 0 && is_written; k++) {
+    for (int32_t k = 0, to; (to = bs_walk_touched(p, a, k, &is_written)) >= 0 && is_written; k++) {
         while (values[to].storage == BS_STORAGE_VIEW)
             to = values[to].source;
         if (to == 0)
             return true; /* what ends a run, before its end */
-        for (int32_t n = 0, value; (value = touched(p, b, n, &other)) >= 0; n++)
+        for (int32_t n = 0, value; (value = bs_walk_touched(p, b, n, &other)) >= 0; n++)
             for (bool more = true; more; value = values[value].source) { /* what is seen has its rows in both */
-                if (overlap(p, to, value) && !(other && to == value && are_paths(p->graph, a->domain, b->domain)))
+                if (overlap(p, to, value) && !(other && to == value && bs_walk_are_paths(p->graph, a->domain, b->domain)))
                     return true;
                 more = values[value].storage == BS_STORAGE_VIEW || bs_plan_is_seen(p, value);
             }
@@ -43653,387 +44762,16 @@ static bool meets(const bs_plan *p, const bs_instr *a, const bs_instr *b)
 
 static bool computes(const bs_instr *i) { return i->kind == BS_INSTR_CALL || i->kind == BS_INSTR_MOVE; }
 
-const char *bs_image_side_wrong(const bs_plan *p, int32_t row)
+bool bs_image_side_sound(const bs_plan *p, int32_t row)
 {
-    const bs_instr *a = &p->instrs[row], *end = p->instrs + (row < p->n_top ? bs_plan_side_by_side(p, row) : row);
+    const bs_instr *a = &p->instrs[row], *end = p->instrs + bs_plan_side_by_side(p, row);
     for (const bs_instr *b = a + 1; b < end; b++)
         if (computes(a) && computes(b) && (meets(p, a, b) || meets(p, b, a)))
-            return bs_image_refused("another one of its time touches what it writes, or it what that writes");
-    return NULL;
+            return false;
+    return true;
 }
 BS_EFFORT_END
 /* ==== end src/plan/image_side.c =============================================================== */
-
-/* ==== begin src/plan/image_instrs.c =========================================================== */
-BS_EFFORT_ONCE
-/* plan/image_instrs.c - what an image says of instructions, parts and regions: whether each instruction is one that the
- * planner could have made of its node, on rows that are there when its turn comes.
- *
- *   field                            what a lie could do                       what is checked
- *   regions: first, count;           tiles run twice, or of other rows         regions behind each other, of one
- *     region_parts; parts: index       than the region has                       router's paths or the domain itself
- *   parts: first, count;             lists in lists, without end               lists of their own, and only the top
- *     instrs: part, kind                                                         one runs regions
- *   instrs: region, regions: instr   regions run again and again               each is run once
- *   instrs: node, map, combine,      moves between rows that differ,           what the planner makes of such a node
- *     value, target, domain,           kernels that there are not
- *     extent                           rectangles where there are none
- *   routers: instr, and the order    rows of decisions that are not made       decided once, before it is read
- *   nodes: instr, and the order      rows beyond the buffers that have them    counted before they are seen
- *   values an instruction touches    a tile's rows seen by others              scratch of the part that it is in
- *   instrs: phase; parts: unit       weights used that are not there           in a part those of its unit
- *   instrs: time                     kernels that change what others read      nothing of one time touches what another
- *                                                                                one writes (plan/image_side.c)
- *   parts: flops                     nothing: reports and times                -
- *
- * An instruction that comes too early reads what was there before: old bytes of the session's own arena.
- * Relies on plan/image.h and plan/image_values.c having looked. Must never write. */
-/* #include "plan/image.h" */
-
-/* #include "ops/structure.h" */
-
-/* ------------------------------------------------------------------------------------------- parts and regions */
-
-static const char *part_wrong(const bs_plan *p, int32_t k)
-{
-    const bs_part *part = &p->parts[k];
-    const bs_region *region = &p->regions[part->region];
-    const bs_domain *d = &p->graph->domains[part->domain];
-    const bool path = d->kind == BS_DOMAIN_PATH;
-    if (p->region_parts[part->index] != k || part->index < region->first ||
-        part->index - region->first >= region->count)
-        return bs_image_refused("it is not where its region has its parts");
-    if (part->domain == 0 || (path && d->outermost != part->domain) || region->domain != d->top ||
-        part->router != (path ? d->router : 0) || part->path != (path ? d->path : -1))
-        return bs_image_refused("it has rows that its region has not");
-    if (part->first > p->n_instrs - part->count || (part->count > 0 && part->first < p->n_top))
-        return bs_image_refused("its instructions are not there");
-    for (int32_t i = part->first; i < part->first + part->count; i++)
-        if (p->instrs[i].part != k)
-            return bs_image_refused("its instructions are another part's");
-    return NULL;
-}
-
-enum { PATHS_AT_ONCE = 1 << 11 };
-
-/* Whether two parts of a region have rows of the same path, or both rows of no path. Checks PATHS_AT_ONCE paths at a
- * time. */
-static bool has_rows_twice(const bs_plan *p, const bs_region *region)
-{
-    bool twice = false;
-    for (int32_t from = -1; from < p->graph->max_paths && !twice; from += PATHS_AT_ONCE) {
-        bool seen[PATHS_AT_ONCE] = {false};
-        for (int32_t i = region->first; i < region->first + region->count && !twice; i++) {
-            const int32_t path = p->parts[p->region_parts[i]].path - from;
-            if (path < 0 || path >= PATHS_AT_ONCE)
-                continue;
-            twice = seen[path];
-            seen[path] = true;
-        }
-    }
-    return twice;
-}
-
-/* Regions lie one behind the other in region_parts, and every part says where it is there: so no two regions share a
- * part. */
-static const char *region_wrong(const bs_plan *p, int32_t r)
-{
-    const bs_region *region = &p->regions[r];
-    const int32_t first = r == 0 ? 0 : region[-1].first + region[-1].count;
-    if (region->first != first || region->count < 1 || region->count > p->n_parts - first)
-        return bs_image_refused("its parts are not there");
-    for (int32_t i = first; i < first + region->count; i++)
-        if (p->parts[p->region_parts[i]].router != p->parts[p->region_parts[first]].router)
-            return bs_image_refused("it has parts of several routers");
-    return has_rows_twice(p, region) ? bs_image_refused("it has its rows twice") : NULL;
-}
-
-/* ------------------------------------------------------------------------------------------ what is there when */
-
-/* An instruction, and where it stands. */
-typedef struct image_at {
-    const bs_plan *p;
-    const bs_graph *g;
-    const bs_instr *i;
-    const bs_node *node;
-    int32_t at;
-    int32_t tile; /* the domain of its part; 0: it stands at top level */
-} image_at;
-
-/* Whether the router has decided before this instruction runs, and the instruction sees the decision. A device
- * launches instructions of equal time in any order. */
-static bool is_decided(const image_at *a, int32_t router)
-{
-    const bs_instr *instrs = a->p->instrs;
-    const bs_router_plan *r = &a->p->routers[router];
-    if (!r->live || r->instr < 0)
-        return false;
-    if (instrs[r->instr].part != BS_TOP)
-        return instrs[r->instr].part == a->i->part && r->instr < a->at;
-    const int32_t now = a->tile ? a->p->regions[a->p->parts[a->i->part].region].instr : a->at;
-    return r->instr < now && instrs[r->instr].time < instrs[now].time;
-}
-
-/* Whether the node that says how many rows there are has run before. Only makers of symbols are looked for. */
-static bool is_counted(const image_at *a, int32_t maker)
-{
-    const bs_instr *instrs = a->p->instrs;
-    const int32_t at = a->p->nodes[maker].instr;
-    return maker == 0 || (at >= 0 && at < a->at && instrs[at].part == BS_TOP && instrs[at].kind == BS_INSTR_CALL &&
-                          instrs[at].node == maker && instrs[at].time < a->i->time);
-}
-
-/* Whether the rows of a domain are known to this instruction. If a path is seen, the instruction that decided saw the
- * domain above it. */
-static bool sees(const image_at *a, int32_t domain)
-{
-    const bs_domain *d = &a->g->domains[domain];
-    if (a->tile && bs_image_is_within(a->g, a->tile, domain))
-        return true; /* its own rows, and those above */
-    if (d->kind != BS_DOMAIN_PATH)
-        return (a->tile == 0 || domain == 0) && is_counted(a, bs_domain_maker(a->g, domain));
-    return is_decided(a, d->router) && a->p->routers[d->router].in_tile == (a->tile != 0);
-}
-
-static bool has_storage(const image_at *a, int32_t value)
-{
-    const bs_value_plan *v = &a->p->values[value];
-    return v->storage == BS_STORAGE_SCRATCH ? v->scope == a->i->part
-                                            : v->storage != BS_STORAGE_NONE && v->storage != BS_STORAGE_FRAME;
-}
-
-/* Whether the instruction may touch a value: its rows are there, and there where it may see them instead. Views lead to
- * values of lower numbers, or to what a loop gives, which is no view. */
-static bool touches(const image_at *a, int32_t value)
-{
-    const bs_value_plan *values = a->p->values;
-    if (value == 0 || !sees(a, a->g->values[value].domain))
-        return false;
-    while (values[value].storage == BS_STORAGE_VIEW || (has_storage(a, value) && bs_plan_is_seen(a->p, value)))
-        value = values[value].source;
-    return has_storage(a, value);
-}
-
-static bool touches_operands(const image_at *a)
-{
-    int32_t n_in;
-    const int32_t *in = bs_plan_in(a->p, a->i->node, &n_in);
-    bool all = true;
-    for (int32_t k = 0; k < n_in && all; k++)
-        all = in[k] == 0 || !bs_plan_reads(a->p, a->node, k) || touches(a, in[k]);
-    return all;
-}
-
-/* Where a router decides stands in the image, for who looks for it: it must be what decides. */
-static const char *decision_wrong(const bs_plan *p, int32_t r)
-{
-    const bs_router_plan *router = &p->routers[r];
-    if (router->instr < 0)
-        return router->again < 0 ? NULL : bs_image_refused("it ends, and does not begin");
-    const bs_instr *i = &p->instrs[router->instr], *end = router->again < 0 ? NULL : &p->instrs[router->again];
-    const bs_router_info *info = &p->graph->routers[r];
-    if (i->kind != BS_INSTR_ROUTE || i->node != info->node)
-        return bs_image_refused("what is to decide it does not");
-    return !end || (end->kind == BS_INSTR_ROUTE && info->again && end->node == info->again && end->part == i->part)
-               ? NULL
-               : bs_image_refused("what is to decide it after a trip does not");
-}
-
-/* ------------------------------------------------------------------------------------------------- each kind
- * What the planner makes of a node: the fields of `made` beside those of where it stands. False: nothing, there and
- * then. */
-
-/* Whether a call may compute a part of its rectangle: of an image, in a tile; a ring of rows that go on to one of the
- * paths below. */
-static bool is_extent(const image_at *a, bs_instr *made)
-{
-    const bs_node *node = a->node;
-    const bs_instr *i = a->i;
-    const bool ring = i->extent == BS_EXTENT_RING;
-    if (i->extent == BS_EXTENT_ALL)
-        return true;
-    if (i->extent > BS_EXTENT_RING || !a->tile || node->n_out != 1 || a->g->values[node->first_out].rank != 3 ||
-        !(bs_op_get(node->op)->flags & BS_OP_SPATIAL) || bs_plan_on_device(a->p))
-        return false;
-    made->domain = ring ? i->domain : node->domain;
-    return !ring || (a->g->domains[i->domain].kind == BS_DOMAIN_PATH &&
-                     bs_image_is_within(a->g, i->domain, node->domain));
-}
-
-static bool make_call(const image_at *a, bs_instr *made)
-{
-    const bs_node *node = a->node;
-    const int32_t around = bs_op_get(node->op)->flags & BS_OP_AROUND ? bs_node_in(a->g, node)[0] : 0;
-    bool sound = bs_node_work(node) == BS_WORK_CALL && (node->n_out > 0 || (!a->tile && bs_plan_streams(a->p))) &&
-                 !(a->tile && bs_op_sees_rows(bs_op_get(node->op))) &&
-                 (node->router == 0 || is_decided(a, node->router)) && touches_operands(a) &&
-                 (around == 0 || touches(a, bs_view_of(a->g, &a->g->nodes[a->g->values[around].node]))) &&
-                 is_extent(a, made);
-    for (int32_t k = 0; k < node->n_out && sound; k++) {
-        const int32_t out = node->first_out + k;
-        const bs_storage storage = (bs_storage)a->p->values[out].storage;
-        sound = (bs_plan_is_stored(a->p, out) || storage == BS_STORAGE_OUTPUT || storage == BS_STORAGE_VIEW) &&
-                touches(a, out);
-    }
-    return sound;
-}
-
-static bool make_route(const image_at *a, bs_instr *made)
-{
-    if (bs_node_work(a->node) != BS_WORK_ROUTE)
-        return false;
-    const bs_router_plan *r = &a->p->routers[a->node->router];
-    const bool again = a->g->routers[a->node->router].again == a->i->node;
-    made->domain = again ? a->node->domain : a->g->routers[a->node->router].domain;
-    return (again ? r->again == a->at && is_decided(a, a->node->router) : r->instr == a->at) &&
-           r->in_tile == (a->tile != 0) && touches_operands(a);
-}
-
-/* The paths' domains must be seen when the region runs, which it does once. */
-static bool make_run(const image_at *a, bs_instr *made)
-{
-    const bs_plan *p = a->p;
-    if (a->tile || a->i->region >= p->n_regions || a->i->node != 0 || p->regions[a->i->region].instr != a->at)
-        return false;
-    const bs_region *region = &p->regions[a->i->region];
-    const int32_t router = p->parts[p->region_parts[region->first]].router;
-    made->region = a->i->region;
-    made->domain = region->domain;
-    return router == 0 || (is_decided(a, router) && !p->routers[router].in_tile);
-}
-
-static void make_move(bs_instr *made, bs_row_map map, bs_combine combine, int32_t value, int32_t target)
-{
-    made->map = (uint8_t)map;
-    made->combine = (uint8_t)combine;
-    made->value = value;
-    made->target = target;
-}
-
-/* Stores rows of a value where its readers look for them. */
-static void make_store(const bs_graph *g, bs_instr *made, int32_t value, int32_t target)
-{
-    make_move(made, g->values[target].domain == 0 ? BS_MAP_CELL : BS_MAP_PARENT, BS_COMBINE_COPY, value, target);
-    made->domain = g->values[value].domain;
-}
-
-/* The moves of a gather: rows of a path, which are stored, or rows that no path gives; for sums and selections all
- * rows. */
-static bool make_gathered(const image_at *a, bs_instr *made)
-{
-    const bs_graph *g = a->g;
-    const bs_node *node = a->node;
-    const bs_value_plan *v = &a->p->values[node->first_out];
-    const int32_t *in = bs_node_in(g, node), target = v->storage == BS_STORAGE_FRAME ? v->source : node->first_out;
-    const int32_t paths = g->routers[node->router].desc->paths, value = a->i->value;
-    const int32_t residual = bs_plan_reads(a->p, node, paths) ? in[paths] : 0;
-    if (bs_plan_is_packed(g, node)) {
-        make_move(made, BS_MAP_PATHS, bs_plan_combine(node), residual, target);
-        return is_decided(a, node->router) && touches_operands(a);
-    }
-    if (a->i->combine == BS_COMBINE_COPY) {
-        const bs_domain *d = &g->domains[g->values[value].domain];
-        make_store(g, made, value, target);
-        return value != 0 && d->kind == BS_DOMAIN_PATH && d->router == node->router && in[d->path] == value &&
-               bs_plan_reads(a->p, node, d->path);
-    }
-    make_move(made, g->values[target].domain == 0 ? BS_MAP_CELL : BS_MAP_ROW, BS_COMBINE_RESIDUAL, residual, target);
-    return is_decided(a, node->router);
-}
-
-/* The moves of a tensor of cells: rows of cells, and the rows beyond them. */
-static bool make_joined(const image_at *a, bs_instr *made)
-{
-    const int32_t value = bs_node_in(a->g, a->node)[0], target = a->node->first_out;
-    const bs_value_info *from = &a->g->values[value];
-    if (a->i->combine == BS_COMBINE_COPY) {
-        make_store(a->g, made, value, target);
-        return a->p->values[value].storage != BS_STORAGE_FRAME;
-    }
-    make_move(made, BS_MAP_BEYOND, BS_COMBINE_ZERO, 0, target);
-    return !a->tile && a->g->values[target].rank > from->rank &&
-           bs_domain_is_patches(&a->g->domains[from->domain]) && a->p->node_live[from->node];
-}
-
-/* The moves of what a loop gives: what is there before the first trip, and the rows that made a trip. */
-static bool make_result(const image_at *a, bs_instr *made)
-{
-    const bs_router_info *loop = &a->g->routers[a->node->router];
-    const int32_t *in = bs_node_in(a->g, a->node), out = a->node->first_out;
-    const bool before = a->i->map == BS_MAP_ROW;
-    made->domain = before ? loop->domain : loop->path_domains;
-    make_move(made, before ? BS_MAP_ROW : bs_loop_collects(a->g, a->node) ? BS_MAP_TRIP : BS_MAP_PARENT,
-              in[before] ? BS_COMBINE_COPY : BS_COMBINE_ZERO, in[before], out);
-    return before || is_decided(a, a->node->router);
-}
-
-static bool make_moved(const image_at *a, bs_instr *made)
-{
-    const bs_node *node = a->node;
-    const int32_t out = node->first_out;
-    if (bs_router_loops(a->g, node->router) && bs_node_gathers(node))
-        return make_result(a, made);
-    if (bs_node_gathers(node))
-        return make_gathered(a, made);
-    if (bs_node_joins_cells(node))
-        return make_joined(a, made);
-    if (bs_node_ends_run(node)) {
-        const int32_t value = bs_node_in(a->g, node)[bs_node_operand(node, BS_ROLE_DATA)];
-        made->domain = a->g->values[value].domain;
-        make_move(made, made->domain == 0 ? BS_MAP_BOUND : BS_MAP_APPEND, BS_COMBINE_COPY, value, 0);
-        return !a->tile;
-    }
-    /* rows of a view, copied where a reader needs them in storage of their own */
-    make_move(made, BS_MAP_VIEW, BS_COMBINE_COPY, out, out);
-    return (bs_node_is_view(node) ? touches(a, bs_view_of(a->g, node)) : bs_node_work(node) == BS_WORK_GIVEN) &&
-           bs_plan_is_stored(a->p, out);
-}
-
-static bool is_made(const image_at *a)
-{
-    bs_instr made = *a->i;
-    bool makes = false;
-    made.map = made.combine = 0;
-    made.value = made.target = made.region = 0;
-    made.domain = a->node->domain;
-    switch ((bs_instr_kind)a->i->kind) {
-    case BS_INSTR_CALL: makes = make_call(a, &made); break;
-    case BS_INSTR_MOVE: makes = make_moved(a, &made); break;
-    case BS_INSTR_ROUTE: makes = make_route(a, &made); break;
-    case BS_INSTR_RUN: makes = make_run(a, &made); break;
-    }
-    return makes && bs_image_same(BS_IMAGE_instrs, &made, a->i) && sees(a, made.domain) &&
-           (!a->tile || bs_image_is_within(a->g, made.domain, a->tile)) &&
-           (made.value == 0 || touches(a, made.value)) && (made.target == 0 || touches(a, made.target));
-}
-
-static const char *instr_wrong(const bs_plan *p, int32_t k)
-{
-    const bs_instr *i = &p->instrs[k];
-    const bs_part *part = i->part == BS_TOP ? NULL : &p->parts[i->part];
-    const image_at a = {p, p->graph, i, &p->graph->nodes[i->node], k, part ? part->domain : 0};
-    if (part ? k < part->first || k - part->first >= part->count || p->regions[part->region].instr < 0 : k >= p->n_top)
-        return bs_image_refused("it does not stand where its part is");
-    if (part && (i->phase >= 0 || (i->kind == BS_INSTR_CALL && p->nodes[i->node].unit != 0 &&
-                                   p->nodes[i->node].unit != part->unit)))
-        return bs_image_refused("its part does not have its weights");
-    if (i->kind != BS_INSTR_RUN && !p->node_live[i->node])
-        return bs_image_refused("its node is not needed");
-    return is_made(&a) ? NULL : bs_image_refused("no planner makes it of its node, there and then");
-}
-
-bool bs_image_instrs_sound(const bs_plan *p, bs_error *error)
-{
-    return bs_image_each(p, BS_IMAGE_parts, 0, part_wrong, error) &&
-           bs_image_each(p, BS_IMAGE_regions, 0, region_wrong, error) &&
-           bs_image_each(p, BS_IMAGE_routers, 1, decision_wrong, error) &&
-           bs_image_each(p, BS_IMAGE_instrs, 0, instr_wrong, error) &&
-           bs_image_each(p, BS_IMAGE_instrs, 0, bs_image_side_wrong, error) &&
-           (!bs_plan_domain_beyond_shared(p) ||
-            bs_refuse(error, BS_ERROR_FORMAT, "its tiles are larger than shared memory"));
-}
-BS_EFFORT_END
-/* ==== end src/plan/image_instrs.c ============================================================= */
 
 /* ==== begin src/plan/image_phases.c =========================================================== */
 BS_EFFORT_ONCE
@@ -44056,15 +44794,13 @@ BS_EFFORT_ONCE
 
 #if !defined(BS_NO_STREAM)
 
-static const char *unit_wrong(const bs_plan *p, int32_t u)
+static bool unit_sound(const bs_plan *p, int32_t u)
 {
     const bs_plan_unit *unit = &p->units[u];
     if (unit->domain != 0 && bs_plan_unit_path(p, unit->domain) != unit->domain)
-        return bs_image_refused("it is of no path that is a unit");
+        return false;
     return bs_bytes_aligned_to(unit->prepared_bytes, BS_ALIGNMENT) && bs_plan_needs_weights(p, unit->node) &&
-                   p->nodes[unit->node].unit == u && p->nodes[unit->node].owner == unit->node
-               ? NULL
-               : bs_image_refused("its first node does not load it");
+                   p->nodes[unit->node].unit == u && p->nodes[unit->node].owner == unit->node;
 }
 
 /* ------------------------------------------------------------------------------------------------- phases */
@@ -44124,19 +44860,13 @@ static bool has_phase(phase_list *l, const bs_instr *i)
     return sound && needs == (i->phase >= 0);
 }
 
-bool bs_image_phases_sound(const bs_plan *p, bs_error *error)
+bool bs_image_phases_sound(const bs_plan *p)
 {
     phase_list l = {p, -1, 0, 0, 0, false};
-    if (!bs_image_each(p, BS_IMAGE_units, 1, unit_wrong, error))
-        return false;
-    if (bs_bytes_less(p->slot_bytes, p->largest_unit_bytes))
-        return bs_refuse(error, BS_ERROR_FORMAT, "its slots are smaller than its largest unit");
-    for (int32_t k = 0; k < p->n_top; k++)
-        if (!has_phase(&l, &p->instrs[k]))
-            return bs_refuse(error, BS_ERROR_FORMAT,
-                             "instrs[%d]: its phase does not list the weights that it needs", k);
-    return (l.phase == p->n_phases - 1 && l.end == p->n_phase_units) ||
-           bs_refuse(error, BS_ERROR_FORMAT, "it has phases without instructions");
+    bool sound = bs_plan_each(p, 1, p->n_units, unit_sound) && !bs_bytes_less(p->slot_bytes, p->largest_unit_bytes);
+    for (int32_t k = 0; k < p->n_top && sound; k++)
+        sound = has_phase(&l, &p->instrs[k]);
+    return sound && l.phase == p->n_phases - 1 && l.end == p->n_phase_units;
 }
 
 #endif
@@ -44223,10 +44953,6 @@ bs_image_head bs_image_head_of(const bs_graph *g, int32_t dataflow, size_t bytes
     head.library = BS_VERSION;
     head.layout = bs_image_layout();
     head.graph = bs_image_graph(g);
-    head.nodes = g->n_nodes - 1;
-    head.values = g->n_values - 1;
-    head.domains = g->n_domains - 1;
-    head.routers = g->n_routers - 1;
     head.dataflow = dataflow;
     return head;
 }
@@ -44266,21 +44992,6 @@ static bool is_whole(const void *image, size_t bytes, const bs_image_head *head,
                                          (unsigned)crc, (unsigned)head->crc);
 }
 
-static bool is_of_graph(const bs_image_head *head, const bs_graph *g, bs_error *error)
-{
-    const bs_image_head here = bs_image_head_of(g, head->dataflow, 0);
-    if (memcmp(&head->nodes, &here.nodes, sizeof here - offsetof(bs_image_head, nodes)) != 0)
-        return bs_refuse(error, BS_ERROR_GRAPH,
-                         "the image is of another graph: %d nodes, %d values, %d domains and %d routers, "
-                         "this one has %d, %d, %d and %d",
-                         head->nodes, head->values, head->domains, head->routers, here.nodes, here.values, here.domains,
-                         here.routers);
-    return head->graph == here.graph ||
-           bs_refuse(error, BS_ERROR_GRAPH,
-                     "the image is of another graph with as many nodes: a name, a parameter or an extent "
-                     "differs");
-}
-
 /* The numbers come first: they tell where the tables are. The tables stay in the image, which nothing writes to: a
  * session's plan is const. */
 static bool take_image(bs_plan *p, const uint8_t *image, const bs_image_head *head, bs_error *error)
@@ -44299,18 +45010,34 @@ static bool take_image(bs_plan *p, const uint8_t *image, const bs_image_head *he
                              (unsigned long long)head->bytes, (unsigned long long)bs_bytes_figure(places.bytes));
 }
 
-static bool open_image(bs_plan *p, const uint8_t *image, const bs_image_head *head, bs_error *error)
+static bool no_plan(bs_error *error)
+{
+    return bs_refuse(error, BS_ERROR_FORMAT, "the image is no plan that this library makes of the graph");
+}
+
+/* Whether it is a plan of its graph; with workspace that is given back. */
+static bool is_plan(bs_plan *p, const bs_arena *arena, int32_t dataflow, bs_error *error)
+{
+    const bs_bytes bytes = bs_plan_walk_workspace(p->graph->n_nodes, p->graph->n_operands);
+    void *workspace = bs_lend(arena, bytes);
+    if (!workspace)
+        return bs_fail_arena(error, arena, bytes, "what walks the plan"), false;
+    return (bs_dataflow_of(&p->desc) == dataflow && bs_image_values_sound(p) && bs_plan_walk(p, true, workspace) == BS_WALK_SOUND &&
+            !bs_plan_domain_beyond_shared(p) && bs_plan_each(p, 0, p->n_top, bs_image_side_sound) &&
+            bs_image_sums_sound(p) && bs_image_phases_sound(p)) ||
+           no_plan(error);
+}
+
+static bool open_image(bs_plan *p, const bs_arena *arena, const uint8_t *image, const bs_image_head *head,
+                       bs_error *error)
 {
     if (!take_image(p, image, head, error) || !bs_plan_desc_sound(&p->desc, error))
         return false;
     p->desc.no_dataflow = !(head->dataflow & BS_DATAFLOW_MOVES);
     p->desc.no_fusion = !(head->dataflow & BS_DATAFLOW_FUSES);
-    if (bs_dataflow_of(&p->desc) != head->dataflow)
-        return bs_refuse(error, BS_ERROR_FORMAT, "the image says that its graph was made in way %d, expected %d",
-                         head->dataflow, bs_dataflow_of(&p->desc));
     bs_plan_begin(p);
-    return bs_image_rows_sound(p, error) && bs_image_values_sound(p, error) && bs_image_instrs_sound(p, error) &&
-           bs_image_sums_sound(p, error) && bs_image_phases_sound(p, error) && bs_plan_bytes_fit(p, error);
+    return bs_image_rows_sound(p, error) && bs_plan_rows_fit(p, error) && is_plan(p, arena, head->dataflow, error) &&
+           bs_plan_bytes_fit(p, error);
 }
 
 size_t bs_plan_open_bytes(const bs_graph *graph)
@@ -44319,8 +45046,9 @@ size_t bs_plan_open_bytes(const bs_graph *graph)
     size_t bytes = 0;
     if (bs_graph_check(graph, NULL) != BS_OK)
         return 0;
-    const bs_bytes needed = bs_bytes_add(bs_dataflow_bytes(graph, BS_DATAFLOW_ALL, &more),
-                                         bs_bytes_of(sizeof(bs_plan) + 2 * BS_ALIGNMENT));
+    const bs_bytes made = bs_dataflow_bytes(graph, BS_DATAFLOW_ALL, &more); /* where operands may stand twice */
+    const bs_bytes walk = bs_plan_walk_workspace(graph->n_nodes + more, 2 * (int64_t)graph->n_operands + more);
+    const bs_bytes needed = bs_bytes_add(bs_bytes_add(made, walk), bs_bytes_of(sizeof(bs_plan) + 3 * BS_ALIGNMENT));
     return bs_bytes_fit(needed, SIZE_MAX, &bytes) ? bytes : 0;
 }
 
@@ -44328,11 +45056,14 @@ size_t bs_plan_open_bytes(const bs_graph *graph)
 static const bs_graph *graph_of(bs_arena *arena, const bs_graph *graph, const bs_image_head *head, bs_error *error)
 {
     if (!bs_in_range(head->dataflow, 0, BS_DATAFLOW_END)) {
-        bs_fail(error, BS_ERROR_FORMAT, "the image says that its graph was made in way %d", head->dataflow);
+        no_plan(error);
         return NULL;
     }
     const bs_graph *planned = bs_dataflow_make(arena, graph, head->dataflow, error);
-    return planned && is_of_graph(head, planned, error) ? planned : NULL;
+    if (!planned || head->graph == bs_image_graph(planned))
+        return planned;
+    bs_fail(error, BS_ERROR_GRAPH, "the image is of another graph: a node, a name, a parameter or an extent differs");
+    return NULL;
 }
 
 const bs_plan *bs_plan_open(bs_arena *arena, const bs_graph *graph, const void *image, size_t bytes, bs_error *error)
@@ -44359,7 +45090,7 @@ const bs_plan *bs_plan_open(bs_arena *arena, const bs_graph *graph, const void *
         p->mark = BS_MARK_PLAN;
         p->graph = planned;
         p->own_bytes = bs_bytes_of(arena->used - mark + BS_ALIGNMENT);
-        if (open_image(p, image, &head, error))
+        if (open_image(p, arena, image, &head, error))
             return p;
     }
     arena->used = mark;
@@ -48954,7 +49685,7 @@ bool bs_segments_begin(bs_session *session, bs_error *error)
     }
     for (int32_t k = 0; k < session->n_watched; k++) {
         const bs_node *node = &session->graph->nodes[session->watched[k]];
-        if (session->plan->node_live[session->watched[k]] && bs_node_is(node, &bs_op_attention) &&
+        if (session->plan->node_live[session->watched[k]] && bs_node_operand(node, BS_ROLE_KEYS) >= 0 &&
             !begin_attention(session, node, error))
             return false;
     }
@@ -52464,7 +53195,7 @@ static bs_bytes state_bytes(const bs_plan *p, int32_t node)
 static bool is_watched(const bs_node *node)
 {
     return bs_node_op(node)->bound || (bs_node_is_view(node) && node->router == 0) ||
-           bs_node_is(node, &bs_op_attention);
+           bs_node_operand(node, BS_ROLE_KEYS) >= 0;
 }
 
 /* Counts these nodes; lists them in order, if `list` is not NULL. */

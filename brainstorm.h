@@ -214,7 +214,8 @@ int32_t bs_version(void);
     X(BS_ERROR_WEIGHTS, -11, "a weight tensor is missing or of another shape") \
     X(BS_ERROR_PLATFORM, -12, "a platform call failed")                       \
     X(BS_ERROR_DATA, -13, "run-time data is out of range (index, NaN score)") \
-    X(BS_ERROR_VERSION, -14, "version of header, library or file differs")
+    X(BS_ERROR_VERSION, -14, "version of header, library or file differs")    \
+    X(BS_ERROR_INTERNAL, -15, "a fault of the library's own: please report it")
 
 typedef enum bs_status {
 #define BS_STATUS_ENUM(name, number, text) name = number,
@@ -1166,6 +1167,13 @@ typedef struct bs_sizes {
 size_t bs_plan_bytes(const bs_graph *graph, const bs_plan_desc *desc);
 /* In `arena` (persistent); desc may be NULL. NULL on failure. The graph must outlive the plan. */
 bs_plan *bs_plan_create(bs_arena *arena, const bs_graph *graph, const bs_plan_desc *desc, bs_error *error);
+#endif
+#if defined(BS_VERIFY) || defined(BS_DEBUG)
+/* Walks a plan once more, which bs_plan_create has done already for the order of its instructions, for its bytes: that
+ * nothing is read which another instruction has written over, whatever runs side by side. BS_ERROR_INTERNAL, with the
+ * instruction: please report it. Only builds with BS_VERIFY or BS_DEBUG have it; under BS_DEBUG bs_plan_create calls it.
+ * Takes workspace from `arena` and gives it back: some 50 bytes a value and node. */
+bs_status bs_plan_verify(const bs_plan *plan, bs_arena *arena, bs_error *error);
 #endif
 void bs_plan_sizes(const bs_plan *plan, bs_sizes *sizes);
 /* A plan is an image: indices and offsets, no pointers. A workstation plans for a board (bs_plan_desc.tier, threads,

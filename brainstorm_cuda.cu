@@ -1,6 +1,6 @@
 /* brainstorm_cuda.cu - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: 325a3715deab76acaac5d6d3dabd7894e61b5823b135b9bbfd76b3c6c58b5c1d
+ * sha256 of the parts: 2a4afb9ace6ec0b1c8b44c9324a9ab3b80fefd323b67088b4c7079d10290d83d
  */
 #include "brainstorm.h"
 
@@ -1057,6 +1057,7 @@ typedef enum bs_role {
     BS_ROLE_LIKE,        /* only tells the domain of the result; not read */
     BS_ROLE_DECIDING,    /* a router decides by it, or it says an extent: it keeps its own type */
     BS_ROLE_STATE,       /* a state that is written at the end of a run */
+    BS_ROLE_KEYS,        /* rows in as many segments as those of operand 0: checked before a run */
     BS_ROLE_CACHE_LENGTH /* i32, tokens that the cache of each segment holds: checked and copied before a run */
 } bs_role;
 
@@ -1307,7 +1308,7 @@ bs_bytes bs_weight_elements(const bs_weight_spec *spec);
 extern const bs_op bs_op_input, bs_op_state, bs_op_state_write, bs_op_output, bs_op_patches, bs_op_assemble, bs_op_rows,
     bs_op_collect, bs_op_route, bs_op_scatter, bs_op_gather, bs_op_route_price, bs_op_route_score, bs_op_look_ahead,
     bs_op_segments, bs_op_state_append, bs_op_segment_spread, bs_op_segment_reduce, bs_op_segment_index,
-    bs_op_attention, bs_op_loop_carry;
+    bs_op_loop_carry;
 
 /* input, state. dim > 0: a constant; dim < 0: -dim is symbol number (from 1, in order of creation) + 65536 (factor -
  * 1). */
@@ -1712,6 +1713,8 @@ static inline bool bs_instr_loops(const bs_plan *plan, const bs_instr *i)
 {
     return i->kind == BS_INSTR_ROUTE && bs_router_loops(plan->graph, plan->graph->nodes[i->node].router);
 }
+/* Whether the rows of `domain` are rows of a tile of `above`. */
+bool bs_plan_is_within(const bs_graph *graph, int32_t domain, int32_t above);
 /* The ROWS or PATCHES domain that `domain` is or descends from; 0 for the root. */
 int32_t bs_plan_top_domain(const bs_graph *graph, int32_t domain);
 /* The path whose weights are loaded with those of a domain's nodes: of the paths of routers around it the outermost,
@@ -1786,6 +1789,21 @@ bs_bytes bs_plan_canonical_bytes(const bs_graph *graph, const bs_node *node);
 void bs_plan_size_node(const bs_plan *plan, int32_t node, bs_node_plan *np);
 /* Whether two nodes that have the same weights can read one copy. */
 bool bs_plan_laid_out_alike(const bs_plan *plan, int32_t a, int32_t b);
+
+/* Whether a row of a table is what the planner's own rules give; and whether all from `first` on are. */
+typedef bool bs_plan_sound(const bs_plan *plan, int32_t row);
+bool bs_plan_each(const bs_plan *plan, int32_t first, int32_t rows, bs_plan_sound *sound);
+/* Walks all instructions, to the end: whether each is one that the graph needs, there and then, and reads only what has
+ * been written before it on every way to it, by an account of its own (plan/walk.c). Returns the first that is not (the
+ * number of all: one is missing), or BS_WALK_SOUND. workspace: bs_plan_walk_workspace bytes. */
+#define BS_WALK_SOUND (-1)
+int32_t bs_plan_walk(const bs_plan *plan, bool whole, void *workspace);
+#if defined(BS_VERIFY) || defined(BS_DEBUG)
+/* The same, and whether what is read is still there: nothing else was written over it (plan/walk_bytes.c). */
+int32_t bs_plan_walk_bytes(const bs_plan *plan, void *workspace);
+bs_bytes bs_plan_walk_bytes_workspace(const bs_graph *graph);
+#endif
+bs_bytes bs_plan_walk_workspace(int64_t nodes, int64_t operands); /* of a graph with so many */
 
 /* plan/limits.c. First checks bs_plan_desc; then the limits of every plan. */
 bool bs_plan_desc_sound(const bs_plan_desc *desc, bs_error *error);
@@ -13302,6 +13320,7 @@ static void bs_cu_target(bs_cu_tables *l, const bs_instr *i, int32_t value, bs_d
         bs_cu_operand(l, i->target, &whole);
         bs_cu_extent(l, value, o);
         bs_cu_trip_of(l->graph->nodes[i->node].router, &whole, o);
+        o->margin = 0; /* that of the value is around its own rows; zeros around all trips are there before the first */
     } else if (i->map != BS_MAP_CELL) { /* the row of the parent */
         bs_cu_operand(l, i->target, o);
     } else {

@@ -20,7 +20,8 @@ const char cli_plan_usage[] =
     "  --slots BYTES         stream the weights of blocks through slots: BYTES[K|M|G] (K = 1024), or N% of what all "
     "take\n"
     "  --lanes N, --chunk BYTES   threads that read, 1 to 8 [2]; bytes of one read [256K]\n"
-    "  --save FILE           write the plan as an image, which a board opens without a planner (bs_plan_open)\n";
+    "  --save FILE           write the plan as an image, which a board opens without a planner (bs_plan_open)\n"
+    "  --verify              look whether each instruction finds all that it reads, which nothing else wrote over\n";
 
 /* ---------------------------------------------------------------------------------------------------- options */
 
@@ -28,6 +29,7 @@ typedef struct plan_command {
     const char *path, *save;
     bs_model_input inputs[MAX_INPUTS];
     int32_t n_inputs;
+    bool verify;
     plan_options plan;
 } plan_command;
 
@@ -98,6 +100,10 @@ static int read_plan_options(plan_command *o, int count, char **words)
         }
         if (device_options_flag(&o->plan.device, words[i]))
             continue;
+        if (strcmp(words[i], "--verify") == 0) {
+            o->verify = true;
+            continue;
+        }
         if (i + 1 == count)
             return fail_usage("an unknown option, or one without a value", words[i]);
         char shown[160];
@@ -142,6 +148,29 @@ static void print_plan(const cli_loaded *l, const bs_plan_desc *desc)
     printf("\n%s", report);
 }
 
+/* A plan is walked when it is made, too, but only for the order of its instructions. */
+static bool verify(const bs_plan *plan, bs_error *error)
+{
+#if defined(BS_VERIFY)
+    bs_arena arena;
+    bs_arena_init(&arena, "verify", NULL, 0);
+    bs_plan_verify(plan, &arena, error); /* says how much it takes */
+    const size_t bytes = (size_t)error->needed + BS_ALIGNMENT;
+    void *memory = malloc(bytes);
+    bs_arena_init(&arena, "verify", memory, memory ? bytes : 0);
+    const bool good = bs_plan_verify(plan, &arena, error) == BS_OK;
+    free(memory);
+    if (good)
+        printf("\nverified: all that an instruction reads was written before, and nothing was written over it\n");
+    return good;
+#else
+    (void)plan, memset(error, 0, sizeof *error);
+    error->status = BS_ERROR_UNSUPPORTED;
+    snprintf(error->message, sizeof error->message, "--verify: this program was built without BS_VERIFY");
+    return false;
+#endif
+}
+
 int cli_plan(int count, char **words)
 {
     static plan_command o;
@@ -158,6 +187,7 @@ int cli_plan(int count, char **words)
                 cli_load_plan(&l, desc, &o.plan.stream, &error);
     if (good)
         print_plan(&l, desc);
+    good = good && (!o.verify || verify(l.plan, &error));
     int status = good && desc->slot_bytes > 0 ? cli_stream(l.plan) : EXIT_SUCCESS;
     good = good && (!o.save || cli_save_plan(l.plan, output, o.save, &error));
     status = good ? status : cli_fail(&error);

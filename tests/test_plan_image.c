@@ -203,11 +203,11 @@ static void test_refusals(void)
     check(rig_plan(&r, layer("one", 3), NULL) && plan_image_save(&image, r.plan) &&
               plan_image_open(&image, layer("one", 3)),
           "an image is opened with a graph that was built anew");
-    is_refused(layer("two", 3), BS_ERROR_GRAPH, "a name, a parameter or an extent differs");
-    is_refused(layer("one", 5), BS_ERROR_GRAPH, "a name, a parameter or an extent differs");
+    is_refused(layer("two", 3), BS_ERROR_GRAPH, "another graph: a node, a name, a parameter or an extent differs");
+    is_refused(layer("one", 5), BS_ERROR_GRAPH, "another graph: a node, a name, a parameter or an extent differs");
     bs_graph *g = layer("one", 3);
     bs_output(g, "z", (bs_value){1});
-    is_refused(g, BS_ERROR_GRAPH, "another graph: ");
+    is_refused(g, BS_ERROR_GRAPH, "another graph: a node, ");
     g = layer("one", 3);
     memcpy(&head, image.bytes, sizeof head);
     const bs_image_head good = head;
@@ -224,7 +224,7 @@ static void test_refusals(void)
     head = good;
     head.format++;
     memcpy(image.bytes, &head, sizeof head);
-    is_refused(g, BS_ERROR_VERSION, "is of format 3, this library reads 2");
+    is_refused(g, BS_ERROR_VERSION, "is of format 4, this library reads 3");
     head = good;
     head.magic[0] = 'B';
     memcpy(image.bytes, &head, sizeof head);

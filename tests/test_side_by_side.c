@@ -291,6 +291,17 @@ static void slab_is_uneven(const bs_plan *p)
     memcpy(row_of(p, BS_IMAGE_values, value) + offsetof(bs_value_plan, row_bytes), &wider, sizeof wider);
 }
 
+/* Who refuses what the image says: the walk, for its order; what looks at instructions of one time, for its bytes. */
+static bool is_found(const bs_plan *p, bool by_the_walk)
+{
+    static BS_ALIGNED uint8_t workspace[1 << 16];
+    bs_plan said = *p;
+    said.instrs = (bs_instr *)(void *)row_of(p, BS_IMAGE_instrs, 0);
+    said.values = (bs_value_plan *)(void *)row_of(p, BS_IMAGE_values, 0);
+    const bool in_order = bs_plan_walk(&said, true, workspace) == BS_WALK_SOUND;
+    return by_the_walk ? !in_order : in_order && !bs_plan_each(&said, 0, p->n_top, bs_image_side_sound);
+}
+
 static void test_image(network *of, const char *what, const bs_plan_desc *desc, lie *tells)
 {
     const bs_plan *p = plan_of(of, desc);
@@ -301,8 +312,8 @@ static void test_image(network *of, const char *what, const bs_plan_desc *desc, 
     tells(p);
     plan_image_mend(&image);
     memset(&image.error, 0, sizeof image.error);
-    check(!plan_image_open(&image, p->graph) && strstr(image.error.message, "another one of its time touches"),
-          "%s: %s", what, image.error.message);
+    check(!plan_image_open(&image, p->graph) && is_found(p, tells == reads_too_early), "%s: %s", what,
+          image.error.message);
 }
 
 int main(void)

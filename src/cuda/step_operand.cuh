@@ -228,6 +228,7 @@ static void bs_cu_target(bs_cu_tables *l, const bs_instr *i, int32_t value, bs_d
         bs_cu_operand(l, i->target, &whole);
         bs_cu_extent(l, value, o);
         bs_cu_trip_of(l->graph->nodes[i->node].router, &whole, o);
+        o->margin = 0; /* that of the value is around its own rows; zeros around all trips are there before the first */
     } else if (i->map != BS_MAP_CELL) { /* the row of the parent */
         bs_cu_operand(l, i->target, o);
     } else {

@@ -144,6 +144,7 @@ typedef enum bs_role {
     BS_ROLE_LIKE,        /* only tells the domain of the result; not read */
     BS_ROLE_DECIDING,    /* a router decides by it, or it says an extent: it keeps its own type */
     BS_ROLE_STATE,       /* a state that is written at the end of a run */
+    BS_ROLE_KEYS,        /* rows in as many segments as those of operand 0: checked before a run */
     BS_ROLE_CACHE_LENGTH /* i32, tokens that the cache of each segment holds: checked and copied before a run */
 } bs_role;
 

@@ -69,6 +69,13 @@ int32_t bs_plan_side_by_side(const bs_plan *p, int32_t first)
     return end;
 }
 
+bool bs_plan_is_within(const bs_graph *g, int32_t domain, int32_t above)
+{
+    while (domain != above && g->domains[domain].kind == BS_DOMAIN_PATH)
+        domain = g->domains[domain].parent;
+    return domain == above;
+}
+
 int32_t bs_plan_top_domain(const bs_graph *graph, int32_t domain)
 {
     return graph->domains[domain].top;

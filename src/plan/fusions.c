@@ -6,6 +6,7 @@
 #include "plan/fusions.h"
 
 #include "ops/forms.h"
+#include "ops/list.h"
 #include "ops/structure.h"
 #include "kernels/elementwise.h"
 
@@ -140,9 +141,19 @@ typedef struct bs_fusion {
     bool images; /* it wants images with their channels side by side */
 } bs_fusion;
 
-static const bs_fusion fusions[] = {{"sr_store", sr_store_match, sr_store_run, 2, true},
-                                    {"reshape_transpose", reshape_transpose_match, bs_reshape_transpose_run, 1, false},
-                                    {"transpose_reshape", transpose_reshape_match, bs_transpose_reshape_run, 1, false}};
+/* In a build without the ops of a chain. */
+#if defined(BS_ONLY_OPS)
+static bool never_match(const bs_fusion_search *f, int32_t n, bs_fusion_match *m) { return (void)f, (void)n, (void)m, false; }
+#endif
+#define OF_SHUFFLE(yes, no) BS_OP_IF(pixel_shuffle, yes, no)
+#define OF_TRANSPOSE(yes, no) BS_OP_IF(transpose, yes, no)
+
+static const bs_fusion fusions[] = {
+    {"sr_store", OF_SHUFFLE(sr_store_match, never_match), OF_SHUFFLE(sr_store_run, NULL), 2, true},
+    {"reshape_transpose", OF_TRANSPOSE(reshape_transpose_match, never_match),
+     OF_TRANSPOSE(bs_reshape_transpose_run, NULL), 1, false},
+    {"transpose_reshape", OF_TRANSPOSE(transpose_reshape_match, never_match),
+     OF_TRANSPOSE(bs_transpose_reshape_run, NULL), 1, false}};
 #define FUSIONS ((int32_t)(sizeof fusions / sizeof *fusions))
 
 bool bs_fusion_find(const bs_fusion_search *search, int32_t node, int32_t fusion, bs_fusion_match *match)

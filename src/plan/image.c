@@ -21,10 +21,6 @@ bs_image_head bs_image_head_of(const bs_graph *g, int32_t dataflow, size_t bytes
     head.library = BS_VERSION;
     head.layout = bs_image_layout();
     head.graph = bs_image_graph(g);
-    head.nodes = g->n_nodes - 1;
-    head.values = g->n_values - 1;
-    head.domains = g->n_domains - 1;
-    head.routers = g->n_routers - 1;
     head.dataflow = dataflow;
     return head;
 }
@@ -64,21 +60,6 @@ static bool is_whole(const void *image, size_t bytes, const bs_image_head *head,
                                          (unsigned)crc, (unsigned)head->crc);
 }
 
-static bool is_of_graph(const bs_image_head *head, const bs_graph *g, bs_error *error)
-{
-    const bs_image_head here = bs_image_head_of(g, head->dataflow, 0);
-    if (memcmp(&head->nodes, &here.nodes, sizeof here - offsetof(bs_image_head, nodes)) != 0)
-        return bs_refuse(error, BS_ERROR_GRAPH,
-                         "the image is of another graph: %d nodes, %d values, %d domains and %d routers, "
-                         "this one has %d, %d, %d and %d",
-                         head->nodes, head->values, head->domains, head->routers, here.nodes, here.values, here.domains,
-                         here.routers);
-    return head->graph == here.graph ||
-           bs_refuse(error, BS_ERROR_GRAPH,
-                     "the image is of another graph with as many nodes: a name, a parameter or an extent "
-                     "differs");
-}
-
 /* The numbers come first: they tell where the tables are. The tables stay in the image, which nothing writes to: a
  * session's plan is const. */
 static bool take_image(bs_plan *p, const uint8_t *image, const bs_image_head *head, bs_error *error)
@@ -97,18 +78,34 @@ static bool take_image(bs_plan *p, const uint8_t *image, const bs_image_head *he
                              (unsigned long long)head->bytes, (unsigned long long)bs_bytes_figure(places.bytes));
 }
 
-static bool open_image(bs_plan *p, const uint8_t *image, const bs_image_head *head, bs_error *error)
+static bool no_plan(bs_error *error)
+{
+    return bs_refuse(error, BS_ERROR_FORMAT, "the image is no plan that this library makes of the graph");
+}
+
+/* Whether it is a plan of its graph; with workspace that is given back. */
+static bool is_plan(bs_plan *p, const bs_arena *arena, int32_t dataflow, bs_error *error)
+{
+    const bs_bytes bytes = bs_plan_walk_workspace(p->graph->n_nodes, p->graph->n_operands);
+    void *workspace = bs_lend(arena, bytes);
+    if (!workspace)
+        return bs_fail_arena(error, arena, bytes, "what walks the plan"), false;
+    return (bs_dataflow_of(&p->desc) == dataflow && bs_image_values_sound(p) && bs_plan_walk(p, true, workspace) == BS_WALK_SOUND &&
+            !bs_plan_domain_beyond_shared(p) && bs_plan_each(p, 0, p->n_top, bs_image_side_sound) &&
+            bs_image_sums_sound(p) && bs_image_phases_sound(p)) ||
+           no_plan(error);
+}
+
+static bool open_image(bs_plan *p, const bs_arena *arena, const uint8_t *image, const bs_image_head *head,
+                       bs_error *error)
 {
     if (!take_image(p, image, head, error) || !bs_plan_desc_sound(&p->desc, error))
         return false;
     p->desc.no_dataflow = !(head->dataflow & BS_DATAFLOW_MOVES);
     p->desc.no_fusion = !(head->dataflow & BS_DATAFLOW_FUSES);
-    if (bs_dataflow_of(&p->desc) != head->dataflow)
-        return bs_refuse(error, BS_ERROR_FORMAT, "the image says that its graph was made in way %d, expected %d",
-                         head->dataflow, bs_dataflow_of(&p->desc));
     bs_plan_begin(p);
-    return bs_image_rows_sound(p, error) && bs_image_values_sound(p, error) && bs_image_instrs_sound(p, error) &&
-           bs_image_sums_sound(p, error) && bs_image_phases_sound(p, error) && bs_plan_bytes_fit(p, error);
+    return bs_image_rows_sound(p, error) && bs_plan_rows_fit(p, error) && is_plan(p, arena, head->dataflow, error) &&
+           bs_plan_bytes_fit(p, error);
 }
 
 size_t bs_plan_open_bytes(const bs_graph *graph)
@@ -117,8 +114,9 @@ size_t bs_plan_open_bytes(const bs_graph *graph)
     size_t bytes = 0;
     if (bs_graph_check(graph, NULL) != BS_OK)
         return 0;
-    const bs_bytes needed = bs_bytes_add(bs_dataflow_bytes(graph, BS_DATAFLOW_ALL, &more),
-                                         bs_bytes_of(sizeof(bs_plan) + 2 * BS_ALIGNMENT));
+    const bs_bytes made = bs_dataflow_bytes(graph, BS_DATAFLOW_ALL, &more); /* where operands may stand twice */
+    const bs_bytes walk = bs_plan_walk_workspace(graph->n_nodes + more, 2 * (int64_t)graph->n_operands + more);
+    const bs_bytes needed = bs_bytes_add(bs_bytes_add(made, walk), bs_bytes_of(sizeof(bs_plan) + 3 * BS_ALIGNMENT));
     return bs_bytes_fit(needed, SIZE_MAX, &bytes) ? bytes : 0;
 }
 
@@ -126,11 +124,14 @@ size_t bs_plan_open_bytes(const bs_graph *graph)
 static const bs_graph *graph_of(bs_arena *arena, const bs_graph *graph, const bs_image_head *head, bs_error *error)
 {
     if (!bs_in_range(head->dataflow, 0, BS_DATAFLOW_END)) {
-        bs_fail(error, BS_ERROR_FORMAT, "the image says that its graph was made in way %d", head->dataflow);
+        no_plan(error);
         return NULL;
     }
     const bs_graph *planned = bs_dataflow_make(arena, graph, head->dataflow, error);
-    return planned && is_of_graph(head, planned, error) ? planned : NULL;
+    if (!planned || head->graph == bs_image_graph(planned))
+        return planned;
+    bs_fail(error, BS_ERROR_GRAPH, "the image is of another graph: a node, a name, a parameter or an extent differs");
+    return NULL;
 }
 
 const bs_plan *bs_plan_open(bs_arena *arena, const bs_graph *graph, const void *image, size_t bytes, bs_error *error)
@@ -157,7 +158,7 @@ const bs_plan *bs_plan_open(bs_arena *arena, const bs_graph *graph, const void *
         p->mark = BS_MARK_PLAN;
         p->graph = planned;
         p->own_bytes = bs_bytes_of(arena->used - mark + BS_ALIGNMENT);
-        if (open_image(p, image, &head, error))
+        if (open_image(p, arena, image, &head, error))
             return p;
     }
     arena->used = mark;

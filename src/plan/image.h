@@ -9,7 +9,7 @@
 #include "plan/dataflow.h"
 #include "plan/plan.h"
 
-#define BS_IMAGE_FORMAT 2
+#define BS_IMAGE_FORMAT 3
 #define BS_IMAGE_ALIGNMENT 8 /* of the address at which it is opened: the largest that any field needs */
 
 typedef struct bs_image_head {
@@ -19,11 +19,8 @@ typedef struct bs_image_head {
     uint64_t bytes;   /* of the image */
     uint32_t library; /* BS_VERSION */
     uint32_t layout;  /* bs_image_layout of the library that wrote it */
-    uint64_t graph;   /* bs_image_graph */
-    /* of the graph as it is planned, so that a message can tell how two graphs differ */
-    int32_t nodes, values, domains, routers;
-    int32_t dataflow; /* bits of bs_dataflow: how that was made of the graph */
-    int32_t zero;
+    uint32_t graph;   /* bs_image_graph of the graph as it is planned */
+    int32_t dataflow; /* bits of bs_dataflow: how that was made of the caller's */
 } bs_image_head;
 
 #define BS_IMAGE_CRC_FROM (offsetof(bs_image_head, crc) + sizeof(uint32_t))
@@ -91,29 +88,15 @@ bool bs_image_take_numbers(bs_plan *plan, const uint8_t *numbers, bs_error *erro
 /* Checks that every field of every row is within its bounds: an index refers to something that exists. */
 bool bs_image_rows_sound(const bs_plan *plan, bs_error *error);
 
-/* Says what is wrong with a row of a table; NULL: nothing is. */
-typedef const char *bs_image_wrong(const bs_plan *plan, int32_t row);
-#if defined(BS_NO_MESSAGES)
-#define bs_image_refused(text) (BS_UNTOLD(text), "")
-#else
-#define bs_image_refused(text) text
-#endif
-/* Whether no row from `first` on is wrong. */
-bool bs_image_each(const bs_plan *plan, int32_t table, int32_t first, bs_image_wrong *wrong, bs_error *error);
-
-/* Checks that derived fields are what the planner's own rules give: for domains, nodes and values; for instructions;
- * for streamed weights. Each check relies on those before it, and on bounds. */
-const char *bs_image_side_wrong(const bs_plan *plan, int32_t row); /* of instructions: what runs beside it */
-bool bs_image_values_sound(const bs_plan *plan, bs_error *error);
-bool bs_image_instrs_sound(const bs_plan *plan, bs_error *error);
-/* Sets the sums over rows, and checks that the image says the same. */
-bool bs_image_sums_sound(bs_plan *plan, bs_error *error);
+/* Whether derived fields are what the planner's own rules give: of domains, nodes and values; of instructions, what
+ * runs beside them; of streamed weights. Each check relies on those before it, and on bounds. */
+bool bs_image_values_sound(const bs_plan *plan);
+bool bs_image_side_sound(const bs_plan *plan, int32_t row);
+/* Sets the sums over rows; whether the image says the same. */
+bool bs_image_sums_sound(bs_plan *plan);
 #if !defined(BS_NO_STREAM)
-bool bs_image_phases_sound(const bs_plan *plan, bs_error *error);
+bool bs_image_phases_sound(const bs_plan *plan);
 #else
-static inline bool bs_image_phases_sound(const bs_plan *plan, bs_error *error) { return (void)plan, (void)error, true; }
+static inline bool bs_image_phases_sound(const bs_plan *plan) { return (void)plan, true; }
 #endif
-/* Whether the rows of `domain` are rows of a tile of `above`. */
-bool bs_image_is_within(const bs_graph *graph, int32_t domain, int32_t above);
-
 #endif

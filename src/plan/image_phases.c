@@ -17,15 +17,13 @@
 
 #if !defined(BS_NO_STREAM)
 
-static const char *unit_wrong(const bs_plan *p, int32_t u)
+static bool unit_sound(const bs_plan *p, int32_t u)
 {
     const bs_plan_unit *unit = &p->units[u];
     if (unit->domain != 0 && bs_plan_unit_path(p, unit->domain) != unit->domain)
-        return bs_image_refused("it is of no path that is a unit");
+        return false;
     return bs_bytes_aligned_to(unit->prepared_bytes, BS_ALIGNMENT) && bs_plan_needs_weights(p, unit->node) &&
-                   p->nodes[unit->node].unit == u && p->nodes[unit->node].owner == unit->node
-               ? NULL
-               : bs_image_refused("its first node does not load it");
+                   p->nodes[unit->node].unit == u && p->nodes[unit->node].owner == unit->node;
 }
 
 /* ------------------------------------------------------------------------------------------------- phases */
@@ -85,19 +83,13 @@ static bool has_phase(phase_list *l, const bs_instr *i)
     return sound && needs == (i->phase >= 0);
 }
 
-bool bs_image_phases_sound(const bs_plan *p, bs_error *error)
+bool bs_image_phases_sound(const bs_plan *p)
 {
     phase_list l = {p, -1, 0, 0, 0, false};
-    if (!bs_image_each(p, BS_IMAGE_units, 1, unit_wrong, error))
-        return false;
-    if (bs_bytes_less(p->slot_bytes, p->largest_unit_bytes))
-        return bs_refuse(error, BS_ERROR_FORMAT, "its slots are smaller than its largest unit");
-    for (int32_t k = 0; k < p->n_top; k++)
-        if (!has_phase(&l, &p->instrs[k]))
-            return bs_refuse(error, BS_ERROR_FORMAT,
-                             "instrs[%d]: its phase does not list the weights that it needs", k);
-    return (l.phase == p->n_phases - 1 && l.end == p->n_phase_units) ||
-           bs_refuse(error, BS_ERROR_FORMAT, "it has phases without instructions");
+    bool sound = bs_plan_each(p, 1, p->n_units, unit_sound) && !bs_bytes_less(p->slot_bytes, p->largest_unit_bytes);
+    for (int32_t k = 0; k < p->n_top && sound; k++)
+        sound = has_phase(&l, &p->instrs[k]);
+    return sound && l.phase == p->n_phases - 1 && l.end == p->n_phase_units;
 }
 
 #endif

@@ -100,7 +100,7 @@ static void bounds_make(const bs_plan *p, image_bounds *b)
     X(plan, desc.shared_bytes, INT)
 
 /* X: a field of a row. Y: rows that are numbers themselves. ANY: checked as a whole (plan/image_values.c,
- * plan/image_instrs.c), or not at all. */
+ * plan/walk.c), or not at all. */
 #define IMAGE_FIELDS(X, Y)                        \
     IMAGE_NUMBERS(X)                              \
     Y(node_live, FLAG)                      \
@@ -195,12 +195,9 @@ const bs_image_field bs_image_fields[] = {IMAGE_FIELDS(IMAGE_FIELD, IMAGE_WHOLE)
 #define IMAGE_ONE(table, field, range) +1
 enum { N_NUMBERS = IMAGE_NUMBERS(IMAGE_ONE) };
 
-/* The names of all fields, for messages (bs_name_of). */
-#define IMAGE_FIELD_NAME(table, field, range) "." #field "\0"
-#define IMAGE_WHOLE_NAME(table, range) "\0"
+/* For messages (bs_name_of). */
 #define IMAGE_TABLE_NAME(table, row, rows) #table "\0"
-static const char field_names[] = IMAGE_FIELDS(IMAGE_FIELD_NAME, IMAGE_WHOLE_NAME),
-                  table_names[] = "plan\0" BS_IMAGE_EACH_TABLE(IMAGE_TABLE_NAME);
+static const char table_names[] = "plan\0" BS_IMAGE_EACH_TABLE(IMAGE_TABLE_NAME);
 
 static const char *table_name(int32_t table) { return bs_name_of(table_names, table, BS_IMAGE_TABLES); }
 
@@ -283,9 +280,9 @@ static bool is_within(const image_bounds *b, const bs_image_field *f, int32_t ro
 {
     if (number >= b->low[f->range] && number <= b->high[f->range])
         return true;
-    return bs_refuse(error, BS_ERROR_FORMAT, "%s[%d]%s is %lld, expected %lld .. %lld",
-                     table_name(f->table), row, bs_name_of(field_names, f - bs_image_fields, INT32_MAX),
-                     (long long)number, (long long)b->low[f->range], (long long)b->high[f->range]);
+    return bs_refuse(error, BS_ERROR_FORMAT, "%s[%d], from its byte %d on, is %lld, expected %lld .. %lld",
+                     table_name(f->table), row, f->offset, (long long)number, (long long)b->low[f->range],
+                     (long long)b->high[f->range]);
 }
 
 bool bs_image_take_numbers(bs_plan *p, const uint8_t *image, bs_error *error)
@@ -311,13 +308,4 @@ bool bs_image_rows_sound(const bs_plan *p, bs_error *error)
             if (!is_within(&b, f, r, bs_image_get(f, bs_image_row(p, f->table, r)), error))
                 return false;
     return true;
-}
-
-bool bs_image_each(const bs_plan *p, int32_t table, int32_t first, bs_image_wrong *wrong, bs_error *error)
-{
-    const char *what = NULL;
-    int32_t row = first;
-    for (; row < bs_image_rows(p, table) && !what; row++)
-        what = wrong(p, row);
-    return !what || bs_refuse(error, BS_ERROR_FORMAT, "%s[%d]: %s", table_name(table), row - 1, what);
 }

@@ -29,7 +29,7 @@
 
 /* ------------------------------------------------------------------------------------------- domains, routers */
 
-static const char *domain_wrong(const bs_plan *p, int32_t d)
+static bool domain_sound(const bs_plan *p, int32_t d)
 {
     const int32_t top = bs_plan_top_domain(p->graph, d);
     const bs_domain_plan *tree = &p->domains[top];
@@ -37,12 +37,10 @@ static const char *domain_wrong(const bs_plan *p, int32_t d)
     bs_plan_size_domain(p, d, &sized);
     sized.order = top == 0 ? BS_ORDER_BREADTH : tree->order;
     sized.tile_rows = top > 0 && tree->images ? 1 : BS_TILE_ROWS;
-    return bs_image_same(BS_IMAGE_domains, &sized, &p->domains[d])
-               ? NULL
-               : bs_image_refused("its rows, its order or its tiles do not follow from the graph");
+    return bs_image_same(BS_IMAGE_domains, &sized, &p->domains[d]);
 }
 
-static const char *router_wrong(const bs_plan *p, int32_t r)
+static bool router_sound(const bs_plan *p, int32_t r)
 {
     const bs_router_plan *router = &p->routers[r];
     const bs_router_info *info = &p->graph->routers[r];
@@ -51,24 +49,22 @@ static const char *router_wrong(const bs_plan *p, int32_t r)
     sized.forced = bs_min_i32(router->forced, info->desc->paths);
     sized.live = router->live && p->node_live[info->node];
     if (!bs_image_same(BS_IMAGE_routers, &sized, router))
-        return bs_image_refused("its rows or paths are not those of the graph, or it is needed, and its node is not");
+        return false;
     if (router->live && info->again && !p->node_live[info->again])
-        return bs_image_refused("it is a loop whose end is not needed");
-    return router->live && router->in_tile && !router->forced && bs_protocol_sees_all_rows(info->desc->protocol)
-               ? bs_image_refused("its protocol does not decide tile by tile")
-               : NULL;
+        return false;
+    return !(router->live && router->in_tile && !router->forced && bs_protocol_sees_all_rows(info->desc->protocol));
 }
 
 /* ---------------------------------------------------------------------------------------------------- nodes */
 
-/* A needed node must have a needed domain and router. */
+/* A needed node must have a needed domain; the walk looks at its router. */
 static bool domain_is_live(const bs_plan *p, int32_t n)
 {
     const bs_graph *g = p->graph;
     const bs_node *node = &g->nodes[n];
     const bs_domain *domain = &g->domains[node->domain];
     const bool image = node->n_out > 0 && g->values[node->first_out].rank == 3 && domain->top > 0;
-    return (!node->router || p->routers[node->router].live) && (!image || p->domains[domain->top].images) &&
+    return (!image || p->domains[domain->top].images) &&
            (domain->kind == BS_DOMAIN_PATH ? p->routers[domain->router].live : p->domains[node->domain].live) &&
            (!domain->lengths || p->node_live[g->values[domain->lengths].node]);
 }
@@ -141,7 +137,7 @@ static bool finds(const bs_plan *p, int32_t n, int32_t index, int32_t value)
     return bs_plan_is_stored(p, value) || bs_plan_reads_in_place(p, n, index, value);
 }
 
-static const char *readers_wrong(const bs_plan *p, int32_t n)
+static bool readers_sound(const bs_plan *p, int32_t n)
 {
     const bs_graph *g = p->graph;
     const bs_node *node = &g->nodes[n];
@@ -151,46 +147,31 @@ static const char *readers_wrong(const bs_plan *p, int32_t n)
     for (int32_t i = 0; i < n_in; i++) {
         if (in[i] == 0 || !bs_plan_reads(p, node, i))
             continue;
-        if (!p->node_live[g->values[in[i]].node])
-            return bs_image_refused("it reads what is not computed");
         if (!finds(p, n, i, in[i]))
-            return bs_image_refused("it needs rows of its own of what it reads");
+            return false;
         if (p->values[in[i]].planar && bs_plan_is_of_images(p, n))
-            return bs_image_refused("it wants channels last, and what it reads is not");
+            return false;
         if (bs_node_role(node, i) == BS_ROLE_DECIDING && p->values[in[i]].narrow)
-            return bs_image_refused("it decides by what is kept in f16");
+            return false;
         if (bs_node_role(node, i) == BS_ROLE_CACHE_LENGTH && !p->values[in[i]].is_cache_length)
-            return bs_image_refused("its cache goes by what is not checked");
+            return false;
     }
     for (int32_t i = 0; i < node->n_in; i++)
         if (own[i] && g->values[own[i]].rank == 3 && p->values[own[i]].margin < bs_plan_margin_needed(p, node, i))
-            return bs_image_refused("its window reaches beyond the margin of what it reads");
-    return NULL;
+            return false;
+    return true;
 }
 
-static const char *node_wrong(const bs_plan *p, int32_t n)
+static bool node_sound(const bs_plan *p, int32_t n)
 {
     const bs_node *node = &p->graph->nodes[n];
     const bs_node_plan *np = &p->nodes[n];
     if (!p->node_live[n])
-        return bs_node_is_output(node) || np->unit != 0
-                   ? bs_image_refused("it is an output, or has weights that are loaded, and is not needed")
-                   : NULL;
-    if (bs_node_is_view(node) && node->writer && !p->node_live[node->writer])
-        return bs_image_refused("a loop carries it, and what it is after a trip is not needed");
-    if (!domain_is_live(p, n))
-        return bs_image_refused("its domain or its router is not needed, and it is");
-    if (!chain_is_there(p, n))
-        return bs_image_refused("the chain that it is to end is not there");
-    if (!sizes_are_right(p, n))
-        return bs_image_refused("this library would compute it in another way");
-    if (!bs_bytes_aligned_to(np->prepared_offset, BS_ALIGNMENT) || !unit_has_weights(p, n))
-        return bs_image_refused("its weights reach beyond their memory, or cannot come and go");
-    if (!has_owner(p, n))
-        return bs_image_refused("it reads weights that are not its own");
-    if (bs_plan_looks_ahead(node) && !bs_plan_look_ahead_fits(p, n, np->ahead_of, NULL))
-        return bs_image_refused("it looks ahead of a router that it does not fit");
-    return readers_wrong(p, n);
+        return !bs_node_is_output(node) && np->unit == 0;
+    return !(bs_node_is_view(node) && node->writer && !p->node_live[node->writer]) && domain_is_live(p, n) &&
+           chain_is_there(p, n) && sizes_are_right(p, n) &&
+           bs_bytes_aligned_to(np->prepared_offset, BS_ALIGNMENT) && unit_has_weights(p, n) && has_owner(p, n) &&
+           (!bs_plan_looks_ahead(node) || bs_plan_look_ahead_fits(p, n, np->ahead_of, NULL)) && readers_sound(p, n);
 }
 
 /* --------------------------------------------------------------------------------------------------- values */
@@ -253,61 +234,45 @@ static bool lies_well(const bs_plan *p, int32_t value)
     return true;
 }
 
-/* Whether the rows of `domain` are rows of a tile of `above`. */
-bool bs_image_is_within(const bs_graph *g, int32_t domain, int32_t above)
-{
-    while (domain != above && g->domains[domain].kind == BS_DOMAIN_PATH)
-        domain = g->domains[domain].parent;
-    return domain == above;
-}
-
 /* A value lies in the scratch of a part that has its rows, or in the transient arena, which is summed at the end. */
-static const char *storage_wrong(const bs_plan *p, int32_t value)
+static bool storage_sound(const bs_plan *p, int32_t value)
 {
     const bs_value_plan *v = &p->values[value];
     const int32_t domain = p->graph->values[value].domain;
     const bs_part *part = v->storage == BS_STORAGE_SCRATCH && v->scope != BS_TOP ? &p->parts[v->scope] : NULL;
     if (v->storage == BS_STORAGE_SCRATCH &&
-        (!part || domain == 0 || !bs_image_is_within(p->graph, domain, part->domain)))
-        return bs_image_refused("it lies in the scratch of a part that does not have its rows");
+        (!part || domain == 0 || !bs_plan_is_within(p->graph, domain, part->domain)))
+        return false;
     if (part && bs_bytes_less(part->scratch_bytes, bs_plan_end(v)))
-        return bs_image_refused("its rows reach beyond the scratch of their part");
-    return v->rows < bs_plan_storage_rows(p, value) || bs_bytes_less(v->row_bytes, bs_plan_row_bytes(p, value)) ||
-                   !bs_bytes_aligned_to(v->row_bytes, BS_ALIGNMENT) || !bs_bytes_aligned_to(v->offset, BS_ALIGNMENT)
-               ? bs_image_refused("its rows are too small, or lie askew")
-               : NULL;
+        return false;
+    return v->rows >= bs_plan_storage_rows(p, value) && !bs_bytes_less(v->row_bytes, bs_plan_row_bytes(p, value)) &&
+           bs_bytes_aligned_to(v->row_bytes, BS_ALIGNMENT) && bs_bytes_aligned_to(v->offset, BS_ALIGNMENT);
 }
 
-static const char *value_wrong(const bs_plan *p, int32_t value)
+static bool value_sound(const bs_plan *p, int32_t value)
 {
     const bs_value_plan *v = &p->values[value];
     const bs_value_info *info = &p->graph->values[value];
     const bool stored = bs_plan_is_stored(p, value);
-    if (p->node_live[info->node] != (v->storage != BS_STORAGE_NONE) || !lies_well(p, value))
-        return bs_image_refused("it lies where what its node makes cannot lie");
-    if (v->planar && !bs_plan_may_be_planar(p, value))
-        return bs_image_refused("it is stored as no image, and is one");
-    if (v->narrow && !(p->desc.half && stored && info->dtype == BS_F32))
-        return bs_image_refused("it is kept in f16, and may not be");
-    if (v->is_cache_length &&
-        !(bs_node_is_input(&p->graph->nodes[info->node]) && info->dtype == BS_I32 && info->rank == 1))
-        return bs_image_refused("it cannot say where caches stand");
-    return stored ? storage_wrong(p, value) : NULL;
+    return p->node_live[info->node] == (v->storage != BS_STORAGE_NONE) && lies_well(p, value) &&
+           (!v->planar || bs_plan_may_be_planar(p, value)) &&
+           (!v->narrow || (p->desc.half && stored && info->dtype == BS_F32)) &&
+           (!v->is_cache_length ||
+            (bs_node_is_input(&p->graph->nodes[info->node]) && info->dtype == BS_I32 && info->rank == 1)) &&
+           (!stored || storage_sound(p, value));
 }
 
-bool bs_image_values_sound(const bs_plan *p, bs_error *error)
+bool bs_image_values_sound(const bs_plan *p)
 {
-    return bs_image_each(p, BS_IMAGE_domains, 0, domain_wrong, error) &&
-           bs_image_each(p, BS_IMAGE_routers, 1, router_wrong, error) &&
-           bs_image_each(p, BS_IMAGE_values, 1, value_wrong, error) && bs_plan_rows_fit(p, error) &&
-           bs_image_each(p, BS_IMAGE_nodes, 1, node_wrong, error);
+    const bs_graph *g = p->graph;
+    return bs_plan_each(p, 0, g->n_domains, domain_sound) && bs_plan_each(p, 1, g->n_routers, router_sound) &&
+           bs_plan_each(p, 1, g->n_values, value_sound) && bs_plan_each(p, 1, g->n_nodes, node_sound);
 }
 
-bool bs_image_sums_sound(bs_plan *p, bs_error *error)
+bool bs_image_sums_sound(bs_plan *p)
 {
     const bs_plan said = *p;
     bs_plan_sum(p);
     bs_plan_size_slots(p);
-    return bs_image_same(BS_IMAGE_plan, &said, p) ||
-           bs_refuse(error, BS_ERROR_FORMAT, "its arenas are not of the bytes of its rows and weights");
+    return bs_image_same(BS_IMAGE_plan, &said, p);
 }

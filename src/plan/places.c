@@ -62,7 +62,8 @@ static bool is_updated(const bs_lower_pass *l, int32_t value)
 {
     const int32_t first = l->first_reader[value];
     const bool any = l->first_reader[value + 1] > first;
-    return any && updated_by(l, l->g->nodes[l->readers[first].node].first_out) == value;
+    const bs_node *reader = &l->g->nodes[any ? l->readers[first].node : 0]; /* a decision makes nothing */
+    return reader->n_out > 0 && updated_by(l, reader->first_out) == value;
 }
 
 static void place_computed(bs_lower_pass *l, int32_t value)
@@ -195,7 +196,7 @@ static bool is_early(bs_lower_pass *l, state_use *use, const bs_lower_reader *r)
     const int32_t region = bs_lower_region_of(l, r->node);
     if (bs_node_operand(node, BS_ROLE_STATE) >= 0)
         return bs_node_role(node, r->index) == BS_ROLE_STATE;
-    const bool seen = bs_plan_is_seen(l->plan, node->first_out);
+    const bool seen = bs_node_is_view(node) && bs_plan_is_seen(l->plan, node->first_out);
     if (bs_node_is_view(node) && (seen || l->plan->values[node->first_out].storage == BS_STORAGE_VIEW)) {
         /* a view: its readers are checked next. `like` only tells the cells and is not read */
         l->list[use->n_views++] = node->first_out;

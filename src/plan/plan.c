@@ -9,12 +9,22 @@
 
 /* ----------------------------------------------------------------------------------------------- storage */
 
+/* What a plan is walked by once more, and the bytes for that. */
+#if defined(BS_DEBUG)
+#define WALK(plan, workspace) bs_plan_walk_bytes(plan, workspace)
+#define WALK_BYTES(g) bs_plan_walk_bytes_workspace(g)
+#else
+#define WALK(plan, workspace) bs_plan_walk(plan, false, workspace)
+#define WALK_BYTES(g) bs_plan_walk_workspace((g)->n_nodes, (g)->n_operands)
+#endif
+
 /* The largest workspace that any pass takes. */
 static bs_bytes workspace_bytes(const bs_graph *g)
 {
     const bs_bytes passes[] = {bs_plan_live_workspace(g),  bs_plan_fuse_workspace(g),  bs_plan_share_workspace(g),
                                bs_plan_units_workspace(g), bs_plan_lower_workspace(g), bs_plan_phases_workspace(g),
-                               bs_plan_memory_workspace(g)};
+                               bs_plan_memory_workspace(g),
+                               WALK_BYTES(g)};
     bs_bytes most = bs_bytes_of(0);
     for (size_t i = 0; i < sizeof passes / sizeof *passes; i++)
         most = bs_bytes_max(most, passes[i]);
@@ -167,6 +177,16 @@ static bool plan_once(bs_plan *p, void *workspace, bs_error *error)
     return bs_plan_phases(p, workspace, error) && bs_plan_memory(p, workspace, error);
 }
 
+/* What the passes made is walked once more: a plan that is wrong is never handed out. */
+static bool is_right(const bs_plan *p, void *workspace, bs_error *error)
+{
+    const int32_t at = WALK(p, workspace);
+    return at == BS_WALK_SOUND ||
+           bs_refuse(error, BS_ERROR_INTERNAL, /* unreachable: as far as we know */
+                     "bs_plan_create: instruction %d of %d, of node %d, is wrong or missing", at, p->n_instrs,
+                     at < p->n_instrs ? p->instrs[at].node : 0);
+}
+
 /* All passes, in order. When tiles are too large for a device's shared memory, their domain is planned again, to run
  * layer by layer. */
 static bool plan_make(bs_plan *p, void *workspace, bs_error *error)
@@ -181,7 +201,7 @@ static bool plan_make(bs_plan *p, void *workspace, bs_error *error)
     while (plan_once(p, workspace, error)) {
         const int32_t top = bs_plan_domain_beyond_shared(p);
         if (!top)
-            return true;
+            return is_right(p, workspace, error);
         bs_plan_untile(p, top);
     }
     return false;

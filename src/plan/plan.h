@@ -297,6 +297,8 @@ static inline bool bs_instr_loops(const bs_plan *plan, const bs_instr *i)
 {
     return i->kind == BS_INSTR_ROUTE && bs_router_loops(plan->graph, plan->graph->nodes[i->node].router);
 }
+/* Whether the rows of `domain` are rows of a tile of `above`. */
+bool bs_plan_is_within(const bs_graph *graph, int32_t domain, int32_t above);
 /* The ROWS or PATCHES domain that `domain` is or descends from; 0 for the root. */
 int32_t bs_plan_top_domain(const bs_graph *graph, int32_t domain);
 /* The path whose weights are loaded with those of a domain's nodes: of the paths of routers around it the outermost,
@@ -371,6 +373,21 @@ bs_bytes bs_plan_canonical_bytes(const bs_graph *graph, const bs_node *node);
 void bs_plan_size_node(const bs_plan *plan, int32_t node, bs_node_plan *np);
 /* Whether two nodes that have the same weights can read one copy. */
 bool bs_plan_laid_out_alike(const bs_plan *plan, int32_t a, int32_t b);
+
+/* Whether a row of a table is what the planner's own rules give; and whether all from `first` on are. */
+typedef bool bs_plan_sound(const bs_plan *plan, int32_t row);
+bool bs_plan_each(const bs_plan *plan, int32_t first, int32_t rows, bs_plan_sound *sound);
+/* Walks all instructions, to the end: whether each is one that the graph needs, there and then, and reads only what has
+ * been written before it on every way to it, by an account of its own (plan/walk.c). Returns the first that is not (the
+ * number of all: one is missing), or BS_WALK_SOUND. workspace: bs_plan_walk_workspace bytes. */
+#define BS_WALK_SOUND (-1)
+int32_t bs_plan_walk(const bs_plan *plan, bool whole, void *workspace);
+#if defined(BS_VERIFY) || defined(BS_DEBUG)
+/* The same, and whether what is read is still there: nothing else was written over it (plan/walk_bytes.c). */
+int32_t bs_plan_walk_bytes(const bs_plan *plan, void *workspace);
+bs_bytes bs_plan_walk_bytes_workspace(const bs_graph *graph);
+#endif
+bs_bytes bs_plan_walk_workspace(int64_t nodes, int64_t operands); /* of a graph with so many */
 
 /* plan/limits.c. First checks bs_plan_desc; then the limits of every plan. */
 bool bs_plan_desc_sound(const bs_plan_desc *desc, bs_error *error);

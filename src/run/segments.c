@@ -116,7 +116,7 @@ bool bs_segments_begin(bs_session *session, bs_error *error)
     }
     for (int32_t k = 0; k < session->n_watched; k++) {
         const bs_node *node = &session->graph->nodes[session->watched[k]];
-        if (session->plan->node_live[session->watched[k]] && bs_node_is(node, &bs_op_attention) &&
+        if (session->plan->node_live[session->watched[k]] && bs_node_operand(node, BS_ROLE_KEYS) >= 0 &&
             !begin_attention(session, node, error))
             return false;
     }

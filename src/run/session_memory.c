@@ -48,7 +48,7 @@ static bs_bytes state_bytes(const bs_plan *p, int32_t node)
 static bool is_watched(const bs_node *node)
 {
     return bs_node_op(node)->bound || (bs_node_is_view(node) && node->router == 0) ||
-           bs_node_is(node, &bs_op_attention);
+           bs_node_operand(node, BS_ROLE_KEYS) >= 0;
 }
 
 /* Counts these nodes; lists them in order, if `list` is not NULL. */

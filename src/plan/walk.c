@@ -1,0 +1,289 @@
+/* plan/walk.c - a finished plan is walked once, from its first instruction to its last, before it is handed out or
+ * opened: each instruction is one that the graph needs, once, where it stands, and all that it reads has been written
+ * on every way to it. What goes on is the walk's own account: of nodes, how many of their instructions have come; of
+ * time, where the list stands.
+ *
+ *   of what                          what would be wrong                    what is looked at
+ *   regions, parts, region_parts     tiles run twice, or of other rows      regions behind each other, of one router's
+ *                                                                             paths or the domain itself
+ *   parts: first, count; instrs:     lists in lists, without end            lists of their own; only the top one runs
+ *     part; regions: instr                                                    regions, each once
+ *   instrs: node, map, combine,      other rows than those of the node,     what the planner makes of such a node
+ *     value, target, domain, extent    in another way                         (plan/walk_makes.c)
+ *   routers: instr, again            rows of decisions that are not made    decided once, before it is read
+ *   nodes: instr                     rows beyond buffers                    counted before they are seen
+ *   the order of all                 what was there before is read          written before (plan/walk_reads.c)
+ *   a node without instruction       the same                               all have come in the end
+ *   instrs: phase; parts: unit       weights that are not there             in a part those of its unit; lists of
+ *                                                                             phases: plan/image_phases.c
+ *
+ * Of a trip of a loop the walk knows as much as of all: what a trip reads was there before the loop, or was made
+ * before in the same trip, or is carried, and then it was there before the first trip, and what follows it is moved
+ * to it at the end of each.
+ * Relies on plan/walk.h and on every number being within its table. Must never write a plan. */
+#include "plan/walk.h"
+
+/* ------------------------------------------------------------------------------------------- parts and regions */
+
+static bool part_sound(const bs_plan *p, int32_t k)
+{
+    const bs_part *part = &p->parts[k];
+    const bs_region *region = &p->regions[part->region];
+    const bs_domain *d = &p->graph->domains[part->domain];
+    const bool path = d->kind == BS_DOMAIN_PATH;
+    if (p->region_parts[part->index] != k || part->index < region->first ||
+        part->index - region->first >= region->count)
+        return false;
+    if (part->domain == 0 || (path && d->outermost != part->domain) || region->domain != d->top ||
+        part->router != (path ? d->router : 0) || part->path != (path ? d->path : -1))
+        return false;
+    if (part->first > p->n_instrs - part->count || (part->count > 0 && part->first < p->n_top))
+        return false;
+    return true;
+}
+
+/* Regions lie one behind the other in region_parts, and every part says where it is there: so no two regions share a
+ * part. */
+static bool region_sound(const bs_plan *p, int32_t r)
+{
+    const bs_region *region = &p->regions[r];
+    const int32_t first = r == 0 ? 0 : region[-1].first + region[-1].count;
+    if (region->first != first || region->count < 1 || region->count > p->n_parts - first)
+        return false;
+    for (int32_t i = first; i < first + region->count; i++)
+        if (p->parts[p->region_parts[i]].router != p->parts[p->region_parts[first]].router)
+            return false;
+    return true;
+}
+
+/* Where a router decides is noted, for who looks for it: it must be what decides. */
+static bool decider_sound(const bs_plan *p, int32_t r)
+{
+    const bs_router_plan *router = &p->routers[r];
+    if (router->instr < 0)
+        return router->again < 0;
+    const bs_instr *i = &p->instrs[router->instr], *end = router->again < 0 ? NULL : &p->instrs[router->again];
+    const bs_router_info *info = &p->graph->routers[r];
+    if (i->kind != BS_INSTR_ROUTE || i->node != info->node)
+        return false;
+    return !end || (end->kind == BS_INSTR_ROUTE && info->again && end->node == info->again && end->part == i->part);
+}
+
+/* ------------------------------------------------------------------------------------------------ one instruction */
+
+/* So many instructions of a node are still to come. Its results are ready with the last of them if they are not rows of
+ * a tile, no view, and not moved. */
+static inline void begin_node(bs_walk *w, int32_t n, int32_t due)
+{
+    const bs_node *node = &w->g->nodes[n];
+    const bs_op_work work = bs_node_work(node);
+    const uint32_t storage = w->p->values[node->n_out > 0 ? node->first_out : 0].storage;
+    const bool simple = work != BS_WORK_VIEW && work != BS_WORK_MOVE && storage != BS_STORAGE_SCRATCH &&
+                        storage != BS_STORAGE_NONE;
+    w->left[n] = due;
+    w->ready[n] = !simple ? INT32_MAX : due ? BS_WALK_NOT_READY : INT32_MIN;
+    w->due += due;
+}
+
+/* Whether the rows of a path are stored for the first time; of other moves: true. */
+static bool stores_once(bs_walk *w)
+{
+    const bs_instr *i = w->i;
+    if (i->combine != BS_COMBINE_COPY || !bs_node_gathers(w->node) || bs_router_loops(w->g, w->node->router))
+        return true;
+    bool *stored = &w->stored[w->node->in + w->g->domains[w->g->values[i->value].domain].path];
+    const bool once = !*stored;
+    *stored = true;
+    return once;
+}
+
+/* Whether a node's instruction may come now; then it has. A ring does not count: it goes on with what has come. What is
+ * not needed has none. */
+static bool comes(bs_walk *w)
+{
+    const int32_t n = w->i->node;
+    if (w->i->kind == BS_INSTR_RUN || w->i->extent == BS_EXTENT_RING)
+        return true;
+    if (w->i->kind == BS_INSTR_MOVE && !stores_once(w))
+        return false;
+    w->last[n] = w->at;
+    w->due--;
+    if (--w->left[n] == 0 && w->ready[n] == BS_WALK_NOT_READY)
+        w->ready[n] = w->time;
+    return w->left[n] >= 0;
+}
+
+#if defined(BS_VERIFY) || defined(BS_DEBUG)
+static bool bytes_sound(bs_walk *w)
+{
+    const bool ring = w->i->extent == BS_EXTENT_RING;
+    return !w->bytes || w->i->kind == BS_INSTR_RUN ||
+           bs_walk_bytes_sound(w->bytes, !ring && w->left[w->i->node] == bs_walk_due(w, w->i->node));
+}
+
+static void begin_part(const bs_walk *w)
+{
+    if (w->bytes)
+        bs_walk_bytes_part(w->bytes);
+}
+
+/* What the instruction is about has not come yet in this trip; of what the loop gives, what was there before has. */
+static void forget(bs_walk *w, const bs_instr *i, int32_t loop)
+{
+    const bs_node *node = &w->g->nodes[i->node];
+    w->due -= w->left[i->node];
+    begin_node(w, i->node, node->router == loop && bs_node_gathers(node) ? 1 : bs_walk_due(w, i->node));
+    w->last[i->node] = -1;
+    memset(w->stored + node->in, 0, (size_t)node->n_in * sizeof *w->stored);
+}
+
+/* The instruction behind which the list goes on: after the end of a loop that is at its first trip, behind its
+ * beginning, for what a trip finds that the one before has left. Once for each loop: a third trip finds the same. */
+static int32_t goes_on(bs_walk *w, int32_t at)
+{
+    const bs_plan *p = w->p;
+    const int32_t loop = p->instrs[at].kind == BS_INSTR_ROUTE ? w->g->nodes[p->instrs[at].node].router : 0;
+    if (!w->bytes || !loop || p->routers[loop].again != at || w->repeated[loop])
+        return at;
+    w->repeated[loop] = true;
+    for (int32_t k = p->routers[loop].instr + 1; k <= at; k++) {
+        const bs_region *region = &p->regions[p->instrs[k].region];
+        forget(w, &p->instrs[k], loop);
+        for (int32_t r = 0; p->instrs[k].kind == BS_INSTR_RUN && r < region->count; r++) {
+            const bs_part *part = &p->parts[p->region_parts[region->first + r]];
+            for (int32_t j = part->first; j < part->first + part->count; j++)
+                forget(w, &p->instrs[j], loop);
+        }
+    }
+    return p->routers[loop].instr;
+}
+#else
+static inline bool bytes_sound(bs_walk *w) { return (void)w, true; }
+static inline void begin_part(const bs_walk *w) { (void)w; }
+static inline int32_t goes_on(bs_walk *w, int32_t at) { return (void)w, at; }
+#endif
+
+/* In a part weights are there that it waits for, and resident ones. */
+static bool has_its_weights(const bs_walk *w)
+{
+    const bs_instr *i = w->i;
+    const int32_t unit = i->kind == BS_INSTR_CALL ? w->p->nodes[i->node].unit : 0;
+    return i->phase < 0 && (unit == 0 || unit == w->p->parts[i->part].unit);
+}
+
+static bool instr_sound(bs_walk *w, int32_t at)
+{
+    const bs_instr *i = &w->p->instrs[at];
+    w->i = i;
+    w->at = at;
+    w->node = &w->g->nodes[i->node];
+    w->op = bs_node_op(w->node);
+    return i->part + 1 == w->list && (!w->tile || has_its_weights(w)) && (!w->whole || bs_walk_makes(w)) &&
+           bs_walk_may_run(w) && bytes_sound(w) && comes(w);
+}
+
+/* All instructions of a part, one after the other. */
+static bool part_runs(bs_walk *w, int32_t number)
+{
+    const bs_part *part = &w->p->parts[number];
+    bool sound = true;
+    w->list = number + 1;
+    w->tile = part->domain;
+    begin_part(w);
+    for (int32_t at = part->first; at < part->first + part->count && sound; at++) {
+        sound = instr_sound(w, at);
+        at = sound ? goes_on(w, at) : at;
+    }
+    w->list = w->tile = 0;
+    return sound;
+}
+
+static bool region_runs(bs_walk *w, const bs_region *region)
+{
+    bool sound = true;
+    for (int32_t k = 0; sound && k < region->count; k++)
+        sound = part_runs(w, w->p->region_parts[region->first + k]);
+    return sound;
+}
+
+/* The list at top level, which is in order of time, and those of regions where they are run. */
+static bool list_runs(bs_walk *w)
+{
+    const bs_plan *p = w->p;
+    bool sound = true;
+    for (int32_t at = 0; at < p->n_top && sound; at++) {
+        const bs_instr *i = &p->instrs[at];
+        w->now = at;
+        w->time = i->time;
+        sound = (at == 0 || i->time >= i[-1].time) && instr_sound(w, at) &&
+                (i->kind != BS_INSTR_RUN || region_runs(w, &p->regions[i->region]));
+        at = sound ? goes_on(w, at) : at;
+    }
+    return sound;
+}
+
+/* ------------------------------------------------------------------------------------------------------ all */
+
+void bs_walk_carve(bs_carver *c, bs_walk *w, int64_t nodes, int64_t operands)
+{
+    BS_CARVE(c, w->left, nodes);
+    BS_CARVE(c, w->last, nodes);
+    BS_CARVE(c, w->ready, nodes);
+    BS_CARVE(c, w->known, nodes); /* a node makes at most one domain */
+    BS_CARVE(c, w->stored, operands);
+}
+
+bs_bytes bs_plan_walk_workspace(int64_t nodes, int64_t operands)
+{
+    bs_walk w;
+    bs_carver c = {NULL, {0}};
+    bs_walk_carve(&c, &w, nodes, operands);
+    return c.used;
+}
+
+/* Whether no region has rows twice. last: [domains], -1, as in the end again. */
+static bool are_apart(const bs_plan *p, int32_t *last)
+{
+    bool apart = true;
+    memset(last, 0xff, (size_t)p->graph->n_domains * sizeof *last); /* -1 */
+    for (int32_t k = 0; k < p->n_parts && apart; k++) {
+        const bs_part *part = &p->parts[p->region_parts[k]];
+        apart = last[part->domain] != part->region;
+        last[part->domain] = part->region;
+    }
+    memset(last, 0xff, (size_t)p->graph->n_domains * sizeof *last);
+    return apart;
+}
+
+bool bs_plan_each(const bs_plan *p, int32_t first, int32_t rows, bs_plan_sound *sound)
+{
+    while (first < rows && sound(p, first))
+        first++;
+    return first >= rows;
+}
+
+int32_t bs_walk_all(bs_walk *w)
+{
+    const bs_plan *p = w->p;
+    if (!bs_plan_each(p, 0, p->n_parts, part_sound) || !bs_plan_each(p, 0, p->n_regions, region_sound) ||
+        !bs_plan_each(p, 1, w->g->n_routers, decider_sound) || !are_apart(p, w->known))
+        return 0;
+    w->due = 0;
+    for (int32_t n = 1; n < w->g->n_nodes; n++)
+        begin_node(w, n, bs_walk_due(w, n));
+    memset(w->last, 0xff, (size_t)w->g->n_nodes * sizeof *w->last); /* -1 */
+    memset(w->stored, 0, (size_t)w->g->n_operands * sizeof *w->stored);
+    if (!list_runs(w))
+        return w->at;
+    if (w->due != 0) /* some have not come */
+        return p->n_instrs;
+    return BS_WALK_SOUND;
+}
+
+int32_t bs_plan_walk(const bs_plan *p, bool whole, void *workspace)
+{
+    bs_walk w = {.p = p, .g = p->graph, .whole = whole};
+    bs_carver c = {workspace, {0}};
+    bs_walk_carve(&c, &w, p->graph->n_nodes, p->graph->n_operands);
+    return bs_walk_all(&w);
+}

@@ -1,0 +1,267 @@
+/* plan/walk_reads.c - what has been written when an instruction runs. A value is there once all instructions of its
+ * node have come: at top level at an earlier time, because those of one time run in any order; in a tile before it, if
+ * the rows are the tile's own.
+ *
+ * While a loop goes on, what it gives holds what was there before the first trip, or what the last trip made: it is
+ * read before this trip's moves, and after the loop when all have come.
+ * Relies on plan/walk.h. Must never resolve a view by what the plan says of it. */
+#include "plan/walk.h"
+
+/* Whether an instruction that is at top level or in the same part has come: a device launches instructions of equal
+ * time in any order, as tiles come in any order. */
+static bool has_come(const bs_walk *w, int32_t k)
+{
+    const bs_instr *i = &w->p->instrs[k];
+    return k >= 0 && (i->part == BS_TOP ? i->time < w->time : i->part == w->i->part && k < w->at);
+}
+
+bool bs_walk_is_decided(const bs_walk *w, int32_t router)
+{
+    return w->p->routers[router].live && has_come(w, w->p->routers[router].instr);
+}
+
+bool bs_walk_has_ended(const bs_walk *w, int32_t router) { return has_come(w, w->p->routers[router].again); }
+
+/* Whether the node that says how many rows or elements there are has run before. */
+static bool is_counted(const bs_walk *w, int32_t maker)
+{
+    const int32_t at = w->p->nodes[maker].instr;
+    const bs_instr *instrs = w->p->instrs;
+    return maker == 0 || (at >= 0 && instrs[at].part == BS_TOP && instrs[at].kind == BS_INSTR_CALL &&
+                          instrs[at].node == maker && instrs[at].time < w->time);
+}
+
+/* If a path is seen, the instruction that decided saw the domain above it. */
+static bool knows(const bs_walk *w, int32_t domain)
+{
+    const bs_domain *d = &w->g->domains[domain];
+    if (w->tile && bs_plan_is_within(w->g, w->tile, domain))
+        return true; /* its own rows, and those above */
+    if (d->kind != BS_DOMAIN_PATH)
+        return w->tile == 0 && is_counted(w, bs_domain_maker(w->g, domain));
+    return bs_walk_is_decided(w, d->router) && w->p->routers[d->router].in_tile == (w->tile != 0);
+}
+
+bool bs_walk_looks_for(bs_walk *w, int32_t domain)
+{
+    const bool known = knows(w, domain);
+    w->known[domain] = known ? w->list : w->known[domain];
+    return known;
+}
+
+static bool has_storage(const bs_walk *w, int32_t value)
+{
+    const bs_value_plan *v = &w->p->values[value];
+    return v->storage == BS_STORAGE_SCRATCH ? v->scope == w->i->part
+                                            : v->storage != BS_STORAGE_NONE && v->storage != BS_STORAGE_FRAME;
+}
+
+bool bs_walk_may_write(bs_walk *w, int32_t value)
+{
+    const bs_value_info *v = &w->g->values[value];
+    if (value == 0 || !bs_walk_sees(w, v->domain))
+        return false;
+    for (int32_t k = 0; w->g->makes && k < v->rank; k++)
+        if (w->g->dims[v->dims[k]].node != w->i->node && !is_counted(w, w->g->dims[v->dims[k]].node))
+            return false;
+    while (w->p->values[value].storage == BS_STORAGE_VIEW)
+        value = w->p->values[value].source;
+    return has_storage(w, value);
+}
+
+/* The same of what a loop gives, and of rows of a tile. */
+static bool is_done_here(const bs_walk *w, int32_t n)
+{
+    const bs_node *node = &w->g->nodes[n];
+    const bool of_loop = bs_node_gathers(node) && bs_router_loops(w->g, node->router);
+    const bool goes_on = of_loop && bs_walk_is_decided(w, node->router) && !bs_walk_has_ended(w, node->router);
+    const int32_t last = w->last[n];
+    if (w->left[n] != (goes_on ? 1 : 0))
+        return false;
+    const bs_instr *i = &w->p->instrs[last];
+    return last < 0 || (i->part == BS_TOP ? i->time < w->time
+                        : i->part == w->i->part && bs_plan_is_within(w->g, w->g->values[node->first_out].domain, w->tile)
+                            ? last < w->at
+                            : w->p->instrs[w->p->regions[w->p->parts[i->part].region].instr].time < w->time);
+}
+
+/* Whether all instructions of a node have come that are to come before this one. */
+static inline bool is_done(const bs_walk *w, int32_t n) { return w->ready[n] < w->time || is_done_here(w, n); }
+
+/* Whether a value that is no view is written. Cells may lie where they are joined before they are: then what joins
+ * them has no more to do than to zero what is beyond them. */
+static bool is_written(const bs_walk *w, int32_t value)
+{
+    const int32_t n = w->g->values[value].node;
+    const bs_node *node = &w->g->nodes[n];
+    const int32_t cells = bs_node_joins_cells(node) ? bs_node_in(w->g, node)[0] : 0;
+    return is_done(w, n) && (w->p->values[cells].storage != BS_STORAGE_FRAME || is_done(w, w->g->values[cells].node));
+}
+
+/* ------------------------------------------------------------------------------------------- parts of images */
+
+static bs_reach farther(bs_reach a, bs_reach b)
+{
+    return (bs_reach){bs_max_i32(a.before, b.before), bs_max_i32(a.after, b.after)};
+}
+
+bool bs_walk_covers(const bs_walk *w, int32_t n, bs_reach need)
+{
+    const int32_t margin = w->p->values[w->g->nodes[n].first_out].margin;
+    const bs_instr *i = &w->p->instrs[w->last[n]], *end = &w->p->instrs[w->at];
+    bs_reach there = i->reach;
+    while (++i < end)
+        if (i->kind == BS_INSTR_CALL && i->node == n && bs_plan_is_within(w->g, w->i->domain, i->domain))
+            there = farther(there, i->reach);
+    return there.before >= bs_min_i32(need.before, margin) && there.after >= bs_min_i32(need.after, margin);
+}
+
+/* How far the result of this instruction is to be there when it has run. */
+static bs_reach result_of(const bs_walk *w)
+{
+    const bs_instr *i = w->i;
+    const int32_t made = i->kind == BS_INSTR_CALL && w->node->n_out > 0 ? w->node->first_out : i->target;
+    const int32_t margin = w->p->values[made].margin; /* of value 0 there is none */
+    if (i->extent == BS_EXTENT_ALL)
+        return (bs_reach){margin, margin};
+    const int32_t grain = bs_op_grain(w->op, &w->p->nodes[i->node]);
+    return (bs_reach){margin - (margin - i->reach.before) / grain * grain,
+                      bs_min_i32(i->reach.after + grain - 1, margin)};
+}
+
+static bs_reach needed(const bs_walk *w, const bs_node *node, int32_t index, bs_reach out)
+{
+    return (bs_reach){bs_plan_margin_for(w->p, node, index, out.before),
+                      bs_plan_margin_for(w->p, node, index, out.after)};
+}
+
+/* Whether enough is there of an image that a call of this tile computes at first only near its core. value: operand
+ * `index` of the node, through which the image is seen. */
+static bool is_near_enough(const bs_walk *w, int32_t value, int32_t index, int32_t n)
+{
+    bs_reach need = needed(w, w->node, index, result_of(w));
+    while (w->g->values[value].node != n) {
+        const bs_node *view = &w->g->nodes[w->g->values[value].node];
+        need = needed(w, view, 0, need);
+        value = bs_view_of(w->g, view);
+    }
+    return bs_walk_covers(w, n, need);
+}
+
+/* ------------------------------------------------------------------------------------------------ what is read */
+
+/* Views lead to values of lower numbers, or to what a loop gives, which is no view. */
+static bool is_found(const bs_walk *w, int32_t value, int32_t index)
+{
+    for (int32_t at = value;;) {
+        const int32_t n = w->g->values[at].node;
+        const bs_node *node = &w->g->nodes[n];
+        const bs_value_plan *v = &w->p->values[at];
+        const bool stored = v->storage != BS_STORAGE_VIEW;
+        if (!bs_node_is_view(node))
+            return is_written(w, at) && has_storage(w, stored ? at : v->source) &&
+                   (w->last[n] < 0 || w->p->instrs[w->last[n]].extent != BS_EXTENT_NEAR ||
+                    is_near_enough(w, value, index, n));
+        if (stored && (!has_storage(w, at) || !is_done(w, n)))
+            return false;
+        if (stored && !bs_plan_is_seen(w->p, at)) /* what is seen has its rows in both */
+            return true;
+        if (v->source != bs_view_of(w->g, node))
+            return false;
+        at = v->source;
+    }
+}
+
+/* Whether operand `index` of the node, or what is moved for it, may be read. What is ready was written by one that
+ * knew its rows. */
+static inline bool may_read(bs_walk *w, int32_t value, int32_t index)
+{
+    return w->ready[w->g->values[value].node] < w->time ||
+           (value != 0 && bs_walk_sees(w, w->g->values[value].domain) && is_found(w, value, index));
+}
+
+static bool may_read_operands(bs_walk *w)
+{
+    int32_t n_in = w->node->n_read;
+    const int32_t *in = w->p->nodes[w->i->node].fusion ? bs_plan_in(w->p, w->i->node, &n_in) : bs_node_in(w->g, w->node);
+    bool all = true;
+    for (int32_t k = 0; k < n_in && all; k++)
+        all = in[k] == 0 || may_read(w, in[k], k) || (w->node->router && !bs_plan_reads(w->p, w->node, k));
+    return all;
+}
+
+/* Rows of a call's operand 0, all of them, as they lie around the loop. */
+static bool may_read_around(bs_walk *w)
+{
+    const int32_t carried = bs_node_in(w->g, w->node)[0];
+    return may_read(w, bs_view_of(w->g, &w->g->nodes[w->g->values[carried].node]), 0);
+}
+
+/* A loop's results come first before it has decided, then while it goes on; what combines paths when they are known. */
+static bool is_in_turn(const bs_walk *w)
+{
+    const int32_t router = w->node->router;
+    const bool decided = bs_walk_is_decided(w, router);
+    if (!bs_router_loops(w->g, router))
+        return decided || w->i->combine == BS_COMBINE_COPY;
+    return w->left[w->i->node] == (decided ? 1 : 2) && decided == (w->i->map != BS_MAP_ROW) &&
+           !(decided && bs_walk_has_ended(w, router));
+}
+
+static bool may_move(bs_walk *w)
+{
+    const bs_instr *i = w->i;
+    if (bs_node_gathers(w->node) && !is_in_turn(w))
+        return false;
+    if (i->map == BS_MAP_VIEW) /* to the view's own rows */
+        return !bs_node_is_view(w->node) || may_read(w, bs_view_of(w->g, w->node), 0);
+    return (i->value == 0 || may_read(w, i->value, 0)) && (i->map != BS_MAP_PATHS || may_read_operands(w));
+}
+
+bool bs_walk_may_run(bs_walk *w)
+{
+    const bs_instr *i = w->i;
+    if (!bs_walk_sees(w, i->domain))
+        return false;
+    switch ((bs_instr_kind)i->kind) {
+    case BS_INSTR_MOVE: return may_move(w);
+    case BS_INSTR_CALL:
+        return (w->node->router == 0 || bs_walk_is_decided(w, w->node->router)) && may_read_operands(w) &&
+               (!(w->op->flags & BS_OP_AROUND) || may_read_around(w)) &&
+               (i->extent != BS_EXTENT_RING || (w->last[i->node] >= 0 && bs_walk_covers(w, i->node, i->done)));
+    case BS_INSTR_ROUTE: return may_read_operands(w);
+    case BS_INSTR_RUN: break;
+    }
+    const bs_region *region = &w->p->regions[i->region];
+    const int32_t router = w->p->parts[w->p->region_parts[region->first]].router;
+    return router == 0 || (bs_walk_is_decided(w, router) && !w->p->routers[router].in_tile);
+}
+
+int32_t bs_walk_touched(const bs_plan *p, const bs_instr *i, int32_t k, bool *is_written)
+{
+    const bs_graph *g = p->graph;
+    const bs_node *node = &g->nodes[i->node];
+    const bool call = i->kind == BS_INSTR_CALL, view = i->map == BS_MAP_VIEW && bs_node_is_view(node);
+    const int32_t written = call ? node->n_out : 1;
+    int32_t n_in;
+    const int32_t *in = bs_plan_in(p, i->node, &n_in);
+    *is_written = k < written;
+    if (k < written)
+        return call ? node->first_out + k : i->target;
+    k -= written + 2;
+    if (k == -2)
+        return i->value;
+    if (k == -1 && call && bs_node_op(node)->flags & BS_OP_AROUND)
+        return bs_view_of(g, &g->nodes[g->values[in[0]].node]);
+    if (k == -1)
+        return i->kind == BS_INSTR_MOVE && view ? bs_view_of(g, node) : 0;
+    if (k >= n_in || (i->kind == BS_INSTR_MOVE && i->map != BS_MAP_PATHS))
+        return -1;
+    return bs_plan_reads(p, node, k) ? in[k] : 0;
+}
+
+bool bs_walk_are_paths(const bs_graph *g, int32_t a, int32_t b)
+{
+    const bs_domain *x = &g->domains[a], *y = &g->domains[b];
+    return x->kind == BS_DOMAIN_PATH && y->kind == BS_DOMAIN_PATH && x->router == y->router && x->path != y->path;
+}
