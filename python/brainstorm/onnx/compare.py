@@ -29,8 +29,9 @@ def run_ours(session, walk, feeds):
     given = [(p.name, converted(walk, p, feeds[p.onnx_name])) for p in walk.inputs]
     shapes = [shape_of(walk, port, dict(given)) for port in walk.outputs]
     made = session.run(given, [(p.name, held, p.held_dtype) for p, (held, _) in zip(walk.outputs, shapes)])
-    return [(extents.fitted(p, a, of_run(walk, p)) if shape is None or any(p.open) else a.reshape(shape)).astype(p.dtype)
-            for a, p, (_, shape) in zip(made, walk.outputs, shapes)]
+    fitted = [extents.fitted(p, a, of_run(walk, p)) if shape is None or any(p.open) else a.reshape(shape)
+              for a, p, (_, shape) in zip(made, walk.outputs, shapes)]
+    return [a.astype(p.dtype) for a, p in zip(fitted, walk.outputs)]
 
 
 def of_run(walk, port):

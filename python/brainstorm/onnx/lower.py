@@ -9,6 +9,7 @@ import onnx
 from onnx.reference import ReferenceEvaluator
 
 from .. import Graph
+from . import quantised
 from .arithmetic import Tensors
 from .blocks import Blocks
 from .budget import Budget, made_by
@@ -263,7 +264,10 @@ class Walk:
         if any(not isinstance(r, (np.ndarray, np.generic)) for r in results):
             raise Refused("sequences, maps and optional values are not taken")
         results = iter(results)
-        return [self.array(next(results)) if name else None for name in proto.output]
+        made = [self.array(next(results)) if name else None for name in proto.output]
+        if proto.op_type == "DequantizeLinear":
+            made[0].steps = quantised.of_constant(proto, given)
+        return made
 
     def array(self, array):
         array = np.asarray(array)

@@ -58,6 +58,7 @@ class Tensor:
         self.wraps = wraps  # a sum of small integers, which ONNX wraps and i32 does not
         self.turned = None  # (tensor, order of axes) that a transpose made it of
         self.scaled = None  # (tensor, number) whose product it is
+        self.steps = None  # (whole numbers, scale) that it is a product of: quantised ones
         self.by_size = None  # of a small constant: its arrays for all sizes, where these differ
         self.range = None  # (lowest, highest) of whole numbers, where more is known than the type says
 
