@@ -30,19 +30,19 @@ def one(op, *shape, weights=(), **attributes):
 def refusals():
     """(name, model, --shape, --dim, words)."""
     numbers = lambda *n: np.array(n, np.int64)
-    yield "a mean over a free batch", one("ReduceMean", "N", 4, weights=[numbers(0)], keepdims=1), [], ["N=..4"], \
-        ["'y'", "rows"]
     yield ("a number of rows that is fixed", one("Reshape", "N", 4, weights=[numbers(1, 2, 2)]), [], ["N=..4"],
            ["2 rows"])
-    yield "a batch that is moved", one("Transpose", "N", 4, perm=[1, 0]), [], ["N=..4"], ["'y'"]
-    yield "a batch of dimension 1", one("Relu", 3, "N"), [], ["N=..4"], ["dimension 1", "'x'"]
     yield "a frame that is flattened", one("Flatten", 1, 3, "H", "W"), [], ["H=..90", "W=..90"], ["reshape"]
+    yield "a batch that is flattened with a length", one("Reshape", "N", 4, "T", weights=[numbers(-1)]), [], \
+        ["N=..4", "T=..90"], ["reshape", "N=NUMBER or T=NUMBER"]
+    yield "five dimensions of which one is free", one("Relu", 1, 2, 3, 4, "T"), [], ["T=..9"], ["'x'", "1 .. 4"]
+    yield "a least size beyond the largest", one("Relu", 1, "T"), [], ["T=100..90"], ["at least 100", "90"]
+    yield "a least size that is no number", one("Relu", 1, "T"), [], ["T=few..90"], ["'few'"]
     yield "a frame beside numbers of one size", one("Add", 1, 3, "H", 8, weights=[np.ones((64, 1), np.float32)]), [], \
         ["H=..100"], ["shapes"]
     yield "a frame that is resized to a size", one(
         "Resize", 1, 3, "H", "W", weights=[np.zeros(0, np.float32), np.zeros(0, np.float32), numbers(1, 3, 50, 50)],
         mode="linear"), [], ["H=..100", "W=..100"], []
-    yield "a frame whose size is computed with", nets.of_its_size(), [], ["H=..100", "W=..100"], ["another size"]
     yield "a dimension that is not called so", one("Relu", 2, 3), [], ["rows=4"], ["'rows'"]
     yield "a maximum that is no number", one("Relu", "N", 3), [], ["N=..many"], ["'many'"]
     yield "a step beyond the maximum", one("Relu", 1, 1, "H", 3), [], ["H=..10/16"], ["16"]
@@ -53,6 +53,10 @@ def refusals():
 def agreements():
     """(name, model, --shape, --dim)."""
     yield "a softmax of each row", one("Softmax", "N", 5, axis=1), [], ["N=..7"]
+    yield "a mean over a free batch", one("ReduceMean", "N", 4, weights=[np.array([0])], keepdims=1), [], ["N=..4"]
+    yield "a batch that is moved", one("Transpose", "N", 4, perm=[1, 0]), [], ["N=..4"]
+    yield "a dimension that is no batch", one("Relu", 3, "N"), [], ["N=..4"]
+    yield "a frame whose size is computed with", nets.of_its_size(), [], ["H=..100", "W=..100"]
     yield "a batch by its shape", one("Softmax", None, 5, axis=1), ["x=..7,5"], []
     yield "a frame by its shape", one("Relu", 1, 2, None, None), ["x=1,2,..100,..120"], []
     yield "a frame in steps of 8", one("AveragePool", 1, 2, "H", "W", kernel_shape=[8, 8], strides=[8, 8]), [], \

@@ -37,6 +37,8 @@ from .ops import (  # noqa: F401: ACTS, DEPTHWISE, OPSET are for others
 class Value:
     """What a node gives. Only the graph that made it can use it."""
 
+    held = None  # its shape, where an importer knows it
+
     def __init__(self, graph, number, op):
         self.graph, self.number, self.op = graph, number, op
 

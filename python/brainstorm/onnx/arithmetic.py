@@ -10,6 +10,7 @@ import numpy as np
 
 from .elements import Elements
 from .refused import Refused
+from .sizes import Counting, alike, broadcast_shapes, is_open, of_sizes
 from .tensors import MAX_RANK, Tensor, axes_of, axis_of, fitted, keeps, range_of, sized, within
 
 MAX_AXES = 6      # of reshape and transpose
@@ -20,17 +21,19 @@ NESTED = {"sum": "sum", "max": "max", "min": "min", "prod": "prod", "mean": "mea
           "sum_square": "sum", "l1": "sum", "l2": "sum"}  # what reduces further what was reduced so
 
 
-class Tensors(Elements):
+class Tensors(Counting, Elements):
     # ---------------------------------------------------------------------------------------------- shapes
 
     @keeps
     def reshape(self, x, shape):
         """No node: the same elements in the same order."""
-        shape = tuple(int(n) for n in shape)
+        shape = sized(shape)
         if math.prod(shape) != x.size:
             raise Refused(f"{list(x.shape)} is reshaped to {list(shape)}")
         array = x.array.reshape(shape) if x.constant else None
-        return Tensor(shape, x.dtype, array, x.forms if array is None else None, x.wraps)
+        out = Tensor(shape, x.dtype, array, x.forms if array is None else None, x.wraps)
+        out.by_size = None if x.by_size is None else [a.reshape(shape) for a in x.by_size]
+        return out
 
     @keeps
     def transpose(self, x, order):
@@ -45,7 +48,8 @@ class Tensors(Elements):
         merged = []  # runs of axes that stay beside each other
         for axis in (i for i in order if x.shape[i] != 1):
             between = range(merged[-1][-1] + 1, axis) if merged else ()
-            if merged and axis > merged[-1][-1] and all(x.shape[i] == 1 for i in between):
+            if merged and axis > merged[-1][-1] and all(x.shape[i] == 1 for i in between) and \
+                    not is_open(x.shape[axis], x.shape[merged[-1][-1]]):
                 merged[-1].append(axis)
             else:
                 merged.append([axis])
@@ -58,7 +62,7 @@ class Tensors(Elements):
         order = [runs.index(run) for run in merged]
         made = [sizes[i] for i in order]
         lines = math.prod(sizes[:-1])
-        if order[-1] == len(runs) - 1 and 1 < lines <= MAX_LINES and \
+        if order[-1] == len(runs) - 1 and 1 < lines <= MAX_LINES and not is_open(*x.shape) and \
                 self.standing(self.reshape(x, (lines, sizes[-1])), 0, 1):
             # Lines of a form that there is come to stand in another order: channels that are shuffled.
             places = np.arange(lines).reshape(sizes[:-1]).transpose(order[:-1]).ravel()
@@ -74,8 +78,10 @@ class Tensors(Elements):
     @keeps
     def slice(self, x, axis, start, length):
         shape = x.shape[:axis] + (length,) + x.shape[axis + 1:]
-        if length == x.shape[axis]:
+        if alike(length, x.shape[axis]):
             return x
+        if is_open(x.shape[axis], start, length):
+            return self.slice_open(x, axis, start, length)
         if x.constant:
             return Tensor(shape, x.dtype, x.array.take(range(start, start + length), axis))
         if length < 1:
@@ -89,7 +95,9 @@ class Tensors(Elements):
         """x with indices, one axis of constants or numbers of a run, in the place of an axis."""
         count = indices.shape[0]
         shape = x.shape[:axis] + (count,) + x.shape[axis + 1:]
-        if indices.constant:
+        if indices.by_size is not None and count == 1:
+            return self.slice(x, axis, of_sizes([a[0] for a in indices.by_size], self.seen.turn), 1)
+        if indices.constant and indices.by_size is None:
             i = indices.array
             if x.constant:
                 return Tensor(shape, x.dtype, x.array.take(i, axis))
@@ -126,23 +134,25 @@ class Tensors(Elements):
 
     def expand(self, x, shape):
         """x, broadcast."""
-        shape = sized(np.broadcast_shapes(x.shape, sized(shape)))
+        shape = sized(broadcast_shapes(x.shape, sized(shape)))
         if 0 in shape:
             return self.nothing(shape, x.dtype)
-        if x.constant:
+        if x.constant and not is_open(*shape):
             self.budget.charge("a constant", x.dtype.itemsize * math.prod(shape))
             return Tensor(shape, x.dtype, np.broadcast_to(x.array, shape).copy())
-        x = self.reshape(x, (1,) * (len(shape) - x.rank) + x.shape)
-        axis = 0
-        while axis < len(shape):  # axes beside each other that are repeated, at once
+        rank, axis = len(shape), 0
+        x = self.reshape(x, (1,) * (rank - x.rank) + x.shape)
+        while axis < rank:  # axes beside each other that are repeated, at once
             end = axis
-            while end < len(shape) and x.shape[end] == 1:
+            while end < rank and x.shape[end] == 1 and not is_open(shape[end]):
                 end += 1
             times = math.prod(shape[axis:end])
             if times > 1:
                 flat = self.reshape(x, x.shape[:axis] + (1,) + x.shape[end:])
                 self.budget.charge("indices", 4 * times)
                 x = self.reshape(self.take(flat, np.zeros(times, np.int32), axis), shape[:end] + x.shape[end:])
+            elif end == axis and is_open(shape[axis]) and x.shape[axis] == 1:
+                x = self.repeated(x, axis, shape[axis])
             axis = max(end, axis + 1)
         return x
 
@@ -162,7 +172,7 @@ class Tensors(Elements):
             return self.concat(parts, axis)
         first = next(t for t in tensors if not t.constant)
         _, held, at = self.around(first, axis)
-        values = self.led(self.held(t, held[:at] + (t.shape[axis],) + held[at + 1:]) for t in tensors)
+        values = self.led((self.held(t, held[:at] + (t.shape[axis],) + held[at + 1:]) for t in tensors), True)
         held = held[:at] + (shape[axis],) + held[at + 1:]
         out = self.made(self.g.concat(values, at), held, shape, first.dtype, any(t.wraps for t in tensors))
         known = [range_of(t) for t in tensors]
@@ -171,14 +181,32 @@ class Tensors(Elements):
     def pad(self, x, before, after, number=0):
         """A border of one number."""
         sized(n + low + high for n, low, high in zip(x.shape, before, after))
+        if is_open(*x.shape) and x.floats and not any([*before[:-2], *after[:-2]]):
+            return self._padded_image(x, before, after, number)
         for axis, (low, high) in enumerate(zip(before, after)):
             for count, first in ((low, True), (high, False)):
                 if count > 0:
-                    shape = x.shape[:axis] + (count,) + x.shape[axis + 1:]
-                    self.budget.charge("a border", x.dtype.itemsize * math.prod(shape))
-                    edge = Tensor(shape, x.dtype, np.full(shape, number, x.dtype))
+                    edge = self._border(x, axis, count, number)
                     x = self.concat([edge, x] if first else [x, edge], axis)
         return x
+
+    def _padded_image(self, x, before, after, number):
+        sides = [(0, 0)] * 2 + list(zip(before, after))
+        (top, bottom), (left, right) = sides[-2:]
+        held = (math.prod(x.shape[:-2]), *((1, *x.shape)[-2:]))
+        value = self.g.pad(self.held(x, held), top, bottom, left, right, float(number))
+        shape = [n + low + high for n, low, high in zip(x.shape, before, after)]
+        return self.made(value, (held[0], held[1] + top + bottom, held[2] + left + right), shape, x.dtype)
+
+    def _border(self, x, axis, count, number):
+        shape = x.shape[:axis] + (count,) + x.shape[axis + 1:]
+        if is_open(*shape):  # as a line of x is, of which it is never true that it is itself and not
+            line = self.slice(x, axis, 0, 1)
+            never = self.pair("and", *(self.pair(kind, line, line) for kind in ("equal", "not_equal")))
+            line = self.where(never, line, self.scalar(number, x.dtype))
+            return self.take(line, np.zeros(count, np.int32), axis)
+        self.budget.charge("a border", x.dtype.itemsize * math.prod(shape))
+        return Tensor(shape, x.dtype, np.full(shape, number, x.dtype))
 
     # ------------------------------------------------------------------------------------------ reductions
 
@@ -202,10 +230,13 @@ class Tensors(Elements):
         n = math.prod(x.shape[first:last + 1])
         shape = x.shape[:first] + (1,) * (last + 1 - first) + x.shape[last + 1:]
         stands = self.standing(x, first, len(run)) if x.floats and last - first + 1 == len(run) > 0 else None
+        count = len(run)
+        if not stands and x.floats and last == x.rank - 1 and is_open(n):
+            stands, count = self.ending(x, first)
         if stands:
             value, held, at = stands
-            held = held[:at] + (1,) * len(run) + held[at + len(run):]
-            return self.made(self.g.reduce(value, kind, at, 1, len(run)), held, shape, x.dtype)
+            held = held[:at] + (1,) * count + held[at + count:]
+            return self.made(self.g.reduce(value, kind, at, 1, count), held, shape, x.dtype)
         merged = self.reshape(x, x.shape[:first] + (n,) + x.shape[last + 1:])
         if not x.floats:
             return self.reshape(self._reduce_int(merged, kind, first), shape)
@@ -242,7 +273,7 @@ class Tensors(Elements):
     def matmul(self, a, b, scale=0.0):
         """As numpy.matmul, of two axes or more."""
         given, kept = (a, b), scale
-        lead = np.broadcast_shapes(a.shape[:-2], b.shape[:-2])
+        lead = broadcast_shapes(a.shape[:-2], b.shape[:-2])
         (m, k), n = a.shape[-2:], b.shape[-1]
         if b.shape[-2] != k:
             raise Refused(f"a product of {list(a.shape)} and {list(b.shape)}")

@@ -5,7 +5,9 @@ with other numbers where all that came of these was 0. What could not be told is
 for agreement.
 """
 
-from . import compare, feeds, shapes as shapes_module
+import re
+
+from . import compare, feeds, frames, shapes as shapes_module
 from .reference import Died, Stopped
 from .refused import Refused
 from ..session import Failed
@@ -17,15 +19,18 @@ class Check:
     def __init__(self, result, session, tolerance, say):
         self.result, self.session, self.tolerance, self.say = result, session, tolerance, say
         self.reference = compare.Reference(result.model, result.ready)
-        self.agree, self.told, self.seen = True, set(), set()
+        self.agree, self.told, self.seen, self.tops = True, set(), set(), {}
         self.largest = None  # range of whole numbers that both took
 
-    def compare(self, what, given):
-        """Both run; raises what either of them raises."""
+    def compare(self, what, given, small=False):
+        """Both run; raises what either of them raises. small: what comes of it is to be near beside what came before,
+        as the numbers of a few pixels may be as small as what a sigmoid rounds to."""
         name, found = compare.differences(self.session, self.result.walk, self.reference,
                                           {**given, **self.result.values})
         self.say(f"beside {name}{what}:")
         for difference in found:
+            difference.beside(self.tops.get(difference.name, 0.0) if small else 0.0)
+            self.tops[difference.name] = max(self.tops.get(difference.name, 0.0), difference.top)
             good = difference.relative <= self.tolerance
             self.say(f"  {difference}" + ("" if good else f"  TOO MUCH (more than {self.tolerance:g})"))
             self.agree = self.agree and good
@@ -33,10 +38,10 @@ class Check:
             if difference.top > 0:
                 self.told.add(difference.name)
 
-    def tried(self, what, given):
+    def tried(self, what, given, small=False):
         """Whether both ran: with numbers that the model need not take."""
         try:
-            self.compare(what, given)
+            self.compare(what, given, small)
             return True
         except Died as why:
             self.say(f"onnxruntime {why}{what}: not compared")
@@ -79,6 +84,14 @@ class Check:
             if self.zeros():
                 self.tried(f", {words}", feeds.random_inputs(shapes, seed, self.largest or feeds.BITS, floats))
 
+    def small(self, seed):
+        """Frames of a few pixels, which a model need not take."""
+        frame, was = self.result.walk.frame, self.reference.patient
+        sizes, self.reference.patient = frame.small(), True
+        shapes = shapes_module.resized(self.result.shapes, frame, sizes)
+        self.tried(sized(sizes), feeds.random_inputs(shapes, seed, self.largest or feeds.BITS), True)
+        self.reference.patient = was
+
     def zeros(self):
         """Outputs of which nothing but 0 was seen, though something is computed of inputs."""
         values = self.result.walk.values
@@ -87,7 +100,10 @@ class Check:
 
 def checked(result, path, session, seed, tolerance, say, feed=None):
     """Whether they agree. feed: {input: array}, instead of random ones."""
-    session.open(path)
+    try:
+        session.open(path)
+    except Failed as why:
+        raise Refused(of_node(result.walk, str(why))) from None
     check, runs = Check(result, session, tolerance, say), shapes_of(result, feed, seed)
     if feed is not None:
         check.compare("", feed)
@@ -97,10 +113,24 @@ def checked(result, path, session, seed, tolerance, say, feed=None):
         what, shapes = runs[0]
         if check.largest == feeds.BITS and feeds.whole_inputs(shapes) and not check.whole(what, shapes, seed):
             say(f"whole numbers were compared from 0 to 1 alone: {FEED}")
+        if result.walk.frame:
+            check.small(seed)
         check.others(shapes, seed)
     for name in check.zeros():
         say(f"output {name!r} was 0 everywhere, which tells nothing: {FEED}")
     return check.agree
+
+
+def of_node(walk, why):
+    """What the library says of a file, with the model's node in the place of the file's."""
+    found = re.search(r"node (\d+): (.*)", why, re.DOTALL)
+    if not found or int(found[1]) >= len(walk.graph.nodes):
+        return why
+    return f"{walk.maker(int(found[1]))}: {found[2]}" + (frames.STEPS if walk.frame else "")
+
+
+def sized(sizes):
+    return ", " + " x ".join(map(str, sizes.values()))
 
 
 def shapes_of(result, feed, seed):
@@ -117,6 +147,6 @@ def shapes_of(result, feed, seed):
                 for rows in (1, 2, 3) if rows <= result.walk.batch.maximum]
     if result.walk.frame:
         frame = result.walk.frame
-        return [(", " + " x ".join(map(str, sizes.values())), shapes_module.resized(result.shapes, frame, sizes))
+        return [(sized(sizes), shapes_module.resized(result.shapes, frame, sizes))
                 for sizes in (frame.sizes(0), *frame.unseen(seed))]
     return [("", result.shapes)]

@@ -29,8 +29,14 @@ def run_ours(session, walk, feeds):
     given = [(p.name, converted(walk, p, feeds[p.onnx_name])) for p in walk.inputs]
     shapes = [shape_of(walk, port, dict(given)) for port in walk.outputs]
     made = session.run(given, [(p.name, held, p.held_dtype) for p, (held, _) in zip(walk.outputs, shapes)])
-    return [(extents.fitted(p, a) if any(p.open) else a if shape is None else a.reshape(shape)).astype(p.dtype)
-            for a, p, (_, shape) in zip(made, walk.outputs, shapes)]
+    fitted = [extents.fitted(p, a, of_run(walk, p)) if shape is None or any(p.open) else a.reshape(shape)
+              for a, p, (_, shape) in zip(made, walk.outputs, shapes)]
+    return [a.astype(p.dtype) for a, p in zip(fitted, walk.outputs)]
+
+
+def of_run(walk, port):
+    """Which extents of an output only a run knows."""
+    return walk.followed[port.onnx_name] if walk.frame else port.open
 
 
 def shape_of(walk, port, given):
@@ -38,7 +44,7 @@ def shape_of(walk, port, given):
     if walk.batch:
         rows = given[walk.inputs[0].name].shape[0]
         return (rows, *port.held[1:]), (rows, *port.shape[1:])
-    if walk.frame and any(walk.followed.get(port.onnx_name, ())):
+    if walk.frame and any(of_run(walk, port)):
         return None, None
     return None if any(port.open) else port.held, port.shape
 
@@ -63,6 +69,11 @@ class Difference:
         self.largest = float(apart.max()) if apart.size else 0.0
         self.relative = self.largest / self.top if self.top > 0 else self.largest
         self.relative = np.inf if whole and self.largest > 0 else self.relative
+
+    def beside(self, top):
+        """Relative to this magnitude, if it is larger."""
+        if self.fits and np.isfinite(self.relative) and top > self.top:
+            self.relative, self.top = self.largest / top, top
 
     def __str__(self):
         if not self.fits:

@@ -8,6 +8,7 @@ import math
 import numpy as np
 
 from .refused import Refused
+from .sizes import broadcast_shapes
 from .tensors import MAX_RANK, Holder, Tensor, bounds, keeps
 
 RING = ("add", "sub", "mul")  # whose result in i32 is that of smaller integers, apart from what these wrap
@@ -50,7 +51,7 @@ class Elements(Holder):
     def beside(self, *tensors):
         """(values, held, shape): operands in forms of one rank that broadcast beside each other as the tensors do."""
         try:
-            out = np.broadcast_shapes(*(t.shape for t in tensors))
+            out = broadcast_shapes(*(t.shape for t in tensors))
         except ValueError:
             raise Refused("shapes " + ", ".join(str(list(t.shape)) for t in tensors)
                           + " cannot be broadcast") from None
@@ -194,6 +195,8 @@ class Elements(Holder):
         if x.floats:
             return self.typed(x, dtype)
         self.exact(x)
+        if x.by_size is not None:
+            x = self.measured(x)
         if x.constant:
             return Tensor(x.shape, dtype, x.array.astype(dtype))
         return self.each(x, lambda v: self.g.convert(v, "f32"), dtype)
@@ -214,7 +217,9 @@ class Elements(Holder):
     def typed(self, x, dtype):
         """The same numbers under another ONNX type of the same kind."""
         if x.constant:
-            return Tensor(x.shape, dtype, x.array.astype(dtype))
+            out = Tensor(x.shape, dtype, x.array.astype(dtype))
+            out.by_size = x.by_size
+            return out
         return Tensor(x.shape, dtype, forms=x.forms, wraps=x.wraps)
 
     def int_div(self, a, b):

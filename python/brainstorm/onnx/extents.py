@@ -62,15 +62,16 @@ def settled(make):
         raise Refused("the model is another one for another extent that is known only in a run")
     open = [[a != b for a, b in zip(*shapes)] for shapes in zip(*asked)]
     walk, other = make(Extents(0, open)), make(Extents(1, open))
-    same(walk, other, "extent that is known only in a run")
+    same([walk, other], "extent that is known only in a run")
     for a, b in zip(walk.outputs, other.outputs, strict=True):
         a.open = [x != y for x, y in zip(a.shape, b.shape, strict=True)]
     return walk
 
 
-def fitted(port, array):
-    """What a run made of an output with such extents, in the shape of the model: [n, 3, 1] for [n, 3]."""
-    shape = [-1 if of_run else d for d, of_run in zip(port.shape, port.open)]
+def fitted(port, array, of_run):
+    """What a run made of an output some of whose extents only it knows, in the shape of the model: [n, 3, 1] for
+    [n, 3]."""
+    shape = [-1 if open else d for d, open in zip(port.shape, of_run)]
     if array.ndim == len(shape):
         return array
     if shape.count(-1) > 1:

@@ -8,11 +8,16 @@ Must never: leave a file behind that was refused.
 
 import os
 
+import numpy as np
+
 from . import compare, experts, extents, frames, load, moe, paths, shapes as shapes_module
 from .check import checked
 from .lower import Walk
 from .refused import NotTaken, Refused
 from ..outputs import Beside
+
+
+ROWS = 0.02  # of the largest number, by which a row may differ beside others: as of products of 8 bits
 
 
 class Imported:
@@ -45,18 +50,46 @@ def imported(path, shapes=None, dims=None, progress=None, blocks=None, patches=0
     if isinstance(free, shapes_module.Batch) and patches:
         raise Refused("patches, and a free batch")
     most = shapes_module.most(most)
-    walked = lambda given: extents.settled(
-        lambda numbers: Walk(ready, given, name, free, progress, blocks, patches, numbers, most).run())
-    if isinstance(free, shapes_module.Frame):
-        walk = frames.settled(free, lambda sizes: walked(shapes_module.resized(found, free, sizes)))
+    walked = lambda given, free, seen=None: extents.settled(
+        lambda numbers: Walk(ready, given, name, free, progress, blocks, patches, numbers, most, seen).run())
+    if isinstance(free, shapes_module.Batch):
+        walk, found = batched((model, prepared, ready), found, free, fixed, walked, told)
+    elif isinstance(free, shapes_module.Frame):
+        walk, found = framed(found, free, walked, told)
     else:
-        walk = walked(found)
-    if walk.batch:
-        rows_apart(ready, found, free, walk)
+        walk = walked(found, None)
     result = Imported(walk, model, prepared, found, told, fixed, most)
     result.unsure = "a free batch" if walk.batch else "a free frame" if walk.frame else \
         "a loop over experts" if count else "an extent that a run says" if walk.extents.used else None
     return result
+
+
+def batched(models, found, batch, fixed, walked, told):
+    """(walk, shapes) with a free batch, or, where its rows meet, of as many rows as a run brings."""
+    try:
+        walk = walked(found, batch)
+        rows_apart(models[-1], found, batch, walk)
+        rows_alone(*models[:2], found, batch, fixed)
+        return walk, found
+    except Refused as why:
+        apart = why
+    try:
+        return framed(found, batch.frame, walked, told)
+    except Refused as why:
+        if isinstance(apart, NotTaken):
+            raise apart from None
+        raise Refused(f"{apart}\nnor is it taken as a size that is free: {why}") from None
+
+
+def framed(found, frame, walked, told):
+    """(walk, shapes of one size) with free sizes."""
+    walk, given = frames.settled(frame, lambda frame, sizes, seen: walked(
+        shapes_module.resized(found, frame, sizes), frame, seen))
+    for name, free in given.free.items():
+        if free.least > frame.free[name].least:
+            told.append(f"{name} is {free.least} at least: of less the model is not taken (--dim {name}="
+                        f"{free.least}..{free.maximum} says so)")
+    return walk, shapes_module.resized(found, given, given.sizes(0))
 
 
 def rows_apart(model, found, batch, walk):
@@ -75,6 +108,24 @@ def rows_apart(model, found, batch, walk):
                 b not in (a, 2 * a) for a, b in pairs):
             raise Refused(f"{name!r} is {list(one.shape)} for one row of {batch.symbol!r} and "
                           f"{list(other.values[name].shape)} for two: rows meet there, or the model fixes their number")
+
+
+def rows_alone(model, prepared, found, batch, fixed):
+    """Refuses a network whose rows give something else beside others, as where it goes through them as steps. Where it
+    cannot be run nothing is known, and comparing will tell."""
+    rows = lambda n: {name: ((n, *shape[1:]), dtype) for name, (shape, dtype) in found.items()}
+    feeds = compare.random_inputs(rows(2), 1)
+    try:
+        reference = compare.Reference(model, prepared)
+        both = reference.run({**feeds, **fixed})
+        each = [reference.run({**{name: array[i:i + 1] for name, array in feeds.items()}, **fixed}) for i in range(2)]
+    except Exception:  # the reference's own, of any kind
+        return
+    for value, made, *alone in zip(model.graph.output, both, *each):
+        apart = compare.Difference(value.name, np.concatenate([np.atleast_1d(a) for a in alone]), np.atleast_1d(made))
+        if not apart.relative < ROWS:
+            raise Refused(f"output {value.name!r} of a row of {batch.symbol!r} is another one beside other rows: they "
+                          "meet")
 
 
 def written(result, path, session=None, check=True, seed=1, tolerance=compare.TOLERANCE, say=print, feed=None):

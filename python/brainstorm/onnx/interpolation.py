@@ -9,6 +9,7 @@ import math
 import numpy as np
 
 from .refused import Refused
+from .sizes import is_open
 from .tensors import axes_of
 
 
@@ -131,7 +132,7 @@ def resize(n):
     axes, scales, sizes = scales_of(n, x)
     crops = n.op == "Resize" and n.attr("coordinate_transformation_mode") == "tf_crop_and_resize"
     roi = n.constant(1) if crops else None
-    own = whole_factor(n, x, kind, axes, scales)
+    own = whole_factor(n, x, kind, axes, scales) or of_lines(n, x, kind, axes, scales)
     if own is not None:
         return own
     for i, (axis, scale, size) in enumerate(zip(axes, scales, sizes)):
@@ -150,11 +151,29 @@ def resize(n):
 
 def along(m, n, x, axis, matrix):
     """x, one of whose axes goes through a matrix."""
+    times = len(matrix) // x.shape[axis]
+    if is_open(x.shape[axis]) and np.array_equal(matrix, np.repeat(np.eye(x.shape[axis]), times, 0)):
+        wide = x.shape[axis] * times
+        x = m.reshape(x, x.shape[:axis + 1] + (1,) + x.shape[axis + 1:])
+        x = m.take(x, np.zeros(times, np.int32), axis + 1)
+        return m.reshape(x, x.shape[:axis] + (wide,) + x.shape[axis + 2:])
     if np.all((matrix == 0) | (matrix == 1)) and np.all(matrix.sum(1) == 1):
         return m.take(x, matrix.argmax(1), axis)
     order = [i for i in range(x.rank) if i != axis] + [axis]
     moved = m.linear(m.transpose(x, order), matrix.astype(np.float32), stem=n.stem)
     return m.transpose(moved, [order.index(i) for i in range(x.rank)])
+
+
+def of_lines(n, x, kind, axes, scales):
+    """Sequences whose length follows a free size as images of a height of 1, of which one line is taken; else None."""
+    by = dict(zip(axes, scales))
+    if x.rank != 3 or not is_open(x.shape[2]) or by.get(0, 1) != 1 or by.get(1, 1) != 1 or kind == "nearest":
+        return None
+    image = n.m.reshape(x, (x.shape[0], x.shape[1], 1, x.shape[2]))
+    made = whole_factor(n, image, kind, (2, 3), (by.get(2), by.get(2)))
+    if made is None:
+        return None
+    return n.m.reshape(n.m.slice(made, 2, 0, 1), (*x.shape[:2], made.shape[3]))
 
 
 def whole_factor(n, x, kind, axes, scales):

@@ -9,6 +9,7 @@ import onnx
 from onnx.reference import ReferenceEvaluator
 
 from .. import Graph
+from . import quantised
 from .arithmetic import Tensors
 from .blocks import Blocks
 from .budget import Budget, made_by
@@ -17,6 +18,7 @@ from .names import Names
 from .patterns import rewritten
 from .refused import NeedConstant, NotTaken, Refused
 from .shapes import Batch, Frame, Free
+from .sizes import Seen
 from .table import REASONS, UNFOLDED, Node, load_handlers
 from .tensors import Tensor, fitted, sized
 
@@ -64,11 +66,12 @@ def bounded(proto, given):
 
 class Walk:
     def __init__(self, model, shapes, name="", free=None, progress=None, blocks=None, patches=0, extents=None,
-                 most=None):
+                 most=None, seen=None):
         """shapes: {input: (shape, dtype)}, all of it known. free: a Batch, which is 1 in shapes, or a Frame, of which
-        they have one size. progress: called with the number of nodes that are done. blocks: patterns of scopes.
-        patches: the size of cells that inputs, images, are cut into; 0: none. extents: numbers for those that
-        only a run knows. most: {name: how many elements or trips, where that is computed in a run}; "": all others."""
+        they have one size. seen: what walks of other sizes have seen. progress: called with the number of nodes that
+        are done. blocks: patterns of scopes. patches: the size of cells that inputs, images, are cut into; 0: none.
+        extents: numbers for those that only a run knows. most: {name: how many elements or trips, where that is
+        computed in a run}; "": all others."""
         self.progress = progress or (lambda done: None)
         self.model, self.shapes = model, shapes
         self.versions = {o.domain if o.domain != "ai.onnx" else "": o.version for o in model.opset_import}
@@ -83,13 +86,22 @@ class Walk:
         self.frame = free if isinstance(free, Frame) else None
         self.symbol = self.cells = None
         self.extents, self.most = extents or Extents(), dict(most or {})
-        plain = self.graph.reshape
-        self.graph.reshape = lambda x, shape: plain(x, self.extents.codes(list(shape)))
+        self.seen = self.m.seen = seen or Seen()
+        self.reshaped, self._reshape = {}, self.graph.reshape  # of reshapes by their number: (shape or None, shape)
+        self.graph.reshape = self.reshape
         self.alive = []  # readers of graphs in nodes: `passed` knows nodes by what they are in memory
         self.readers, self.passed = {}, {}  # nodes by what they read; {id: value} of those that one before has done
         self.makers = []  # of each node of our graph, the node of the model that it was made for
 
     # ------------------------------------------------------------------------------------------------ walk
+
+    def reshape(self, x, shape):
+        """Of our graph."""
+        value = self._reshape(x, self.extents.codes(list(shape)))
+        if all(isinstance(d, int) for d in shape):
+            value.held = tuple(shape)
+            self.reshaped[len(self.graph.nodes) - 1] = x.held, value.held
+        return value
 
     def run(self):
         graph = self.model.graph
@@ -207,6 +219,7 @@ class Walk:
             for name, value in zip(proto.output, outputs):
                 if name:
                     self.values[name] = value
+                    self.seen.mark(name, value, self.m.leader is not None)
                     if value is not None and not value.constant and value.dtype.name != "bool":
                         self.tell(None, value.dtype)
 
@@ -221,7 +234,9 @@ class Walk:
         node = Node(proto, inputs, self.m, self.versions.get(domain, 1), self)
         given = [x for x in inputs if x is not None]
         graphs = any(a.type in (onnx.AttributeProto.GRAPH, onnx.AttributeProto.GRAPHS) for a in proto.attribute)
-        if all(x.constant for x in given) and not graphs and proto.op_type not in UNFOLDED:
+        whole = any(x.by_size is not None for x in given)
+        follows = handler is not None and any(self.seen.follows(name, whole) for name in proto.output)
+        if all(x.constant for x in given) and not graphs and proto.op_type not in UNFOLDED and not follows:
             return self.folded(proto, given)
         if handler is None:
             raise Refused(self.unknown(proto))
@@ -249,7 +264,10 @@ class Walk:
         if any(not isinstance(r, (np.ndarray, np.generic)) for r in results):
             raise Refused("sequences, maps and optional values are not taken")
         results = iter(results)
-        return [self.array(next(results)) if name else None for name in proto.output]
+        made = [self.array(next(results)) if name else None for name in proto.output]
+        if proto.op_type == "DequantizeLinear":
+            made[0].steps = quantised.of_constant(proto, given)
+        return made
 
     def array(self, array):
         array = np.asarray(array)
@@ -280,14 +298,16 @@ class Walk:
 
     def input(self, name):
         shape, dtype = self.shapes[name]
-        x = Tensor(shape, dtype)
+        x = Tensor(self.seen.shape(name) or shape, dtype)
         if 0 in x.shape:
             self.empty.append(name)  # nothing can be computed of it: whoever tries is told
             return x
         if self.batch and name in self.batch.inputs:
             return self.batched_input(name, x)
         if self.frame and name in self.frame.inputs:
-            return self.framed_input(name, x)
+            self.framed_input(name, x)
+            self.seen.mark(name, x, False)
+            return x
         held = x.shape if 1 <= x.rank <= 4 else fitted(x.shape)
         kind = PORTS.get(dtype.name, "f32" if x.floats else "i32")
         port = Port(name, self.names.port(name), shape, dtype, held, kind)
@@ -302,23 +322,30 @@ class Walk:
         return x
 
     def framed_input(self, name, x):
-        """An image whose height and width are symbols, which no node but this one knows."""
-        channels, kind = x.shape[1], PORTS.get(x.dtype.name, "f32" if x.floats else "i32")
-        dims = []
-        for d in self.frame.inputs[name]:
-            if isinstance(d, Free) and d.name not in self.symbols:
-                symbol = self.graph.symbol(self.names.plain(d.name)[:63], d.maximum // d.step)
-                self.symbols[d.name] = symbol * d.step
-            dims.append(self.symbols[d.name] if isinstance(d, Free) else d)
-        most = (1, channels, *(d.maximum if isinstance(d, Free) else d for d in self.frame.inputs[name]))
+        """An input some of whose extents are symbols, which no node but this one knows."""
+        given = self.frame.inputs[name]
+        image = x.rank == 4 and x.shape[0] == 1 and not isinstance(given[0], Free) and not isinstance(given[1], Free)
+        if not 1 <= x.rank <= 4 or self.patches and not image:
+            raise Refused(f"input {name!r} of shape {list(x.shape)} has a free size, expected " +
+                          ("an image [1,C,H,W]" if self.patches else "1 .. 4 dimensions"))
+        most, kind = tuple(d.maximum if isinstance(d, Free) else d for d in given), PORTS.get(
+            x.dtype.name, "f32" if x.floats else "i32")
         port = Port(name, self.names.port(name), most, x.dtype, most, kind)
-        value = self.graph.input(port.name, kind, [1, channels, *dims])
+        value = self.graph.input(port.name, kind, [self.symbol_of(d) if isinstance(d, Free) else d for d in given])
+        for axis, d in enumerate(given):
+            if isinstance(d, Free) and d.least > d.step:
+                self.graph.slice(value, axis, 0, d.least)  # a run with less ends with an error
         value = self.graph.convert(value, "i32") if x.dtype.name in PORTS else value
-        value = self.graph.reshape(value, ["a1", "a2", "a3"])
-        x.forms[False, x.shape[1:]] = self.patched(name, x, value) if self.patches else value
+        value = self.graph.reshape(value, ["a1", "a2", "a3"]) if image else value
+        x.forms[False, x.shape[1:] if image else x.shape] = self.patched(name, x, value) if self.patches else value
         self.tell(f"input {name!r}", x.dtype)
         self.inputs.append(port)
-        return x
+
+    def symbol_of(self, free):
+        if free.name not in self.symbols:
+            symbol = self.graph.symbol(self.names.plain(free.name)[:63], free.maximum // free.step)
+            self.symbols[free.name] = symbol * free.step
+        return self.symbols[free.name]
 
     def patched(self, name, x, image):
         """An image as cells of a patch domain: what follows is computed in them."""
@@ -332,8 +359,6 @@ class Walk:
 
     def framed_output(self, value, x):
         """An image [1, C, H, W] of extents that the graph works out."""
-        if x.shape[0] != 1 or x.constant:
-            raise Refused(f"output {value.name!r} of shape {list(x.shape)} is no image [1, C, H, W] of the frame")
         image = self.m.held(x, x.shape[1:])
         image = self.graph.assemble(image) if self.patches else image
         name, kind = self.names.port(value.name), "f32" if x.floats else "i32"
@@ -385,7 +410,7 @@ class Walk:
             raise Refused(f"output {value.name!r} of shape {list(x.shape)} has no elements")
         if self.batch:
             return self.batched_output(value, x)
-        if self.frame and x.rank == 4:
+        if self.frame and x.rank == 4 and x.shape[0] == 1 and not x.constant:
             return self.framed_output(value, x)
         held = x.shape if 1 <= x.rank <= 4 else fitted(x.shape)
         out, made = self.assembled(value, x) if self.patches else self.m.held(x, held), set()

@@ -182,7 +182,7 @@ def trips_of(n):
     """(trips at most, the number of trips, a Tensor, or None: as many as its condition lets it make)."""
     given, most = n.get(0), n.walk.most_of(n)
     endless = given is not None and given.constant and int(np.ravel(given.array)[0]) > MAX_TRIPS
-    if given is not None and given.constant and not endless:
+    if given is not None and given.constant and given.by_size is None and not endless:
         trips = int(np.ravel(given.array)[0])
         return trips, n.m.scalar(trips, np.int32)
     given = None if endless else given  # a number that stands for no limit
@@ -316,7 +316,7 @@ def moved(m, x, at, to, back):
     at, to = axis_of(at, x.rank), axis_of(to, x.rank)
     order = [i for i in range(x.rank) if i != at]
     order.insert(to, at)
-    x = m.take(x, range(x.shape[at])[::-1], at) if back else x
+    x = m.reversed(x, at) if back else x
     return m.transpose(x, order) if order != list(range(x.rank)) else x
 
 

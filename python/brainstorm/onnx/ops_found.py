@@ -104,8 +104,10 @@ def suppression(n):
 
 @op("Range")
 def arange(n):
-    """Where its limits are known it is folded."""
+    """Where its limits are known it is folded, but for what counts along an axis that follows a free size."""
     m, most = n.m, n.walk.most_of(n)
+    if n.shape() and n[0].constant and n[2].constant:
+        return counted(n, m.counted(n.shape()[0]))
     if most is None:
         for i in range(3):
             try:
@@ -120,3 +122,12 @@ def arange(n):
     count = found(n, "Range")
     value = m.g.arange(limit, most, start, step, name=m.names.fresh(n.stem))
     return Tensor((count,), dtype, forms={(False, (count,)): value})
+
+
+def counted(n, places):
+    """start + step times 0, 1, 2 ..."""
+    m, dtype = n.m, n[0].dtype
+    start, step = (np.ravel(n[i].array)[0] for i in (0, 2))
+    out = m.to_float(places, dtype) if n[0].floats else m.typed(places, dtype)
+    out = out if step == 1 else m.mul(out, m.scalar(step, dtype))
+    return out if start == 0 else m.add(out, m.scalar(start, dtype))

@@ -7,6 +7,7 @@ import math
 
 import numpy as np
 
+from . import quantised
 from .fused import Behind
 from .refused import Refused
 from .table import op
@@ -98,6 +99,10 @@ def conv(n):
     n.constant(1)
     if x.rank - 2 not in (1, 2):
         raise Refused(f"a convolution of {x.rank - 2} dimensions")
+    exact = quantised.convolved(n, x, lambda whole, weight: convolved(
+        n, whole, weight.reshape(*weight.shape[:2], *((1,) * (4 - x.rank)), *weight.shape[2:])))
+    if exact is not None:
+        return exact
     weight, bias = weight_of(n, 1, x.rank - 2)
     behind = Behind(n, x.rank, weight.shape[0], 1)
     weight, bias = behind.weights(weight, bias)

@@ -6,6 +6,7 @@ import numpy as np
 
 from . import ranges
 from .refused import Refused
+from .sizes import is_open
 from .table import op
 from .tensors import Tensor, range_of, within
 
@@ -19,7 +20,11 @@ def whole(m, indices, size):
         array = indices.array.astype(np.int64)
         if np.any((array < -size) | (array >= size)):
             raise Refused(f"an index is beyond {size}")
-        return Tensor(indices.shape, np.int32, np.where(array < 0, array + size, array).astype(np.int32))
+        out = Tensor(indices.shape, np.int32, np.where(array < 0, array + size, array).astype(np.int32))
+        if indices.by_size is not None:
+            sizes = getattr(size, "every", [size] * len(indices.by_size))
+            out.by_size = [np.where(a < 0, a + n, a) for a, n in zip(indices.by_size, sizes)]
+        return out
     m.exact(indices)
     x = m.typed(indices, np.int32)
     if x.natural:
@@ -30,6 +35,9 @@ def whole(m, indices, size):
 @op("Gather")
 def gather(n):
     x, m, axis = n[0], n.m, n.axis(0)
+    if is_open(x.shape[axis]) and n[1].constant and n[1].size and n[1].array.max() < 0:
+        last = -int(n[1].array.min())  # as many from the end on
+        x = m.slice(x, axis, x.shape[axis] - last, last)
     indices = whole(m, n[1], x.shape[axis])
     out = m.select(x, m.reshape(indices, (indices.size,)), axis)
     return m.reshape(out, x.shape[:axis] + indices.shape + x.shape[axis + 1:])

@@ -6,6 +6,7 @@ import numpy as np
 
 from .fused import Behind
 from .refused import Refused
+from .sizes import broadcast_shapes
 from .table import op
 from .tensors import broadcast, narrowed
 
@@ -25,7 +26,7 @@ def matmul_of(n, a, b, stem=None):
             behind = Behind(n, rank, len(weight), rank - 1)
             (weight, bias), act = behind.weights(weight, None), behind.act
         out = m.linear(a, np.ascontiguousarray(weight), bias, stem or n.stem, act)
-        out = m.reshape(out, np.broadcast_shapes(a.shape[:-2], b.shape[:-2]) + out.shape[-2:])
+        out = m.reshape(out, broadcast_shapes(a.shape[:-2], b.shape[:-2]) + out.shape[-2:])
     else:
         out = m.matmul(a, b, scale_behind(n))
     shape = list(out.shape)

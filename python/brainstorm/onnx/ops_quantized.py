@@ -64,7 +64,10 @@ def dequantize(n):
         whole = m.sub(m.typed(x, np.int32), m.typed(zero, np.int32))
     else:
         whole = m.typed(x, np.int32)
-    return m.typed(m.mul(m.to_float(whole), m.to_float(along(n, x, n[1]))), n[1].dtype)
+    out = m.typed(m.mul(m.to_float(whole), m.to_float(along(n, x, n[1]))), n[1].dtype)
+    if n[1].constant and n[1].size == 1 and x.dtype.itemsize == 1:
+        out.steps = whole, np.ravel(n[1].array)[0]
+    return out
 
 
 @op("DynamicQuantizeLinear")

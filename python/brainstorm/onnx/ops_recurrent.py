@@ -44,7 +44,7 @@ class Layer:
     def run(self, projection, bias, states, cell, reverse):
         """States after the last step, and the first of them after each: [T, B, H]."""
         m, g = self.m, self.g
-        x = m.take(self.x, range(self.steps)[::-1], 0) if reverse else self.x
+        x = m.reversed(self.x, 0) if reverse else self.x
         name = m.names.fresh(self.n.stem)
         known = m.linear(x, projection, bias, stem=f"{name}.x")
         known = m.held(known, (self.steps, self.batch, len(projection)))
@@ -57,7 +57,7 @@ class Layer:
         if every is None:
             return last, None
         every = m.made(every, (self.steps, self.batch, self.units))
-        return last, m.take(every, range(self.steps)[::-1], 0) if reverse else every
+        return last, m.reversed(every, 0) if reverse else every
 
 
 def lstm(layer):

@@ -3,9 +3,11 @@
 import math
 
 import numpy as np
+import onnx
 
 from .ops_index import gather_elements_of
 from .refused import Refused
+from .sizes import alike, is_open
 from .table import op
 from .tensors import Tensor, axes_of, sized
 
@@ -61,7 +63,7 @@ def transpose(n):
 
 @op("Expand")
 def expand(n):
-    return n.m.expand(n[0], n.numbers(1))
+    return n.m.expand(n[0], n.shape() or n.numbers(1))
 
 
 @op("Tile")
@@ -99,10 +101,38 @@ def slice_op(n):
     starts, ends = n.numbers(1, "starts"), n.numbers(2, "ends")
     axes = axes_of(n.numbers(3, "axes") or range(len(starts)), x.rank)
     steps = n.numbers(4) or [1] * len(starts)
+    made = n.shape()
+    starts = n.extents(1) if made and n.has(1) else starts
     for start, end, axis, step in zip(starts, ends, axes, steps, strict=True):
-        taken = range(*slice(start, min(max(end, -2**62), 2**62), step).indices(x.shape[axis]))
-        x = x if taken == range(x.shape[axis]) else n.m.take(x, taken, axis)
+        extent = x.shape[axis]
+        taken = range(*slice(start, min(max(end, -2**62), 2**62), step).indices(extent))
+        if made and is_open(extent, made[axis]):
+            x = slice_open(n, x, axis, start, step, made[axis])
+        else:
+            x = x if taken == range(extent) else n.m.take(x, taken, axis)
     return x
+
+
+def slice_open(n, x, axis, start, step, length):
+    """Along an axis that follows a free size, or as far as one reaches."""
+    extent = x.shape[axis]
+    if step == -1 and alike(length, extent):
+        return n.m.reversed(x, axis)
+    if step == 1:
+        return n.m.slice(x, axis, start if start >= 0 else max(extent + start, extent * 0), length)
+    if step > 1 and start >= 0 and is_open(extent):
+        return every_nth(n.m, n.m.slice(x, axis, start, extent - start) if start else x, axis, step, length)
+    raise Refused(f"steps of {step} along an axis that is another one for another size")
+
+
+def every_nth(m, x, axis, step, length):
+    """Elements that are `step` apart, from the first on: windows of one."""
+    if not x.floats:
+        raise Refused(f"steps of {step} along an axis of {x.dtype} that is another one for another size")
+    before, behind = math.prod(x.shape[:axis]), math.prod(x.shape[axis + 1:])
+    image = m.held(x, (before, x.shape[axis], behind))
+    value = m.g.pool2d(image, "max", (1, 1), (step, 1))
+    return m.made(value, (before, length, behind), x.shape[:axis] + (length,) + x.shape[axis + 1:], x.dtype)
 
 
 @op("Pad")
@@ -124,10 +154,27 @@ def pad(n):
             sides = [[0] * x.rank, [0] * x.rank]
             sides[0][axis], sides[1][axis] = low, high
             x = m.pad(x, *sides, number)
+        elif is_open(x.shape[axis]) and (low or high):
+            x = padded_open(m, x, axis, mode, low, high)
         elif low or high:
             m.room(4 * (low + x.shape[axis] + high))
             x = m.take(x, padded_places(mode, np.arange(-low, x.shape[axis] + high), x.shape[axis]), axis)
     return x
+
+
+def padded_open(m, x, axis, mode, low, high):
+    """Of an axis that follows a free size: what is beside it is made of its ends."""
+    size = x.shape[axis]
+    reach = max(low, high) + 1 if mode == "reflect" else max(low, high)
+    if min(size.every) < max(reach, 1):
+        raise Refused(f"{low} and {high} places beside an axis of {min(size.every)}")
+    far = 2 * reach  # as an axis of so many is padded, whose halves are the ends of this one
+    places = padded_places(mode, np.arange(-low, far + high), far)
+    before, behind = places[:low], places[low + far:]
+    end = {False: m.slice(x, axis, 0, reach), True: m.slice(x, axis, size - reach, reach)}
+    of_end = lambda far_one, at: m.take(end[far_one], at - (far - reach if far_one else 0), axis)
+    parts = [of_end(mode == "wrap", before)] * bool(low) + [x] + [of_end(mode != "wrap", behind)] * bool(high)
+    return m.concat(parts, axis)
 
 
 def padded_places(mode, places, size):
@@ -198,6 +245,10 @@ def eye_like(n):
 
 @op("ConstantOfShape", "Constant")
 def constant_of_shape(n):
+    if n.op == "ConstantOfShape" and n.shape():
+        value = n.attr("value")
+        number = np.zeros(1, np.float32) if value is None else onnx.numpy_helper.to_array(value)
+        return n.m.expand(n.m.array(number.reshape((1,) * len(n.shape())), number.dtype), n.shape())
     raise_constant = n.constant(0)  # what is constant was folded before
     raise Refused(f"{n.op} of {raise_constant}")
 
@@ -207,6 +258,11 @@ def trilu(n):
     x, m, upper = n[0], n.m, n.attr("upper", 1)
     k = int(np.ravel(n.constant(1, np.zeros(1, np.int64)))[0])
     rows, columns = x.shape[-2:]
+    if is_open(rows, columns):
+        row, column = (m.counted(d) if is_open(d) else m.array(np.arange(d), np.int32) for d in (rows, columns))
+        row = m.add(m.reshape(row, (rows, 1)), m.scalar(k - 1 if upper else k, np.int32))
+        mask = m.pair("less" if upper else "greater_equal", row, m.reshape(column, (1, columns)))
+        return m.where(mask, x, m.scalar(0, x.dtype))
     m.room(rows * columns)
     below = np.tri(rows, columns, k - 1 if upper else k, dtype=bool)
     mask = m.array(~below if upper else below, bool)

@@ -1,15 +1,19 @@
-"""What the inputs of a model are: their shapes, all of whose dimensions are pinned, but for a batch or a frame.
+"""What the inputs of a model are: their shapes, all of whose dimensions are pinned, but for those that a run brings.
 
     --shape x=1,3,320,320      every dimension of one input
     --dim batch=4              a dimension that the model calls so
     --value sr=16000           an input that is a constant from now on
     --most 100, NAME=100       how many elements or trips a node can have, where that is computed in a run
-    --dim H=..1080/32          free in a run, 1080 at most, a multiple of 32
-    --dim batch=..16           free in a run, 16 at most (or ..16 in --shape): the leading one of all inputs, a batch,
-                               or height and width of images, a frame
+    --dim batch=..16           free in a run, 16 at most (or ..16 in --shape)
+    --dim H=..1080/32          a multiple of 32
+    --dim T=100..4000          100 at least
+
+One name that leads all inputs is a batch, all else a frame: sizes of images, lengths of audio, counts of steps.
 
 Must never: guess a dimension.
 """
+
+import math
 
 import numpy as np
 import onnx
@@ -17,47 +21,54 @@ import onnx
 from .refused import Refused
 
 
-PROBES = (64, 96, 67, 101)  # extents of a frame with which a model is imported: it must not matter which
-UNSEEN = 3  # frames of other sizes that are compared
+# Sizes with which a model is imported, or as far above the least: which must not matter. They leave other remainders by
+# 2, 3, 4, 5 and 8, and are no numbers of channels.
+PROBES = (76, 101, 87, 118, 110)
+UNSEEN = 3  # other sizes that are compared
+SMALL = 2**18  # elements of inputs of which the largest size is compared as well
 
 
 class Free:
-    """A dimension that a run brings: a multiple of `step`."""
+    """A dimension that a run brings: a multiple of `step`, `least` or more. option: what says it."""
 
-    def __init__(self, name, maximum, step=1):
-        self.name, self.maximum, self.step = name, maximum, step
+    def __init__(self, name, maximum, step=1, least=1, option=""):
+        self.name, self.maximum, self.step, self.option = name, maximum, step, option
+        self.least = -(-least // step) * step
 
     def probes(self):
-        """Extents about PROBES, each another one as far as there are so many."""
+        """Extents about PROBES, each another one as far as there are so many. One step alone is told from none."""
         most, found = self.maximum // self.step, []
+        low = min(max(self.least // self.step, 2), most)
+        above = max(self.least - min(PROBES), 0)
         for size in PROBES:
-            count = min(max(size // self.step, 1), most)
-            others = [*range(count, most + 1)[:len(PROBES)], *range(count, 0, -1)[:len(PROBES)]]
+            count = min(max((size + above) // self.step, low), most)
+            others = [*range(count, most + 1)[:len(PROBES)], *range(count, low - 1, -1)[:len(PROBES)]]
             found.append(next((n for n in others if n not in found), count))
         return [n * self.step for n in found]
 
     def unseen(self, random):
-        """An extent that is none of these, of about their size."""
+        """Extents that are none of these, of about their size."""
         probes = self.probes()
-        counts = range(min(probes) // self.step, min(self.maximum, max(probes) * 5 // 4) // self.step + 1)
-        others = [n * self.step for n in counts if n * self.step not in probes]
-        return int(random.choice(others or probes))
+        most = min(self.maximum, max(probes) * 5 // 4 + UNSEEN * self.step)
+        counts = range(min(probes) // self.step, most // self.step + 1)
+        others = [n * self.step for n in counts if n * self.step not in probes] or probes
+        return [int(n) for n in np.resize(random.permutation(others), UNSEEN)]
 
 
 class Batch:
-    """A leading dimension that a run brings: the inputs that have it, its name and the most that it is."""
+    """A leading dimension that a run brings: the inputs that have it, its name and the most that it is. frame: the same
+    as sizes of any other kind, where rows are not computed each by itself."""
 
-    def __init__(self, symbol, maximum, inputs):
-        self.symbol, self.maximum, self.inputs = symbol, maximum, inputs
+    def __init__(self, symbol, maximum, inputs, frame):
+        self.symbol, self.maximum, self.inputs, self.frame = symbol, maximum, inputs, frame
 
 
 class Frame:
-    """Heights and widths that a run brings. inputs: {name: (Free or number, Free or number)}."""
+    """Sizes that a run brings. inputs: {name: numbers and Frees}."""
 
     def __init__(self, inputs):
         self.inputs = inputs
-        names = [f for pair in inputs.values() for f in pair if isinstance(f, Free)]
-        self.free = {f.name: f for f in names}
+        self.free = {d.name: d for dims in inputs.values() for d in dims if isinstance(d, Free)}
 
     probes = len(PROBES)
 
@@ -68,7 +79,33 @@ class Frame:
     def unseen(self, seed):
         """Sizes with which the model was not imported."""
         random = np.random.default_rng(seed)
-        return [{name: f.unseen(random) for name, f in self.free.items()} for _ in range(UNSEEN)]
+        each = {name: f.unseen(random) for name, f in self.free.items()}
+        found = [{name: each[name][turn] for name in each} for turn in range(UNSEEN)]
+        elements = sum(math.prod(d.maximum if isinstance(d, Free) else d for d in dims)
+                       for dims in self.inputs.values())
+        return found + [{name: f.maximum for name, f in self.free.items()}] * (elements <= SMALL)
+
+    def small(self):
+        """Sizes far below those with which the model was imported."""
+        return {name: max(f.least, min(f.probes()) // 4 // f.step * f.step) for name, f in self.free.items()}
+
+    def changed(self, change):
+        """Another one; None: nothing changes."""
+        made = {name: change(f) for name, f in self.free.items()}
+        if all(made[name] is f for name, f in self.free.items()):
+            return None
+        return Frame({name: tuple(made[d.name] if isinstance(d, Free) else d for d in dims)
+                      for name, dims in self.inputs.items()})
+
+    def from_least(self, least):
+        """With sizes that are larger."""
+        return self.changed(lambda f: f if f.least >= least or f.maximum < 2 * least else
+                            Free(f.name, f.maximum, f.step, least, f.option))
+
+    def in_steps(self, step):
+        """With sizes that are multiples of a number."""
+        return self.changed(lambda f: f if f.step % step == 0 or f.maximum < 4 * step or step % f.step else
+                            Free(f.name, f.maximum // step * step, step, f.least, f.option))
 
 
 def number(text, what):
@@ -163,9 +200,9 @@ def sized(found, sizes):
 def resized(found, frame, sizes):
     """Shapes of a frame of other extents."""
     again = dict(found)
-    for name, pair in frame.inputs.items():
-        shape, dtype = found[name]
-        again[name] = ((*shape[:2], *(sizes[d.name] if isinstance(d, Free) else d for d in pair)), dtype)
+    for name, dims in frame.inputs.items():
+        dtype = found[name][1]
+        again[name] = (tuple(sizes[d.name] if isinstance(d, Free) else d for d in dims), dtype)
     return again
 
 
@@ -174,29 +211,26 @@ def free_of(found):
     places = [(name, i, d) for name, (shape, _) in found.items() for i, d in enumerate(shape) if isinstance(d, Free)]
     if not places:
         return None
-    if all(i == 0 for _, i, _ in places):
-        names = {d.name for _, _, d in places}
-        if len(places) != len(found) or len(names) > 1 and len({d.maximum for _, _, d in places}) > 1:
-            raise Refused("a free batch must lead every input, with one maximum")
-        return Batch(places[0][2].name, places[0][2].maximum, list(found))
-    for name, i, _ in places:
-        if i < 2 or len(found[name][0]) != 4 or found[name][0][0] != 1:
-            raise Refused(f"dimension {i} of {name!r} is free: a batch is the first of all inputs, a frame height and "
-                          "width of images [1,C,H,W]")
-    return Frame({name: found[name][0][2:] for name, _, _ in places})
+    frame = Frame({name: shape for name, (shape, _) in found.items() if any(isinstance(d, Free) for d in shape)})
+    leading = all(i == 0 for _, i, _ in places) and len(places) == len(found)
+    if leading and len({d.maximum for _, _, d in places}) == 1:
+        return Batch(places[0][2].name, places[0][2].maximum, list(found), frame)
+    return frame
 
 
-def dimension(text, what, name):
-    if not text.startswith(".."):
+def dimension(text, what, name, option):
+    least, free, rest = text.partition("..")
+    if not free:
         return number(text, what)
-    most, _, step = text[2:].partition("/")
-    step = number(step, what) if step else 1
+    most, _, step = rest.partition("/")
+    step, least = number(step, what) if step else 1, number(least, what) if least else 1
     if step > 1024:
         raise Refused(f"{what}: a step of {step}, expected 1024 at most")
     most = number(most, what) // step * step
-    if most < step:
-        raise Refused(f"{what}: no multiple of {step} is within the maximum")
-    return Free(name, most, step)
+    if most < max(step, least):
+        raise Refused(f"{what}: no multiple of {step} is within the maximum" if most < step else
+                      f"{what}: at least {least}, at most {most}")
+    return Free(name, most, step, least, option)
 
 
 def dims_of(value, shapes, dims, missing, used):
@@ -215,14 +249,15 @@ def dims_of(value, shapes, dims, missing, used):
             shape.append(dim.dim_value)
         elif name in dims:
             used.add(name)
-            shape.append(dimension(dims[name], f"--dim {name}", name))
+            shape.append(dimension(dims[name], f"--dim {name}", name, f"--dim {name}="))
         else:
             missing.append(f"{value.name!r} dimension {i}" + (f" ({name})" if name else ""))
     return tuple(shape)
 
 
 def given_dims(name, text, stored, used):
-    given = [dimension(t, f"--shape {name}", f"{name}.{i}") for i, t in enumerate(text.split(",")) if t]
+    given = [dimension(t, f"--shape {name}", f"{name}.{i}", f"--shape {name}=, dimension {i}: ")
+             for i, t in enumerate(text.split(",")) if t]
     if stored is not None and len(stored) != len(given):
         raise Refused(f"--shape {name}: {len(given)} dimensions, the model has {len(stored)}")
     for i, (have, wanted) in enumerate(zip(given, stored or ())):

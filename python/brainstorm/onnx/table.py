@@ -8,6 +8,7 @@ import numpy as np
 import onnx
 
 from .refused import NeedConstant, Refused
+from .sizes import of_sizes
 from .tensors import axis_of
 
 TABLE = {}      # (domain, ONNX op): handler
@@ -73,6 +74,13 @@ class Node:
             return [int(n) for n in np.ravel(self.attr(attribute))]
         return None
 
+    def extents(self, index):
+        """Whole numbers from a constant input: open ones where they are others for another size."""
+        given = self.numbers(index)
+        if not self.has(index) or self[index].by_size is None:
+            return given
+        return [of_sizes(every, self.walk.seen.turn) for every in zip(*(np.ravel(a) for a in self[index].by_size))]
+
     def attr(self, name, default=None):
         if name not in self.attributes:
             return default
@@ -86,6 +94,10 @@ class Node:
         """Refuses a node more of whose outputs are used than the first `count`."""
         if any(self.outputs[count:]):
             raise Refused(f"output {count} ({next(o for o in self.outputs[count:] if o)!r}) is not taken")
+
+    def shape(self, index=0):
+        """Of an output, where extents follow a free size; None: nothing is known of it."""
+        return self.walk.seen.shape(self.outputs[index])
 
     def wants(self, index):
         return index < len(self.outputs) and bool(self.outputs[index])

@@ -26,10 +26,27 @@ def is_float(dtype):
 
 def sized(shape):
     """A shape; refused when it has more elements than can be."""
-    shape = tuple(int(n) for n in shape)
+    shape = tuple(n if isinstance(n, int) else int(n) for n in shape)
     if min(shape, default=0) < 0 or math.prod(shape) > MAX_SIZE:
         raise Refused(f"a tensor of shape {list(shape)}")
     return shape
+
+
+class Forms(dict):
+    """{(cells, shape held): value}; a value knows its own shape."""
+
+    def __setitem__(self, key, value):
+        value.held = key[1]
+        super().__setitem__(key, value)
+
+    @classmethod
+    def of(cls, forms):
+        if isinstance(forms, cls):
+            return forms
+        made = cls()
+        for key, value in (forms or {}).items():
+            made[key] = value
+        return made
 
 
 class Tensor:
@@ -37,10 +54,12 @@ class Tensor:
 
     def __init__(self, shape, dtype, array=None, forms=None, wraps=False):
         self.shape, self.dtype, self.array = sized(shape), np.dtype(dtype), array
-        self.forms = {} if forms is None else forms
+        self.forms = Forms.of(forms)
         self.wraps = wraps  # a sum of small integers, which ONNX wraps and i32 does not
         self.turned = None  # (tensor, order of axes) that a transpose made it of
         self.scaled = None  # (tensor, number) whose product it is
+        self.steps = None  # (whole numbers, scale) that it is a product of: quantised ones
+        self.by_size = None  # of a small constant: its arrays for all sizes, where these differ
         self.range = None  # (lowest, highest) of whole numbers, where more is known than the type says
 
     @property
@@ -174,6 +193,7 @@ class Holder:
         self.roots, self.leader = set(), None  # with a free batch: values outside it, and a tensor of its rows
         self.domains = {}  # rows: cells of the domain of that many rows
         self.tiles = False  # whether images are tiles of a frame
+        self.seen = None  # sizes.Seen
 
     def room(self, count):
         """Before an array of `count` numbers is made."""
@@ -193,6 +213,8 @@ class Holder:
         return x.forms[False, shape]
 
     def _make(self, x, shape):
+        if x.by_size is not None:
+            return self.held(self.measured(x), shape)
         if x.constant:
             value = self._constant(x, shape)
             self.roots.add(value)
@@ -226,20 +248,20 @@ class Holder:
                 value = self.g.where(here, odd, value)
         return value
 
-    def led(self, values):
-        """Operands of which the first says which domain it is: of the rows of a free batch, if any of them is."""
+    def led(self, values, every=False):
+        """Operands of which the first says which domain it is: of the rows of a free batch, if any of them is. every:
+        all of them must be of it."""
         values = list(values)
-        if self.leader is None or values[0] not in self.roots or all(v in self.roots for v in values):
+        outside = [v in self.roots for v in values]
+        if self.leader is None or self.leader.constant or all(outside) or not any(outside if every else outside[:1]):
             return values
         (_, held), row = next(iter(self.leader.forms.items()))
-        if self.leader.constant:
-            return values
         for axis in range(len(held)):
             row = self.g.slice(row, axis, 0, 1)
         row = self.g.reshape(row, [1])  # one number of each row, of which it is always true that it is itself or not
         true = self.g.compare(self.g.compare(row, row, "equal"), self.g.compare(row, row, "not_equal"), "or")
-        values[0] = self.g.where(true, values[0], values[0])
-        return values
+        return [self.g.where(true, v, v) if root and (every or i == 0) else v
+                for i, (v, root) in enumerate(zip(values, outside))]
 
     def root(self, x):
         """(value, held): in the form that costs nothing."""
@@ -284,12 +306,33 @@ class Holder:
                     return x.forms[False, held], held, at
         return None
 
+    def ending(self, x, first):
+        """((value, held, axis), count): a form whose last axes are all that lies from an axis of x on, which is cut out
+        of one if it must be: groups of channels of an image [C,H,W]. (None, 0): there is none."""
+        pre = math.prod(x.shape[:first])
+        for held in x.helds():
+            ends = bounds(held)
+            at = next((i for i, n in enumerate(held) if ends[i] <= pre < ends[i + 1]), None)
+            if at is None or pre % ends[at] or held[at] % (pre // ends[at]):
+                continue
+            part = pre // ends[at]
+            cut = held if part == 1 else held[:at] + (part, held[at] // part) + held[at + 1:]
+            if len(cut) <= MAX_RANK:
+                at += part != 1
+                return (self.held(x, cut), cut, at), len(cut) - at
+        return None, 0
+
     def around(self, x, first):
         """(value, held, axis): a form in which an axis is one of its own, not merged with those around it."""
         found = self.standing(x, first, 1)
         if found:
             return found
         pre, post = math.prod(x.shape[:first]), math.prod(x.shape[first + 1:])
+        for whole in x.helds() if x.shape[first] == 1 else ():
+            if len(whole) < MAX_RANK and pre in bounds(whole):  # axes of their own stay so: their extents may be open
+                at = bounds(whole).index(pre)
+                held = whole[:at] + (1,) + whole[at:]
+                return self.held(x, held), held, at
         held = (x.shape[first], post) if pre == 1 else (pre, x.shape[first], post)
         return self.held(x, held), held, 0 if pre == 1 else 1
 
