@@ -10,12 +10,14 @@
 #define NET_TENSORS 256
 #include "net.h"
 
-#define RL_NAMES   600
+#define RL_NAMES   1200
 #define RL_OUTPUTS 8
-#define RL_ROWS    5  /* of rows, at most */
-#define RL_HEIGHT  8  /* of a frame, at most */
+#define RL_PATHS   4 /* of a router, at most */
+#define RL_ROWS    5 /* of rows, at most */
+#define RL_HEIGHT  8 /* of a frame, at most */
 #define RL_WIDTH   6
 #define RL_LINE    512 /* numbers of a line, at most */
+#define RL_ELEMENTS (1 << 14) /* of an output, at most */
 #define RL_FLOATS  (200 << 10) /* of all weights */
 #define RL_PRODUCTS 1.6e6 /* of a run: the definition takes a nanosecond or two for each */
 
@@ -32,10 +34,18 @@ typedef struct random_layers {
 
 static inline bool rl_flip(int32_t percent) { return check_below(100) < percent; }
 
+static inline void rl_exceeded(const char *what)
+{
+    printf("FAIL a random network has too many %s\n", what);
+    exit(1);
+}
+
 /* "c12", or "c12.weight". */
 static inline const char *rl_name(random_layers *rl, const char *stem, int32_t number, const char *suffix)
 {
-    char *name = rl->names[rl->n_names++ % RL_NAMES];
+    if (rl->n_names == RL_NAMES)
+        rl_exceeded("names");
+    char *name = rl->names[rl->n_names++];
     snprintf(name, sizeof rl->names[0], "%s%d%s%s", stem, number, *suffix ? "." : "", suffix);
     return name;
 }
@@ -166,10 +176,13 @@ static inline bool rl_affords(random_layers *rl, bs_value x, int64_t floats, int
 static inline void rl_weight(random_layers *rl, const char *stem, int32_t number, const char *suffix, int32_t rank,
                              const int64_t *dim)
 {
+    const float *const end = rl->weights->pool + sizeof rl->weights->pool / sizeof(float);
     int64_t each = 1;
     for (int32_t i = 1; i < rank; i++)
         each *= dim[i];
-    net_add(rl->weights, rl_name(rl, stem, number, suffix), rank, dim, rank == 1 ? 0.25f : sqrtf(4.0f / (float)each));
+    if (rl->weights->table.count == NET_TENSORS || (rl->weights->next && end - rl->weights->next < dim[0] * each))
+        rl_exceeded("weights");
+    net_add(rl->weights, rl_name(rl, stem, number, suffix), rank, dim, rank == 1 ? 0.25f : sqrtf(3.0f / (float)each));
 }
 
 /* ------------------------------------------------------------------------------------------------------- layers */
@@ -190,13 +203,13 @@ static inline bs_act rl_act(void)
     return acts[check_below(8)];
 }
 
-/* Of so many outputs; x itself, activated, where that costs too much. */
+/* Of so many outputs; id 0 where that costs too much: what decides, of a few outputs, never does. */
 static inline bs_value rl_linear(random_layers *rl, bs_value x, int32_t out, bs_act act)
 {
     const int32_t number = rl->n_names;
     const int64_t width = rl_width(rl, x), dim[2] = {out, width};
     const int64_t lines = rl_info(rl, x)->rank == 1 ? 1 : rl_extent(rl, rl_info(rl, x), 0);
-    if (!rl_affords(rl, x, out * width, lines) && out > 16)
+    if (!rl_affords(rl, x, out * width, lines) && out > RL_ROWS + 1)
         return (bs_value){0};
     const bool own = rl_own_block(rl, number);
     const bs_linear_desc desc = {.name = rl_name(rl, "l", number, ""), .out = out, .act = act};

@@ -24,7 +24,7 @@ static inline bs_router rl_decision(random_layers *rl, bs_value line)
     static const bs_protocol protocols[8] = {BS_ROUTE_TOP1,     BS_ROUTE_TOPK,     BS_ROUTE_TOPK,
                                              BS_ROUTE_CAPACITY, BS_ROUTE_CAPACITY, BS_ROUTE_CAPACITY,
                                              BS_ROUTE_BINARY,   BS_ROUTE_THRESHOLD};
-    bs_route_desc d = {.name = rl_name(rl, "r", rl->n_names, ""), .paths = 2 + check_below(3),
+    bs_route_desc d = {.name = rl_name(rl, "r", rl->n_names, ""), .paths = 2 + check_below(RL_PATHS - 1),
                        .protocol = protocols[check_below(8)]};
     if (d.protocol == BS_ROUTE_BINARY)
         d.paths = 2;
@@ -371,6 +371,11 @@ static inline void rl_step(random_layers *rl)
         rl_to_root(rl, x);
 }
 
+static inline bool rl_is_output(const random_layers *rl, const bs_value_info *v)
+{
+    return v->dtype == BS_F32 && bs_bytes_figure(bs_value_elements(rl->g, v)) <= RL_ELEMENTS;
+}
+
 /* What nothing reads is an output, or comes to the root for it. */
 static inline void rl_end(random_layers *rl)
 {
@@ -383,7 +388,8 @@ static inline void rl_end(random_layers *rl)
         }
     rl_see_readers(rl);
     for (int32_t v = rl->g->n_values - 1; v >= 1 && rl->n_outputs < RL_OUTPUTS; v--)
-        if (rl->g->values[v].domain == 0 && rl->g->values[v].dtype == BS_F32 && !rl->read[v] && rl_may_be_read(rl, v))
+        if (rl->g->values[v].domain == 0 && !rl->read[v] && rl_may_be_read(rl, v) &&
+            rl_is_output(rl, &rl->g->values[v]))
             bs_output(rl->g, names[rl->n_outputs++], (bs_value){v});
 }
 

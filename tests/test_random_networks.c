@@ -15,7 +15,7 @@
 #include "plan_image.h"
 #include "plan_watch.h"
 
-enum { RUNS = 2, GRAPHS = 500, LEAST = 40, MET = 3, ELEMENTS = 1 << 14 };
+enum { RUNS = 2, GRAPHS = 500, LEAST = 40, MET = 3 };
 /* Of 1 + what is wanted. Where two numbers of which one decided are nearer, f32 may decide otherwise. */
 static const double TOLERANCE = 5e-5, UNDECIDED = 1e-4;
 
@@ -51,8 +51,8 @@ enum { VARIANTS = sizeof variants / sizeof *variants };
 
 /* What the definition gives, and what the first variant gave, of each run. */
 typedef struct expected {
-    double want[RL_OUTPUTS][ELEMENTS];
-    uint8_t got[RL_OUTPUTS][4 * ELEMENTS];
+    double want[RL_OUTPUTS][RL_ELEMENTS];
+    uint8_t got[RL_OUTPUTS][4 * RL_ELEMENTS];
     int64_t count[RL_OUTPUTS];
     bool decided;
 } expected;
@@ -79,7 +79,7 @@ static void set_inputs(const bs_graph *g, const bs_plan_desc *d, uint64_t seed, 
     against_inputs(&a, g, &weights.table, d, extent);
     for (int32_t s = 0; s < a.n_inputs; s++) {
         double *data = ag_data[s];
-        for (int64_t i = 0; i < ELEMENTS; i++)
+        for (int64_t i = 0; i < RL_ELEMENTS; i++)
             data[i] = (double)check_float();
     }
 }
@@ -95,8 +95,6 @@ static bool define(expected *e)
         if (bs_node_is(&g->nodes[n], &bs_op_output)) {
             const int32_t value = bs_node_in(g, &g->nodes[n])[0];
             e->count[k] = naive_elements(&a.oracle, value);
-            if (e->count[k] > ELEMENTS)
-                return fails("%s%s", "an output is too large for the test", "");
             memcpy(e->want[k], a.oracle.cell[value][0], (size_t)e->count[k] * sizeof(double));
             k++;
         }
@@ -110,18 +108,39 @@ static float element(const uint8_t *bytes, int64_t i)
     return f;
 }
 
+/* Whether an element of output k differs by no more than the definition's own does when inputs are larger by a few
+ * units in the last place of f32: many trips can make much of little. */
+static bool is_steep(const expected *e, int32_t k, int64_t i, double got)
+{
+    const bs_graph *g = a.oracle.g;
+    int32_t value = 0;
+    for (int32_t s = 0; s < a.n_inputs; s++)
+        for (int64_t j = 0; j < RL_ELEMENTS; j++)
+            ag_data[s][j] *= 1 + 1e-6;
+    if (naive_run(&a.oracle) != BS_OK)
+        return false;
+    for (int32_t n = 1, before = 0; n < g->n_nodes; n++)
+        if (bs_node_is(&g->nodes[n], &bs_op_output) && before++ == k)
+            value = bs_node_in(g, &g->nodes[n])[0];
+    const double change = fabs(a.oracle.cell[value][0][i] - e->want[k][i]);
+    return fabs(got - e->want[k][i]) <= change && change < 0.1;
+}
+
 /* Output k of a run against the definition. */
-static bool is_near(const expected *e, int32_t k, const uint8_t *bytes)
+static bool is_near(expected *e, int32_t k, const uint8_t *bytes)
 {
     for (int64_t i = 0; i < e->count[k] && e->decided; i++) {
         const double want = e->want[k][i], got = (double)element(bytes, i),
                      distance = fabs(got - want) / (1 + fabs(want));
-        if (!(distance <= TOLERANCE)) {
+        if (!(distance <= TOLERANCE) && is_steep(e, k, i, got)) {
+            e->decided = false;
+            undecided++;
+        } else if (!(distance <= TOLERANCE)) {
             snprintf(why, sizeof why, "output o%d element %lld of %lld: %.9g, the definition says %.9g", k,
                      (long long)i, (long long)e->count[k], got, want);
             return false;
         }
-        worst = distance > worst ? distance : worst;
+        worst = e->decided && distance > worst ? distance : worst;
     }
     return true;
 }
@@ -165,6 +184,14 @@ static bool run_once(rig *r, expected *e, bool first, int32_t paint)
 
 /* ---------------------------------------------------------------------------------------------------- a variant */
 
+/* Over paint: a planner that reads what it has not written must not get away with it. */
+static bool plan_painted(rig *r, const bs_graph *g, const bs_plan_desc *d)
+{
+    const size_t bytes = bs_plan_bytes(g, d);
+    memset(ag_plan_memory, 0xFF, bytes < sizeof ag_plan_memory ? bytes : sizeof ag_plan_memory);
+    return rig_plan(r, g, d);
+}
+
 /* The desc of a variant; false: without weights that stream it would be another one. */
 static bool describe(const variant *v, const bs_graph *g, bs_plan_desc *d)
 {
@@ -174,7 +201,7 @@ static bool describe(const variant *v, const bs_graph *g, bs_plan_desc *d)
     if (!v->slots && !v->all_slots)
         return true;
     d->slot_bytes = 1u << 30;
-    if (!rig_plan(&r, g, d))
+    if (!plan_painted(&r, g, d))
         return true; /* and fails again */
     bs_plan_stream_get(r.plan, &facts);
     if (facts.units == 0)
@@ -210,7 +237,7 @@ static bool try_variant(const bs_graph *g, const variant *v, uint64_t seed)
     rig r;
     if (!describe(v, g, &d))
         return true;
-    if (!rig_plan(&r, g, &d))
+    if (!plan_painted(&r, g, &d))
         return fails("%s: %s", "no plan", r.error.message);
     plans++;
     sound += plan_is_sound(r.plan);
