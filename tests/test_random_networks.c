@@ -30,15 +30,15 @@ static _Alignas(64) uint8_t graph_memory[1 << 20];
 /* One way to run a graph. */
 typedef struct variant {
     const char *name;
-    int32_t order, threads;
+    int32_t order, threads, launch; /* launch: of a device */
     bool slots, all_slots, saved, alone; /* alone: no fusion, no dataflow */
 } variant;
 
 static const variant variants[] = {
     {.name = "the planner's order", .order = BS_ORDER_AUTO, .threads = 1},
 #ifdef BS_TEST_ON_DEVICE
-    {.name = "depth first, slots", .order = BS_ORDER_DEPTH, .slots = true},
-    {.name = "breadth first, saved", .order = BS_ORDER_BREADTH, .saved = true},
+    {.name = "depth first, slots", .order = BS_ORDER_DEPTH, .launch = BS_LAUNCH_HOST, .slots = true},
+    {.name = "breadth first, saved", .order = BS_ORDER_BREADTH, .launch = BS_LAUNCH_STREAM, .saved = true},
 #else
     {.name = "breadth first, 3 threads", .order = BS_ORDER_BREADTH, .threads = 3},
     {.name = "depth first, alone, saved", .order = BS_ORDER_DEPTH, .threads = 1, .alone = true, .saved = true},
@@ -197,7 +197,8 @@ static bool describe(const variant *v, const bs_graph *g, bs_plan_desc *d)
 {
     rig r;
     bs_stream_plan facts;
-    *d = (bs_plan_desc){.order = v->order, .threads = v->threads, .no_fusion = v->alone, .no_dataflow = v->alone};
+    *d = (bs_plan_desc){.order = v->order, .threads = v->threads, .no_fusion = v->alone, .no_dataflow = v->alone,
+                        .launch_mode = v->launch};
     if (!v->slots && !v->all_slots)
         return true;
     d->slot_bytes = 1u << 30;
