@@ -79,7 +79,8 @@ static inline void rf_follow(features *f, int32_t n)
         f->loop_of[l] |= of;
     if (node->n_out == 0)
         return;
-    const bool cells = bs_domain_is_patches(top), result = naive_is(node, "loop_next") || naive_is(node, "loop_collect");
+    const bool cells = bs_domain_is_patches(top),
+               result = naive_is(node, "loop_next") || naive_is(node, "loop_collect");
     if (top->kind == BS_DOMAIN_ROWS)
         of |= (uint8_t)(cells ? RF_OF_CELLS : RF_OF_ROWS | (out->rank == 3 ? RF_OF_IMAGES : 0));
     if (naive_is(node, "pool2d"))

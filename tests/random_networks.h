@@ -1,5 +1,5 @@
-/* random_networks.h - networks that grow at random out of real layers (random_layers.h): rows, cells of frames and whole
- * images, routers with their paths, loops of the root and of rows, in any order.
+/* random_networks.h - networks that grow at random out of real layers (random_layers.h): rows, cells of frames and
+ * whole images, routers with their paths, loops of the root and of rows, in any order.
  * Owns: their structure. Must never: make what the builder refuses, nor a run that fails. */
 #ifndef BS_TEST_RANDOM_NETWORKS_H
 #define BS_TEST_RANDOM_NETWORKS_H

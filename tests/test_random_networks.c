@@ -108,15 +108,15 @@ static float element(const uint8_t *bytes, int64_t i)
     return f;
 }
 
-/* Whether an element of output k differs by no more than the definition's own does when inputs are larger by a few
- * units in the last place of f32: many trips can make much of little. */
+/* Whether an element of output k differs by no more than the definition's own does when inputs are larger and smaller
+ * by some units in the last place of f32: many trips can make much of little. */
 static bool is_steep(const expected *e, int32_t k, int64_t i, double got)
 {
     const bs_graph *g = a.oracle.g;
     int32_t value = 0;
     for (int32_t s = 0; s < a.n_inputs; s++)
         for (int64_t j = 0; j < RL_ELEMENTS; j++)
-            ag_data[s][j] *= 1 + 1e-6;
+            ag_data[s][j] *= 1 + 4e-6 * (double)(j % 3 - 1);
     if (naive_run(&a.oracle) != BS_OK)
         return false;
     for (int32_t n = 1, before = 0; n < g->n_nodes; n++)
@@ -298,8 +298,8 @@ int main(int argc, char **argv)
         if (asked && (taken + 1) % 500 == 0)
             printf("up to %llu: %d differ\n", (unsigned long long)(from + (uint64_t)taken), wrong), fflush(stdout);
     }
-    printf("%d graphs from %llu on, %.1f s: %d plans, %d of them streamed; %d runs are not compared with the definition; "
-           "others are within %.2g of it\n",
+    printf("%d graphs from %llu on, %.1f s: %d plans, %d of them streamed; %d runs are not compared with the "
+           "definition; others are within %.2g of it\n",
            taken, (unsigned long long)from, budget_used(&b), plans, streamed, undecided, worst);
     check(wrong == 0, "%d networks give what their definition gives, within %g, in every variant", taken, TOLERANCE);
     check(refused == 0, "the builder takes what the generator makes");
