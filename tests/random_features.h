@@ -31,6 +31,7 @@
     X(ROWS_LOOP, "loops of rows")                                                                                      \
     X(PATH_LOOP, "loops on paths")                                                                                     \
     X(CARRIED_IMAGE, "images carried")                                                                                 \
+    X(UPDATED, "lines changed in their place")                                                                         \
     X(COLLECTED, "trips collected")                                                                                    \
     X(TOPK, "routers by top-k")                                                                                        \
     X(CAPACITY, "routers by capacity")                                                                                 \
@@ -50,12 +51,12 @@ enum { RF_OF_ROWS = 1, RF_OF_IMAGES = 2, RF_OF_CELLS = 4, RF_OF_LOOP = 8, RF_OF_
 typedef struct features {
     const bs_plan *plan;
     const bs_graph *g;
-    uint32_t bits;
+    uint64_t bits;
     uint8_t of[NAIVE_VALUES], loop_of[TEST_ROUTERS]; /* of values; of what the body of a loop reads */
     int32_t graphs, single[RF_FEATURES], pair[RF_FEATURES][RF_FEATURES];
 } features;
 
-static inline void rf_has(features *f, int32_t feature, bool there) { f->bits |= (uint32_t)there << feature; }
+static inline void rf_has(features *f, int32_t feature, bool there) { f->bits |= (uint64_t)there << feature; }
 
 /* The path of a router that a domain is, or is in; 0: none. */
 static inline bool rf_is_routed(const bs_graph *g, int32_t domain) { return g->domains[domain].routed != 0; }
@@ -145,6 +146,7 @@ static inline void rf_structure(features *f, const bs_node *node)
     rf_has(f, RF_CHANNELS, naive_is(node, "reshape") && out->domain == 0 && out->rank == 3 && g->values[in].rank == 4);
     rf_has(f, RF_RESIZED, bs_node_is(node, &bs_op_gather) && rf_is_resized(g, node));
     rf_has(f, RF_CARRIED_IMAGE, naive_is(node, "loop_carry") && out->rank == 3);
+    rf_has(f, RF_UPDATED, naive_is(node, "scatter_elements"));
     rf_has(f, RF_COLLECTED, naive_is(node, "loop_collect"));
     rf_has(f, RF_RECURRENT, naive_is(node, "gru"));
 }

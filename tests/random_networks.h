@@ -180,6 +180,18 @@ static inline void rl_recurrent(random_layers *rl, rl_body *b, int32_t i)
         bs_block_end(rl->g);
 }
 
+/* Another number in one place of a line that is carried, which may be written where it lies. */
+static inline void rl_update(random_layers *rl, rl_body *b, int32_t i)
+{
+    const bs_value h = b->carried[i], line = rl_line_of(rl, b->inside);
+    if (h.id == 0 || b->next[i].id || line.id == 0 || !rl_is_line(rl, rl_info(rl, h)))
+        return;
+    const int32_t most = rl_width(rl, h) < RL_ROWS ? (int32_t)rl_width(rl, h) : RL_ROWS;
+    const bs_value at = rl_count(rl, line, most - 1),
+                   one = bs_slice(rl->g, line, &(bs_slice_desc){.axis = 0, .length = 1});
+    b->next[i] = bs_scatter_elements(rl->g, h, at, bs_clip(rl->g, one, -3, 3), &(bs_update_desc){.axis = 0});
+}
+
 static inline void rl_body_end(random_layers *rl, const rl_body *b)
 {
     for (int32_t i = 0; i < b->n_carried; i++) {
@@ -219,6 +231,8 @@ static inline void rl_loop(random_layers *rl, int32_t domain, int32_t depth)
         rl_body_inputs(rl, &b);
         if (rl_flip(40))
             rl_recurrent(rl, &b, 0);
+        if (rl_flip(30))
+            rl_update(rl, &b, check_below(2));
         rl_ops(rl, b.inside, 1 + check_below(3));
         if (depth > 0 && rl_flip(40))
             rl_loop(rl, b.inside, depth - 1);
