@@ -51,6 +51,9 @@ typedef struct naive {
     int64_t made; /* the extent that the last node with one from data has */
     int32_t trip[NAIVE_ROUTERS]; /* of a loop: the trip that is being evaluated */
     int32_t *made_by[NAIVE_ROUTERS]; /* of a loop that grows: [rows] the row that made each, -1 none */
+    /* the least difference, but 0, of two numbers of which the larger one decided: what differs by less in f32 may
+     * decide otherwise */
+    double closest;
     bs_status status;
 } naive;
 
@@ -70,6 +73,21 @@ static inline void *naive_take(naive *n, size_t bytes)
     }
     memset(naive_pool + at, 0, bytes);
     return naive_pool + at;
+}
+
+/* a or b decides, whichever is larger. */
+static inline void naive_decides(naive *n, double a, double b)
+{
+    if (a != b && !(fabs(a - b) >= n->closest))
+        n->closest = fabs(a - b);
+}
+
+/* Each number of a line may decide against each other one. */
+static inline void naive_all_decide(naive *n, const double *line, int64_t count)
+{
+    for (int64_t i = 0; i < count; i++)
+        for (int64_t k = 0; k < i; k++)
+            naive_decides(n, line[i], line[k]);
 }
 
 /* --------------------------------------------------------------------------------------------------- geometry */

@@ -204,6 +204,8 @@ static inline void naive_loop_run(naive *n, int32_t r)
             continue;
         for (int32_t row = 0; row < rows; row++) {
             const bool wants = active[row] && (!predicate || n->cell[predicate][row][0] > 0);
+            if (active[row] && predicate)
+                naive_decides(n, n->cell[predicate][row][0], 0);
             if (wants && predicate && !loop->count && loop->trips < 0 && trip + 1 == loop->bound)
                 n->status = BS_ERROR_DATA;
             active[row] = wants && trip + 1 < naive_trips(n, loop, row);

@@ -38,18 +38,23 @@ static inline const bs_tensor *naive_find_weight(const naive *n, const char *nam
     exit(1);
 }
 
-static inline double naive_weight(const naive *n, const char *name, const char *suffix, int64_t index)
+static inline double naive_weight_at(const bs_tensor *tensor, int64_t index)
 {
-    const bs_tensor *tensor = naive_find_weight(n, name, suffix);
     return tensor->dtype == BS_I32 ? ((const int32_t *)tensor->data)[index]
                                    : (double)((const float *)tensor->data)[index];
+}
+
+static inline double naive_weight(const naive *n, const char *name, const char *suffix, int64_t index)
+{
+    return naive_weight_at(naive_find_weight(n, name, suffix), index);
 }
 
 /* So many of its elements. */
 static inline void naive_weights(const naive *n, const char *name, const char *suffix, double *to, int64_t count)
 {
+    const bs_tensor *tensor = naive_find_weight(n, name, suffix);
     for (int64_t i = 0; i < count; i++)
-        to[i] = naive_weight(n, name, suffix, i);
+        to[i] = naive_weight_at(tensor, i);
 }
 
 static inline double naive_act(int32_t act, float param, double x)
@@ -220,7 +225,7 @@ static inline int32_t naive_first(int32_t own, int32_t both, int32_t otherwise)
     return own ? own : both ? both : otherwise;
 }
 
-static inline void naive_conv(const naive *n, const bs_node *node, const double *x, double *y)
+static inline void naive_conv(naive *n, const bs_node *node, const double *x, double *y)
 {
     const bs_conv2d_desc *p = node->params;
     const int32_t in = bs_node_in(n->g, node)[0], out = node->first_out;
@@ -233,7 +238,8 @@ static inline void naive_conv(const naive *n, const bs_node *node, const double 
     const bool same = p->padding == BS_PAD_DEFAULT;
     const int32_t top = same ? apart[0] * (kh - 1) / 2 : bs_or_default(p->pad_top, p->pad),
                   left = same ? apart[1] * (kw - 1) / 2 : bs_or_default(p->pad_left, p->pad);
-    double weight[16 * 16 * 25];
+    const size_t mark = n->used;
+    double *weight = naive_take(n, (size_t)(p->out * c * kh * kw) * sizeof *weight);
     naive_weights(n, p->name, "weight", weight, p->out * c * kh * kw);
     for (int64_t o = 0; o < p->out; o++) {
         const double bias = p->no_bias ? 0 : naive_weight(n, p->name, "bias", o);
@@ -250,10 +256,11 @@ static inline void naive_conv(const naive *n, const bs_node *node, const double 
                 y[(o * oh + oy) * ow + ox] = naive_act(p->act, p->act_param, sum);
             }
     }
+    n->used = mark;
 }
 
-/* Maxima of windows clipped to the frame, or of the core. */
-static inline void naive_pool_max(const naive *n, const bs_node *node, int32_t row, const double *x, double *y)
+/* Maxima or means of windows clipped to the frame, or of the core. */
+static inline void naive_pool2d(const naive *n, const bs_node *node, int32_t row, const double *x, double *y)
 {
     const bs_pool2d_desc *p = node->params;
     const int32_t in = bs_node_in(n->g, node)[0], out = node->first_out;
@@ -269,12 +276,17 @@ static inline void naive_pool_max(const naive *n, const bs_node *node, int32_t r
         const int64_t y0 = p->global ? core.y : oy * step[0] - naive_first(p->pad_top, p->pad, 0),
                       x0 = p->global ? core.x : ox * step[1] - naive_first(p->pad_left, p->pad, 0);
         const int64_t kh = p->global ? core.h : k[0], kw = p->global ? core.w : k[1];
-        double best = -INFINITY;
+        double best = -INFINITY, sum = 0;
+        int64_t count = 0;
         for (int64_t ky = y0; ky < y0 + kh * dy; ky += dy)
             for (int64_t kx = x0; kx < x0 + kw * dx; kx += dx)
-                if (ky >= 0 && ky < h && kx >= 0 && kx < w)
+                if (ky >= 0 && ky < h && kx >= 0 && kx < w) {
                     best = x[(c * h + ky) * w + kx] > best ? x[(c * h + ky) * w + kx] : best;
-        y[i] = best == -INFINITY ? 0 : best; /* a cell without pixels, a window without any in the frame */
+                    sum += x[(c * h + ky) * w + kx];
+                    count++;
+                }
+        /* a cell without pixels, a window without any in the frame: 0 */
+        y[i] = count == 0 ? 0 : p->kind == BS_POOL_MAX ? best : sum / (double)count;
     }
 }
 
@@ -401,10 +413,11 @@ static inline void naive_convert(const naive *n, const bs_node *node, const doub
 }
 
 /* The index of the largest, k times: values and indices are two outputs. */
-static inline void naive_topk(const naive *n, const bs_node *node, const double *x, double *values, double *indices)
+static inline void naive_topk(naive *n, const bs_node *node, const double *x, double *values, double *indices)
 {
     const int64_t width = naive_elements(n, bs_node_in(n->g, node)[0]);
     bool taken[64] = {false};
+    naive_all_decide(n, x, width);
     for (int64_t k = 0; k < naive_elements(n, node->first_out); k++) {
         int64_t best = -1;
         for (int64_t i = 0; i < width; i++)
@@ -458,12 +471,13 @@ static inline void naive_cumsum(const naive *n, const bs_node *node, const doubl
 }
 
 /* Of the last dimension. */
-static inline void naive_arg(const naive *n, const bs_node *node, bool least, const double *x, double *y)
+static inline void naive_arg(naive *n, const bs_node *node, bool least, const double *x, double *y)
 {
     const int32_t in = bs_node_in(n->g, node)[0];
     const int64_t width = naive_dim(n, in, n->g->values[in].rank - 1);
     for (int64_t l = 0; l < naive_elements(n, in) / width; l++) {
         y[l] = 0;
+        naive_all_decide(n, x + l * width, width);
         for (int64_t i = 1; i < width; i++) {
             const double v = x[l * width + i], best = x[l * width + (int64_t)y[l]];
             y[l] = (least ? v < best : v > best) ? (double)i : y[l];

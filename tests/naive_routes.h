@@ -232,6 +232,26 @@ static inline void naive_budget(naive *n, int32_t router, double share)
     n->price[router] = 12.0 - step / 8.0;
 }
 
+/* How near the scores of router r came to each other and to its threshold; with a capacity, those of rows, too. */
+static inline void naive_scores_decide(naive *n, int32_t router, double threshold)
+{
+    const bs_router_info *info = &n->g->routers[router];
+    const bool *present = n->present[info->domain];
+    const int64_t width = naive_elements(n, info->score);
+    for (int32_t r = 0; r < n->rows[info->domain]; r++) {
+        const double *line = n->cell[info->score][r];
+        if (!present[r])
+            continue;
+        naive_all_decide(n, line, width);
+        for (int64_t i = 0; i < width; i++) {
+            naive_decides(n, line[i], threshold);
+            for (int32_t other = 0; other < r && info->desc->protocol == BS_ROUTE_CAPACITY; other++)
+                if (present[other])
+                    naive_decides(n, line[i], n->cell[info->score][other][i]);
+        }
+    }
+}
+
 static inline void naive_route(naive *n, int32_t router)
 {
     const bs_router_info *info = &n->g->routers[router];
@@ -243,6 +263,8 @@ static inline void naive_route(naive *n, int32_t router)
     n->choice[router] = naive_take(n, (size_t)rows * sizeof(naive_choice));
     if (isnan(knob) && forced < 0)
         n->status = BS_ERROR_DATA;
+    if (forced < 0)
+        naive_scores_decide(n, router, (double)(info->desc->threshold + knob));
     if (forced < 0 && info->desc->protocol == BS_ROUTE_BUDGET)
         naive_budget(n, router, (double)knob);
     for (int32_t r = 0; r < rows && info->desc->protocol != BS_ROUTE_BUDGET; r++) /* that one looks at all cells */

@@ -186,7 +186,7 @@ static inline void naive_op(naive *n, const bs_node *node, int32_t row, const do
     else if (naive_named(op, "conv2d"))
         naive_conv(n, node, in[0], out[0]);
     else if (naive_named(op, "pool2d"))
-        naive_pool_max(n, node, row, in[0], out[0]);
+        naive_pool2d(n, node, row, in[0], out[0]);
     else if (naive_named(op, "pixel_shuffle") || naive_named(op, "pixel_unshuffle") || naive_named(op, "resize"))
         naive_enlarge(n, node, op, in[0], out[0]);
     else if (naive_named(op, "concat"))
