@@ -1,6 +1,6 @@
 /* brainstorm_cuda.cu - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: 325a3715deab76acaac5d6d3dabd7894e61b5823b135b9bbfd76b3c6c58b5c1d
+ * sha256 of the parts: 70b5cd9eab8de7bcdf200d0f4c6d86f2cb77c2f4a1fafa3e6034be254963ce45
  */
 #include "brainstorm.h"
 
@@ -363,6 +363,7 @@ static inline uint8_t *bs_bytes_row(uint8_t *memory, bs_bytes offset, int32_t ro
 
 /* #include "brainstorm.h" */
 /* #include "base/bytes.h" */
+#include <inttypes.h> /* PRId32 and others: int32_t is long where the C library is newlib */
 
 #if defined(__GNUC__)
 #define BS_PRINTF(format_index, first) __attribute__((format(printf, format_index, first)))

@@ -69,8 +69,9 @@ static bool is_of_graph(const bs_image_head *head, const bs_graph *g, bs_error *
     const bs_image_head here = bs_image_head_of(g, head->dataflow, 0);
     if (memcmp(&head->nodes, &here.nodes, sizeof here - offsetof(bs_image_head, nodes)) != 0)
         return bs_refuse(error, BS_ERROR_GRAPH,
-                         "the image is of another graph: %d nodes, %d values, %d domains and %d routers, "
-                         "this one has %d, %d, %d and %d",
+                         "the image is of another graph: %" PRId32 " nodes, %" PRId32 " values, %" PRId32
+                         " domains and %" PRId32 " routers, this one has %" PRId32 ", %" PRId32 ", %" PRId32
+                         " and %" PRId32,
                          head->nodes, head->values, head->domains, head->routers, here.nodes, here.values, here.domains,
                          here.routers);
     return head->graph == here.graph ||
@@ -104,8 +105,9 @@ static bool open_image(bs_plan *p, const uint8_t *image, const bs_image_head *he
     p->desc.no_dataflow = !(head->dataflow & BS_DATAFLOW_MOVES);
     p->desc.no_fusion = !(head->dataflow & BS_DATAFLOW_FUSES);
     if (bs_dataflow_of(&p->desc) != head->dataflow)
-        return bs_refuse(error, BS_ERROR_FORMAT, "the image says that its graph was made in way %d, expected %d",
-                         head->dataflow, bs_dataflow_of(&p->desc));
+        return bs_refuse(error, BS_ERROR_FORMAT,
+                         "the image says that its graph was made in way %" PRId32 ", expected %" PRId32, head->dataflow,
+                         bs_dataflow_of(&p->desc));
     bs_plan_begin(p);
     return bs_image_rows_sound(p, error) && bs_image_values_sound(p, error) && bs_image_instrs_sound(p, error) &&
            bs_image_sums_sound(p, error) && bs_image_phases_sound(p, error) && bs_plan_bytes_fit(p, error);
@@ -126,7 +128,7 @@ size_t bs_plan_open_bytes(const bs_graph *graph)
 static const bs_graph *graph_of(bs_arena *arena, const bs_graph *graph, const bs_image_head *head, bs_error *error)
 {
     if (!bs_in_range(head->dataflow, 0, BS_DATAFLOW_END)) {
-        bs_fail(error, BS_ERROR_FORMAT, "the image says that its graph was made in way %d", head->dataflow);
+        bs_fail(error, BS_ERROR_FORMAT, "the image says that its graph was made in way %" PRId32, head->dataflow);
         return NULL;
     }
     const bs_graph *planned = bs_dataflow_make(arena, graph, head->dataflow, error);

@@ -95,7 +95,7 @@ bool bs_image_phases_sound(const bs_plan *p, bs_error *error)
     for (int32_t k = 0; k < p->n_top; k++)
         if (!has_phase(&l, &p->instrs[k]))
             return bs_refuse(error, BS_ERROR_FORMAT,
-                             "instrs[%d]: its phase does not list the weights that it needs", k);
+                             "instrs[%" PRId32 "]: its phase does not list the weights that it needs", k);
     return (l.phase == p->n_phases - 1 && l.end == p->n_phase_units) ||
            bs_refuse(error, BS_ERROR_FORMAT, "it has phases without instructions");
 }

@@ -283,9 +283,9 @@ static bool is_within(const image_bounds *b, const bs_image_field *f, int32_t ro
 {
     if (number >= b->low[f->range] && number <= b->high[f->range])
         return true;
-    return bs_refuse(error, BS_ERROR_FORMAT, "%s[%d]%s is %lld, expected %lld .. %lld",
-                     table_name(f->table), row, bs_name_of(field_names, f - bs_image_fields, INT32_MAX),
-                     (long long)number, (long long)b->low[f->range], (long long)b->high[f->range]);
+    return bs_refuse(error, BS_ERROR_FORMAT, "%s[%" PRId32 "]%s is %lld, expected %lld .. %lld", table_name(f->table),
+                     row, bs_name_of(field_names, f - bs_image_fields, INT32_MAX), (long long)number,
+                     (long long)b->low[f->range], (long long)b->high[f->range]);
 }
 
 bool bs_image_take_numbers(bs_plan *p, const uint8_t *image, bs_error *error)
@@ -319,5 +319,5 @@ bool bs_image_each(const bs_plan *p, int32_t table, int32_t first, bs_image_wron
     int32_t row = first;
     for (; row < bs_image_rows(p, table) && !what; row++)
         what = wrong(p, row);
-    return !what || bs_refuse(error, BS_ERROR_FORMAT, "%s[%d]: %s", table_name(table), row - 1, what);
+    return !what || bs_refuse(error, BS_ERROR_FORMAT, "%s[%" PRId32 "]: %s", table_name(table), row - 1, what);
 }
