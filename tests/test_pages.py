@@ -185,7 +185,8 @@ def one_page(page, held):
     faults = list(planted(page, text, held))
     for what, wrong in faults:
         check(f"{page}: {what} is found", [] if compare(page, wrong, held) else ["not found"])
-    if not any(what.startswith((FIGURE, LINE)) for what, _ in faults) and page not in ELSEWHERE:
+    marked = any({"printed by", "messages", "runs"} & set(block.marks) for block in pages.blocks(text))
+    if not (marked or any(what.startswith(FIGURE) for what, _ in faults) or page in ELSEWHERE):
         check(f"{page}: a figure or a block of it is held", ["neither pages.txt nor a mark says which"])
 
 
