@@ -71,38 +71,46 @@ def output(program, *options):
 
 
 @functools.cache
-def clip(frames, width, height):
-    """The street in half its size, and as large as that doubled."""
-    full, half, whole = (os.path.join(SCRATCH, f"{name}{width}.y4m") for name in ("full", "half", "whole"))
-    os.makedirs(SCRATCH, exist_ok=True)
-    size = ("--width", str(width), "--height", str(height)) if width else ()
-    output("demo_clip", "--quiet", "--frames", str(frames), *size, full)
+def street(frames):
+    """The demo's clip in half its size, and as large as that doubled."""
+    full, half, whole = (os.path.join(SCRATCH, f"{name}.y4m") for name in ("full", "half", "whole"))
+    output("demo_clip", "--quiet", "--frames", str(frames), full)
     output("halve", "--quiet", full, half)
     output("halve", "--quiet", "--crop-only", full, whole)
-    return half, whole
+    return half, "--reference", whole
 
 
 @functools.cache
-def doubled(route, frames, threads, width=0, height=0, options=()):
+def grey(width, height):
+    """A frame: memory does not depend on what it shows."""
+    path = os.path.join(SCRATCH, "grey.y4m")
+    os.makedirs(SCRATCH, exist_ok=True)
+    with open(path, "wb") as file:
+        file.write(b"YUV4MPEG2 W%d H%d F25:1 Ip A1:1 C420jpeg\nFRAME\n" % (width, height))
+        file.write(bytes([128]) * (width * height * 3 // 2))
+    return (path,)
+
+
+@functools.cache
+def doubled(source_of, size, route, threads, *options):
     """What --stats says. The kernels are those of AVX2: memory and last digits differ a little between tiers."""
     with open("/proc/cpuinfo", encoding="utf-8") as file:
         if "avx2" not in file.read():
             raise Unknown("it is of AVX2")
-    half, whole = clip(frames, width, height)
-    options += () if width else ("--reference", whole)
+    path, *more = source_of(*size)
     told = os.path.join(SCRATCH, "told.json")
-    output("video_sr", "--quiet", "--tier", "avx2", "--route", route, "--threads", str(threads), "--stats",
-           told, *options, half, os.devnull)
+    output("video_sr", "--quiet", "--tier", "avx2", "--route", route, "--threads", str(threads), "--stats", told, *more,
+           *options, path, os.devnull)
     with open(told, encoding="utf-8") as file:
         return json.load(file)
 
 
 def demo(route):
-    return doubled(route, int(source("demo_frames")), 1)
+    return doubled(street, (int(source("demo_frames")),), route, 1)
 
 
 def full_hd(route, *options):
-    return doubled(route, 1, 2, 1920, 1080, options)
+    return doubled(grey, (960, 540), route, 2, *options)
 
 
 def slotted(number):
@@ -127,7 +135,6 @@ def video():
         yield f"slots_{n}_weights", lambda n=n: mib(slotted(n)["arena_bytes"]["slots"], 2)
         yield f"slots_{n}_staging", lambda n=n: mib(slotted(n)["arena_bytes"]["staging"], 2)
         yield f"slots_{n}_all", lambda n=n: mib(slotted(n)["arena_bytes_planned"], 2)
-        yield f"slots_{n}_read", lambda n=n: mib(slotted(n)["streaming"]["bytes_read"], 2)
 
 
 # --- text, profiles, tests -------------------------------------------------------------------------------

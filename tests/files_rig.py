@@ -1,5 +1,5 @@
-"""files_rig.py - what the tests of files that are read and written share: names, contents, and commands that may find no
-room or wait for ever.
+"""files_rig.py - what the tests of files that are read and written share: names, contents, and commands that may find
+no room or wait for ever.
 
 Works in the current folder, which a test makes for itself. Relies on Python's standard library.
 """

@@ -2,8 +2,8 @@
 """test_files_cli.py: whatever `brainstorm` is asked for, what it reads is never written, what it refuses leaves files
 as they were, a full disk leaves the old file or none, and what has no size is refused at once.
 
-Owns: one small network; every combination of what is read and what is written. Relies on: model_rig.py, files_rig.py. Must never wait
-for a pipe: a program that does is ended, and counts as wrong.
+Owns: one small network; every combination of what is read and what is written. Relies on: model_rig.py,
+files_rig.py. Must never wait for a pipe: a program that does is ended, and counts as wrong.
 """
 
 import os

@@ -3,7 +3,8 @@
 old ones or the whole new ones; what has no size is refused and not waited for.
 
 Owns: its files; one network of each importer that needs no more than NumPy and gguf (and of ONNX, where that is there).
-Relies on: python/brainstorm/outputs.py, files_rig.py. Must never wait for a pipe: a command that does is ended, and counts as wrong.
+Relies on: python/brainstorm/outputs.py, files_rig.py. Must never wait for a pipe: a command that does is
+ended, and counts as wrong.
 """
 
 import os

@@ -70,7 +70,8 @@ def test_left(plan):
         first.close()
         check("weights in use are not given back", False)
     except Error as error:
-        check("weights in use are not given back, and nothing is written", "open: 1" in str(error) and content(NAME) == OLD)
+        check("weights in use are not given back, and nothing is written",
+              "open: 1" in str(error) and content(NAME) == OLD)
     second.close()
     first.close()
     check("closed later it is whole", content(NAME)[:4] == MAGIC and alone())
