@@ -501,7 +501,7 @@ test-modules:
 	@BUILD='$(BUILD)/modules' RUN='$(RUN)' COMPILERS='$(COMPILERS)' RUN_EACH='$(RUN_EACH)' sh tests/modules.sh
 
 size:
-	@BUILD='$(BUILD)/size' ROWS='$(ROWS)' sh tests/size.sh
+	@BUILD='$(BUILD)/size' PYTHON='$(PYTHON)' ROWS='$(ROWS)' sh tests/size.sh
 
 PREFIX ?= /usr/local
 LIBDIR ?= $(PREFIX)/lib

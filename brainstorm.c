@@ -1,6 +1,6 @@
 /* brainstorm.c - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: d98b32a8c3aa95441a8b8442e0426a22f97f424e0b5793f12b39f10c266b9d4d
+ * sha256 of the parts: 9265fd3f8b9ad5d8436b3febc0b9f672033ae6f671e90148b13b466d490f15db
  */
 #if !defined(_POSIX_C_SOURCE) && !defined(BS_NO_POSIX)
 #define _POSIX_C_SOURCE 200809L
@@ -276,6 +276,7 @@ static inline uint8_t *bs_bytes_row(uint8_t *memory, bs_bytes offset, int32_t ro
 
 /* #include "brainstorm.h" */
 /* #include "base/bytes.h" */
+#include <inttypes.h> /* PRId32 and others: int32_t is long where the C library is newlib */
 
 #if defined(__GNUC__)
 #define BS_PRINTF(format_index, first) __attribute__((format(printf, format_index, first)))
@@ -1286,7 +1287,8 @@ bs_status bs_workers_start(bs_workers *pool, const bs_platform *platform, int32_
         worker->thread = i;
         if (platform->thread_start(platform->user, worker->handle, worker_main, worker) != 0) {
             bs_workers_stop(pool);
-            return bs_fail(error, BS_ERROR_PLATFORM, "worker thread %d of %d: the platform's thread_start failed", i,
+            return bs_fail(error, BS_ERROR_PLATFORM,
+                           "worker thread %" PRId32 " of %" PRId32 ": the platform's thread_start failed", i,
                            threads - 1);
         }
         pool->started = i;
@@ -24621,9 +24623,9 @@ const char *bs_domain_text(const bs_graph *graph, int32_t domain, char *buffer, 
     if (d->kind == BS_DOMAIN_ROOT)
         snprintf(buffer, bytes, "the root");
     else if (d->kind == BS_DOMAIN_PATH)
-        snprintf(buffer, bytes, "path %d of \"%s\"", d->path, graph->routers[d->router].desc->name);
+        snprintf(buffer, bytes, "path %" PRId32 " of \"%s\"", d->path, graph->routers[d->router].desc->name);
     else if (bs_domain_is_patches(d))
-        snprintf(buffer, bytes, "patches of %d [%s, %s]", d->size, bs_dim_text(graph, d->height, a, sizeof a),
+        snprintf(buffer, bytes, "patches of %" PRId32 " [%s, %s]", d->size, bs_dim_text(graph, d->height, a, sizeof a),
                  bs_dim_text(graph, d->width, b, sizeof b));
     else
         snprintf(buffer, bytes, "%s [%s]", bs_domain_is_segments(d) ? "segments" : "rows",
@@ -24696,7 +24698,7 @@ static bs_dim_id dim_intern(bs_graph *g, const bs_dim_info *dim)
     if (id >= 0)
         return id;
     if (g->n_dims == g->max_dims) {
-        bs_graph_fail(g, BS_ERROR_LIMIT, "the graph is full: %d different dimensions (bs_graph_desc.max_dims)",
+        bs_graph_fail(g, BS_ERROR_LIMIT, "the graph is full: %" PRId32 " different dimensions (bs_graph_desc.max_dims)",
                       g->max_dims);
         return -1;
     }
@@ -24834,7 +24836,7 @@ bs_dim bs_times(bs_graph *graph, bs_dim symbol, int32_t factor)
     graph->adding = "bs_times";
     graph->adding_name = "";
     if (factor < 1)
-        bs_graph_fail(graph, BS_ERROR_SHAPE, "the factor is %d, expected 1 .. 2^30", factor);
+        bs_graph_fail(graph, BS_ERROR_SHAPE, "the factor is %" PRId32 ", expected 1 .. 2^30", factor);
     if (!bs_dim_is_known(graph, symbol))
         bs_graph_fail(graph, BS_ERROR_SHAPE, "%lld is no dimension, expected 1 .. 2^30, BS_UPTO of that, or a symbol",
                       (long long)symbol);
@@ -24903,7 +24905,7 @@ int32_t bs_graph_domain(bs_graph *graph, const bs_domain *domain)
         if (domains_equal(&graph->domains[*link], domain))
             return *link;
     if (graph->n_domains > graph->max_domains) {
-        bs_graph_fail(graph, BS_ERROR_LIMIT, "the graph is full: %d domains (bs_graph_desc.max_domains)",
+        bs_graph_fail(graph, BS_ERROR_LIMIT, "the graph is full: %" PRId32 " domains (bs_graph_desc.max_domains)",
                       graph->max_domains);
         return -1;
     }
@@ -25166,7 +25168,7 @@ static void *graph_take(bs_graph *g, size_t bytes, size_t alignment)
     const bs_bytes at = bs_bytes_align_to(bs_bytes_array(g->n_text, 1), alignment);
     size_t end = 0;
     if (!bs_bytes_fit(bs_bytes_add(at, bs_bytes_of(bytes)), (uint64_t)g->max_text, &end)) {
-        bs_graph_fail(g, BS_ERROR_LIMIT, "the graph's text is full: %d bytes (bs_graph_desc.max_text_bytes)",
+        bs_graph_fail(g, BS_ERROR_LIMIT, "the graph's text is full: %" PRId32 " bytes (bs_graph_desc.max_text_bytes)",
                       g->max_text);
         return NULL;
     }
@@ -25229,17 +25231,20 @@ int32_t bs_graph_named(const bs_graph *graph, const char *name, bool router)
 static bool operands_known(bs_graph *g, const bs_op *op, const int32_t *in, int32_t n_in)
 {
     if (n_in < op->min_in || n_in > bs_op_max_in(op))
-        return bs_graph_fail(g, BS_ERROR_GRAPH, "%d operands, expected %d .. %d", n_in, op->min_in, bs_op_max_in(op));
+        return bs_graph_fail(g, BS_ERROR_GRAPH, "%" PRId32 " operands, expected %d .. %" PRId32, n_in, op->min_in,
+                             bs_op_max_in(op));
     if (g->n_operands + n_in > g->max_operands || g->n_nodes > g->max_nodes)
         return bs_graph_fail(g, BS_ERROR_LIMIT,
-                             "the graph is full: %d nodes, %d operands (bs_graph_desc.max_nodes, max_operands)",
+                             "the graph is full: %" PRId32 " nodes, %" PRId32
+                             " operands (bs_graph_desc.max_nodes, max_operands)",
                              g->max_nodes, g->max_operands);
     for (int32_t i = 0; i < n_in; i++) {
         const bool none = in[i] == 0 && op->flags & BS_OP_VARIADIC && op->flags & BS_OP_STRUCTURAL;
         if (!none && (in[i] < 1 || in[i] >= g->n_values))
-            return bs_graph_fail(g, BS_ERROR_GRAPH, "operand %d is value %d, which does not exist", i, in[i]);
+            return bs_graph_fail(g, BS_ERROR_GRAPH, "operand %" PRId32 " is value %" PRId32 ", which does not exist", i,
+                                 in[i]);
         if (!none && g->values[in[i]].rank > BS_MAX_RANK && !(op->flags & BS_OP_AXES))
-            return bs_graph_fail(g, BS_ERROR_SHAPE, "operand %d has rank %d, expected %d at most", i,
+            return bs_graph_fail(g, BS_ERROR_SHAPE, "operand %" PRId32 " has rank %" PRId32 ", expected %d at most", i,
                                  g->values[in[i]].rank, BS_MAX_RANK);
     }
     return true;
@@ -25257,8 +25262,8 @@ static bool operands_agree(bs_graph *g, bs_infer *infer)
         const int32_t d = infer->in[i]->domain, first = infer->in[of]->domain;
         if (d != first && !(d == 0 && infer->op->flags & BS_OP_CAPTURE))
             return bs_graph_fail(g, BS_ERROR_DOMAIN,
-                                 "operand %d is of %s, operand %d of %s: scatter or gather it first", i,
-                                 bs_say_domain(infer, d), of, bs_say_domain(infer, first));
+                                 "operand %" PRId32 " is of %s, operand %" PRId32 " of %s: scatter or gather it first",
+                                 i, bs_say_domain(infer, d), of, bs_say_domain(infer, first));
     }
     return true;
 }
@@ -25276,10 +25281,12 @@ static bool loops_agree(bs_graph *g, const bs_infer *infer)
         const bs_value_info *v = &g->values[infer->ids[i]];
         const int32_t body = g->domains[v->domain].loop, of = g->nodes[v->node].router;
         if (has_ended(g, body))
-            return bs_graph_fail(g, BS_ERROR_DOMAIN, "operand %d is of the body of loop \"%s\", which has ended", i,
+            return bs_graph_fail(g, BS_ERROR_DOMAIN,
+                                 "operand %" PRId32 " is of the body of loop \"%s\", which has ended", i,
                                  g->routers[body].desc->name);
         if (bs_router_loops(g, of) && !has_ended(g, of) && v->domain == g->routers[of].domain)
-            return bs_graph_fail(g, BS_ERROR_DOMAIN, "operand %d is a result of loop \"%s\", which has not ended", i,
+            return bs_graph_fail(g, BS_ERROR_DOMAIN,
+                                 "operand %" PRId32 " is a result of loop \"%s\", which has not ended", i,
                                  g->routers[of].desc->name);
     }
     const int32_t body = infer->n_out > 0 ? g->domains[infer->out[0].domain].loop : 0;
@@ -25362,7 +25369,7 @@ bs_bytes bs_value_elements(const bs_graph *g, const bs_value_info *value)
 static bool outputs_sound(bs_graph *g, const bs_infer *infer)
 {
     if (g->n_values + infer->n_out > g->max_values + 1)
-        return bs_graph_fail(g, BS_ERROR_LIMIT, "the graph is full: %d values (bs_graph_desc.max_values)",
+        return bs_graph_fail(g, BS_ERROR_LIMIT, "the graph is full: %" PRId32 " values (bs_graph_desc.max_values)",
                              g->max_values);
     for (int32_t i = 0; i < infer->n_out; i++) {
         const bs_value_info *out = &infer->out[i];
@@ -25473,7 +25480,8 @@ void bs_block_begin(bs_graph *graph, const char *name)
     if (!graph || graph->status != BS_OK)
         return;
     if (graph->n_blocks > graph->max_blocks) {
-        bs_graph_fail(graph, BS_ERROR_LIMIT, "block \"%.63s\": the graph is full: %d blocks (bs_graph_desc.max_blocks)",
+        bs_graph_fail(graph, BS_ERROR_LIMIT,
+                      "block \"%.63s\": the graph is full: %" PRId32 " blocks (bs_graph_desc.max_blocks)",
                       name ? name : "", graph->max_blocks);
         return;
     }
@@ -26085,7 +26093,7 @@ bs_status (bs_call_fail)(const bs_call *call, const char *format, ...)
 bool (bs_infer_dtypes)(bs_infer *infer, int32_t index, uint32_t dtypes, const char *expected)
 {
     const bs_dtype dtype = infer->in[index]->dtype;
-    return dtypes >> dtype & 1 || bs_infer_fail(infer, BS_ERROR_SHAPE, "operand %d is %s, expected %s", index,
+    return dtypes >> dtype & 1 || bs_infer_fail(infer, BS_ERROR_SHAPE, "operand %" PRId32 " is %s, expected %s", index,
                                                 bs_dtype_name(dtype), expected);
 }
 
@@ -26101,22 +26109,24 @@ bool bs_infer_number(bs_infer *infer, int32_t index)
 
 bool bs_infer_dim_differs(bs_infer *infer, int32_t index, int32_t d)
 {
-    return bs_infer_fail(infer, BS_ERROR_SHAPE, "dimension %d is %s in operand 0 and %s in operand %d", d,
-                         bs_say_dim(infer, infer->in[0]->dims[d]), bs_say_dim(infer, infer->in[index]->dims[d]), index);
+    return bs_infer_fail(infer, BS_ERROR_SHAPE, "dimension %" PRId32 " is %s in operand 0 and %s in operand %" PRId32,
+                         d, bs_say_dim(infer, infer->in[0]->dims[d]), bs_say_dim(infer, infer->in[index]->dims[d]),
+                         index);
 }
 
 bool bs_infer_dim_is(bs_infer *infer, int32_t index, int32_t d, bs_dim_id expected)
 {
     const bs_dim_id dim = infer->in[index]->dims[d];
-    return dim == expected || bs_infer_fail(infer, BS_ERROR_SHAPE, "dimension %d of operand %d is %s, expected %s", d,
-                                            index, bs_say_dim(infer, dim), bs_say_dim(infer, expected));
+    return dim == expected ||
+           bs_infer_fail(infer, BS_ERROR_SHAPE, "dimension %" PRId32 " of operand %" PRId32 " is %s, expected %s", d,
+                         index, bs_say_dim(infer, dim), bs_say_dim(infer, expected));
 }
 
 bool bs_infer_rank_out(bs_infer *infer, int32_t rank)
 {
     infer->out[0].rank = rank;
     return rank <= BS_MAX_RANK ||
-           bs_infer_fail(infer, BS_ERROR_SHAPE, "the result would have rank %d, expected %d at most", rank,
+           bs_infer_fail(infer, BS_ERROR_SHAPE, "the result would have rank %" PRId32 ", expected %d at most", rank,
                          BS_MAX_RANK);
 }
 
@@ -26126,10 +26136,10 @@ bool bs_infer_rank(bs_infer *infer, int32_t index, int32_t low, int32_t high)
     if (value->rank >= low && value->rank <= high)
         return true;
     if (low == high)
-        return bs_infer_fail(infer, BS_ERROR_SHAPE, "operand %d is %s, expected rank %d%s", index,
+        return bs_infer_fail(infer, BS_ERROR_SHAPE, "operand %" PRId32 " is %s, expected rank %" PRId32 "%s", index,
                              bs_say_value(infer, value), low, low == 3 ? " [C, H, W]" : "");
-    return bs_infer_fail(infer, BS_ERROR_SHAPE, "operand %d is %s, expected rank %d to %d", index,
-                         bs_say_value(infer, value), low, high);
+    return bs_infer_fail(infer, BS_ERROR_SHAPE, "operand %" PRId32 " is %s, expected rank %" PRId32 " to %" PRId32,
+                         index, bs_say_value(infer, value), low, high);
 }
 
 bool bs_infer_f32(bs_infer *infer, int32_t index, int32_t low, int32_t high)
@@ -26147,7 +26157,8 @@ bool bs_infer_same_rank(bs_infer *infer, int32_t index)
     const bs_value_info *value = infer->in[index], *first = infer->in[0];
     if (value->rank == first->rank)
         return true;
-    return bs_infer_fail(infer, BS_ERROR_SHAPE, "operand %d is %s, expected the rank of operand 0, which is %s", index,
+    return bs_infer_fail(infer, BS_ERROR_SHAPE,
+                         "operand %" PRId32 " is %s, expected the rank of operand 0, which is %s", index,
                          bs_say_value(infer, value), bs_say_value(infer, first));
 }
 
@@ -26166,7 +26177,8 @@ bool (bs_infer_const)(bs_infer *infer, int32_t index, int32_t axis, const char *
 {
     const bs_dim_id d = infer->in[index]->dims[axis];
     if (!bs_dim_is_const(infer->graph, d))
-        return bs_infer_fail(infer, BS_ERROR_SHAPE, "dimension %d of operand %d (%s) is %s, expected a constant", axis,
+        return bs_infer_fail(infer, BS_ERROR_SHAPE,
+                             "dimension %" PRId32 " of operand %" PRId32 " (%s) is %s, expected a constant", axis,
                              index, what, bs_say_dim(infer, d));
     *n = (int32_t)bs_dim_max(infer->graph, d);
     return true;
@@ -26183,7 +26195,7 @@ bool bs_infer_axis(bs_infer *infer, int32_t axis, int32_t *positive)
     *positive = bs_axis_of(axis, rank);
     if (*positive >= 0 && *positive < rank)
         return true;
-    return bs_infer_fail(infer, BS_ERROR_SHAPE, "axis %d of operand 0, which is %s", axis,
+    return bs_infer_fail(infer, BS_ERROR_SHAPE, "axis %" PRId32 " of operand 0, which is %s", axis,
                          bs_say_value(infer, infer->in[0]));
 }
 
@@ -26192,8 +26204,8 @@ bool bs_infer_padding(bs_infer *infer, int32_t padding, int32_t pad, int32_t sid
     if (!bs_infer_field(infer, "padding", padding, 0, BS_PAD_EXPLICIT))
         return false;
     if (padding != BS_PAD_EXPLICIT && (pad | sides) != 0)
-        return bs_infer_fail(infer, BS_ERROR_ARGUMENT, "pad is %d, expected 0 where padding is not BS_PAD_EXPLICIT",
-                             pad | sides);
+        return bs_infer_fail(infer, BS_ERROR_ARGUMENT,
+                             "pad is %" PRId32 ", expected 0 where padding is not BS_PAD_EXPLICIT", pad | sides);
     return bs_infer_field(infer, "pad", pad, 0, most);
 }
 
@@ -26207,7 +26219,7 @@ bool bs_infer_single(bs_infer *infer, int32_t index)
 {
     const bs_value_info *value = infer->in[index];
     return bs_bytes_figure(bs_value_elements(infer->graph, value)) == 1 ||
-           bs_infer_fail(infer, BS_ERROR_SHAPE, "operand %d is %s, expected one element", index,
+           bs_infer_fail(infer, BS_ERROR_SHAPE, "operand %" PRId32 " is %s, expected one element", index,
                          bs_say_value(infer, value));
 }
 
@@ -26216,7 +26228,7 @@ bool bs_infer_root(bs_infer *infer, int32_t index)
     const int32_t domain = infer->in[index]->domain;
     if (domain == 0)
         return true;
-    return bs_infer_fail(infer, BS_ERROR_DOMAIN, "operand %d is of %s, expected a root value", index,
+    return bs_infer_fail(infer, BS_ERROR_DOMAIN, "operand %" PRId32 " is of %s, expected a root value", index,
                          bs_say_domain(infer, domain));
 }
 
@@ -26238,7 +26250,7 @@ bool bs_infer_extent(bs_infer *infer, int32_t axis, int64_t mul, int64_t add, in
     const int64_t maximum = bs_floor_div(bs_dim_max(infer->graph, d) * mul + add, div);
     if (maximum < 1 || maximum > (int64_t)1 << 30)
         return bs_infer_fail(infer, BS_ERROR_SHAPE,
-                             "dimension %d is %s, which gives a result of %lld, expected 1 .. 2^30", axis,
+                             "dimension %" PRId32 " is %s, which gives a result of %lld, expected 1 .. 2^30", axis,
                              bs_say_dim(infer, d), (long long)maximum);
     infer->out[0].dims[axis] = bs_dim_derive(infer->graph, d, mul, add, div);
     return infer->out[0].dims[axis] >= 0;
@@ -26266,8 +26278,9 @@ bool bs_infer_bound_dim(bs_infer *infer, int32_t index, int32_t d)
     const bs_dim_id dim = infer->in[index]->dims[d];
     return !infer->graph->dims[dim].node ||
            bs_infer_fail(infer, BS_ERROR_SHAPE,
-                         "dimension %d of operand %d is %s, which comes from data, expected one that inputs give", d,
-                         index, bs_say_dim(infer, dim));
+                         "dimension %" PRId32 " of operand %" PRId32
+                         " is %s, which comes from data, expected one that inputs give",
+                         d, index, bs_say_dim(infer, dim));
 }
 
 /* By a dimension that no value has, which must be 1 or more as all must; 0 or more where it comes from data, so that
@@ -26300,8 +26313,8 @@ bool bs_infer_whole(bs_infer *infer, int32_t index)
 {
     if (!bs_value_in_patches(infer->graph, infer->in[index]))
         return true;
-    return bs_infer_fail(infer, BS_ERROR_DOMAIN, "operand %d is cut into patches, but this needs all of its pixels",
-                         index);
+    return bs_infer_fail(infer, BS_ERROR_DOMAIN,
+                         "operand %" PRId32 " is cut into patches, but this needs all of its pixels", index);
 }
 
 bool bs_infer_no_new_image(bs_infer *infer)
@@ -26323,7 +26336,8 @@ bool bs_infer_scale(bs_infer *infer, int32_t num, int32_t den)
     n /= divisor;
     d /= divisor;
     if ((int64_t)patches->size * n % d != 0) /* NOLINT(clang-analyzer-core.DivideZero): both are 1 or more */
-        return bs_infer_fail(infer, BS_ERROR_SHAPE, "cells of %lld pixels (dimensions 1 and 2) do not divide by %d",
+        return bs_infer_fail(infer, BS_ERROR_SHAPE,
+                             "cells of %lld pixels (dimensions 1 and 2) do not divide by %" PRId32,
                              (long long)((int64_t)patches->size * in->scale_num / in->scale_den), den);
     if (n > 1 << 15) /* the other divides the size of a cell */
         return bs_infer_fail(infer, BS_ERROR_LIMIT, "the frame's scale would be %lld/%lld, expected 2^15 at most",
@@ -26336,7 +26350,8 @@ bool bs_infer_scale(bs_infer *infer, int32_t num, int32_t den)
 bool bs_infer_same_scale(bs_infer *infer, const bs_value_info *a, const bs_value_info *b)
 {
     return (a->scale_num == b->scale_num && a->scale_den == b->scale_den) ||
-           bs_infer_fail(infer, BS_ERROR_SHAPE, "dimensions 1 and 2 are of frames of scale %d/%d and %d/%d",
+           bs_infer_fail(infer, BS_ERROR_SHAPE,
+                         "dimensions 1 and 2 are of frames of scale %" PRId32 "/%" PRId32 " and %" PRId32 "/%" PRId32,
                          a->scale_num, a->scale_den, b->scale_num, b->scale_den);
 }
 
@@ -26368,13 +26383,15 @@ static bool window_aligned(bs_infer *infer, const bs_window *w)
     for (int32_t i = 0; i < 2; i++, a++)
         if (window_slack(a) < 0 || window_slack(a) >= a->stride)
             return bs_infer_fail(infer, BS_ERROR_SHAPE,
-                                 "dimension %d: pads %d and %d with kernel %d move cells of a patch domain; their sum "
+                                 "dimension %" PRId32 ": pads %" PRId32 " and %" PRId32 " with kernel %" PRId32
+                                 " move cells of a patch domain; their sum "
                                  "must be dilation (kernel-1)",
                                  i + 1, a->before, a->after, a->kernel);
     if (w->axis[0].stride == w->axis[1].stride)
         return true;
     return bs_infer_fail(infer, BS_ERROR_SHAPE,
-                         "strides %d and %d make cells of a patch domain oblong; do this before the frame is cut",
+                         "strides %" PRId32 " and %" PRId32
+                         " make cells of a patch domain oblong; do this before the frame is cut",
                          w->axis[0].stride, w->axis[1].stride);
 }
 
@@ -27548,7 +27565,8 @@ static bool broadcast_dim_fits(bs_infer *infer, int32_t d)
             continue;
         const bs_dim_id id = infer->in[i]->dims[at];
         if (owner >= 0 && id != out->dims[d] && !is_one(infer->graph, id) && !is_one(infer->graph, out->dims[d]))
-            return bs_infer_fail(infer, BS_ERROR_SHAPE, "dimension %d%s is %s in operand %d and %s in operand %d", d,
+            return bs_infer_fail(infer, BS_ERROR_SHAPE,
+                                 "dimension %" PRId32 "%s is %s in operand %" PRId32 " and %s in operand %" PRId32, d,
                                  infer->in[owner]->rank == infer->in[i]->rank ? "" : " of the result",
                                  bs_say_dim(infer, out->dims[d]), owner, bs_say_dim(infer, id), i);
         if (owner >= 0 && (id == out->dims[d] || is_one(infer->graph, id)))
@@ -27585,10 +27603,11 @@ static bool broadcast_frames_fit(bs_infer *infer)
             continue;
         if (v->domain != out->domain)
             return bs_infer_fail(infer, BS_ERROR_DOMAIN,
-                                 "operand %d is a whole image beside patches; cut it with bs_patches (like)", i);
+                                 "operand %" PRId32 " is a whole image beside patches; cut it with bs_patches (like)",
+                                 i);
         if (v->rank != 3)
             return bs_infer_fail(infer, BS_ERROR_DOMAIN,
-                                 "operand %d is %s, which has no place in the frame of these patches", i,
+                                 "operand %" PRId32 " is %s, which has no place in the frame of these patches", i,
                                  bs_say_value(infer, v));
         if (owner >= 0 && !bs_infer_same_scale(infer, out, v))
             return false;
@@ -27801,7 +27820,8 @@ static bool axis_may_change(bs_infer *infer, int32_t axis)
 {
     if (axis == 0 || !bs_value_in_patches(infer->graph, infer->in[0]))
         return true;
-    return bs_infer_fail(infer, BS_ERROR_DOMAIN, "axis %d of an image that is cut into patches, expected 0", axis);
+    return bs_infer_fail(infer, BS_ERROR_DOMAIN, "axis %" PRId32 " of an image that is cut into patches, expected 0",
+                         axis);
 }
 
 /* ----------------------------------------------------------------------------------------------------- concat */
@@ -27827,7 +27847,8 @@ static bool concat_extent(bs_infer *infer, int32_t axis)
         }
         d = linear ? dim->parent : d;
         if (symbol >= 0 && symbol != d)
-            return bs_infer_fail(infer, BS_ERROR_UNSUPPORTED, "dimension %d would be a sum of different symbols", axis);
+            return bs_infer_fail(infer, BS_ERROR_UNSUPPORTED,
+                                 "dimension %" PRId32 " would be a sum of different symbols", axis);
         symbol = d;
         times += linear ? dim->mul : 1;
         constant += linear ? dim->add : 0;
@@ -27903,7 +27924,9 @@ static bool slice_infer(bs_infer *infer)
     const bs_dim_id d = infer->in[0]->dims[axis];
     if (desc->start < 0 || desc->length < 0 ||
         (int64_t)desc->start + bs_max_i32(desc->length, 1) > bs_dim_max(infer->graph, d))
-        return bs_infer_fail(infer, BS_ERROR_SHAPE, "start %d and length %d are not within dimension %d, which is %s",
+        return bs_infer_fail(infer, BS_ERROR_SHAPE,
+                             "start %" PRId32 " and length %" PRId32 " are not within dimension %" PRId32
+                             ", which is %s",
                              desc->start, desc->length, axis, bs_say_dim(infer, d));
     if (desc->length == 0)
         return bs_infer_extent(infer, axis, 1, -(int64_t)desc->start, 1);
@@ -27996,7 +28019,7 @@ static bool constant_infer(bs_infer *infer)
     infer->out[0].rank = desc->rank;
     for (int32_t d = 0; d < desc->rank; d++) {
         if (desc->dim[d] < 1 || desc->dim[d] > 1 << 30)
-            return bs_infer_fail(infer, BS_ERROR_SHAPE, "dimension %d is not a constant of 1 .. 2^30", d);
+            return bs_infer_fail(infer, BS_ERROR_SHAPE, "dimension %" PRId32 " is not a constant of 1 .. 2^30", d);
         infer->out[0].dims[d] = bs_dim_const(infer->graph, desc->dim[d]);
     }
     return true;
@@ -28121,8 +28144,9 @@ static bool conv2d_infer(bs_infer *infer)
     const bs_conv2d_form form = bs_conv2d_form_of(desc, channels);
     if (channels % form.geometry.groups != 0 || desc->out % form.geometry.groups != 0)
         return bs_infer_fail(infer, BS_ERROR_SHAPE,
-                             "dimension 0: %d channels in and %d out are not divisible by %d groups", channels,
-                             desc->out, form.geometry.groups);
+                             "dimension 0: %" PRId32 " channels in and %" PRId32 " out are not divisible by %" PRId32
+                             " groups",
+                             channels, desc->out, form.geometry.groups);
     infer->out[0].dims[0] = bs_dim_const(infer->graph, desc->out);
     return bs_infer_window(infer, &form.window);
 }
@@ -28708,11 +28732,13 @@ static bool deconv2d_infer(bs_infer *infer)
     const bs_deconv2d_form f = bs_deconv2d_form_of(desc, channels);
     const int32_t extra = deconv2d_extra(&f);
     if (f.output_pad >= f.stride)
-        return bs_infer_fail(infer, BS_ERROR_ARGUMENT, "output_pad %d is not below stride %d", f.output_pad, f.stride);
+        return bs_infer_fail(infer, BS_ERROR_ARGUMENT, "output_pad %" PRId32 " is not below stride %" PRId32,
+                             f.output_pad, f.stride);
     if (extra != 0 && bs_value_in_patches(infer->graph, infer->in[0]))
-        return bs_infer_fail(
-            infer, BS_ERROR_SHAPE,
-            "dimensions 1 and 2: kernel - stride - 2 pad + output_pad is %d, in a patch domain it must be 0", extra);
+        return bs_infer_fail(infer, BS_ERROR_SHAPE,
+                             "dimensions 1 and 2: kernel - stride - 2 pad + output_pad is %" PRId32
+                             ", in a patch domain it must be 0",
+                             extra);
     infer->out[0].dims[0] = bs_dim_const(infer->graph, f.out);
     return bs_infer_frame(infer, f.stride, extra, extra, 1) && bs_infer_scale(infer, f.stride, 1);
 }
@@ -29624,7 +29650,8 @@ static bool indexed_copies(const bs_call *call, const bs_operand *beside, const 
 static bs_status indexed_fail(const bs_call *call, const bs_operand *indices, const int32_t *bad, int32_t extent)
 {
     const ptrdiff_t at = bad - (const int32_t *)indices->data, row = indices->row_stride;
-    return bs_call_fail(call, "index %d is %d, expected 0 .. %d", (int32_t)(row > 0 ? at % row : at), *bad, extent - 1);
+    return bs_call_fail(call, "index %" PRId32 " is %" PRId32 ", expected 0 .. %" PRId32,
+                        (int32_t)(row > 0 ? at % row : at), *bad, extent - 1);
 }
 
 /* The elements, which are operand 0 or 2 or the result, beside the indices, as in indexed_shape. */
@@ -30288,8 +30315,9 @@ static bool topk_infer(bs_infer *infer)
     const int32_t last = infer->in[0]->rank - 1;
     const bs_dim_id d = infer->in[0]->dims[last];
     if (desc->k < 1 || desc->k > bs_dim_max(infer->graph, d))
-        return bs_infer_fail(infer, BS_ERROR_SHAPE, "k is %d, expected 1 .. dimension %d of operand 0, which is %s",
-                             desc->k, last, bs_say_dim(infer, d));
+        return bs_infer_fail(infer, BS_ERROR_SHAPE,
+                             "k is %" PRId32 ", expected 1 .. dimension %" PRId32 " of operand 0, which is %s", desc->k,
+                             last, bs_say_dim(infer, d));
     infer->n_out = 2;
     infer->out[0].dims[last] = infer->out[1].dims[last] = bs_dim_const(infer->graph, desc->k);
     infer->out[1].dtype = BS_I32;
@@ -30465,8 +30493,9 @@ static bool matmul_same_dim(bs_infer *infer, int32_t a_axis, int32_t b_axis)
     const bs_dim_id a = infer->in[0]->dims[a_axis], b = infer->in[1]->dims[b_axis];
     if (a == b)
         return true;
-    return bs_infer_fail(infer, BS_ERROR_SHAPE, "dimension %d of operand 0 is %s, dimension %d of operand 1 is %s",
-                         a_axis, bs_say_dim(infer, a), b_axis, bs_say_dim(infer, b));
+    return bs_infer_fail(infer, BS_ERROR_SHAPE,
+                         "dimension %" PRId32 " of operand 0 is %s, dimension %" PRId32 " of operand 1 is %s", a_axis,
+                         bs_say_dim(infer, a), b_axis, bs_say_dim(infer, b));
 }
 
 static bool matmul_infer(bs_infer *infer)
@@ -30664,7 +30693,7 @@ static bs_status nms_class(const bs_call *call, nms_job *job, int32_t batch, int
     for (int32_t i = 0; i < scores->dim[2]; i++) {
         const float score = job->score[i * job->step];
         if (score != score)
-            return bs_call_fail(call, "score [%d, %d, %d] is NaN", batch, class, i);
+            return bs_call_fail(call, "score [%" PRId32 ", %" PRId32 ", %" PRId32 "] is NaN", batch, class, i);
         if (score > above)
             job->ids[count++] = i;
     }
@@ -30737,8 +30766,8 @@ static bool pad_reflects(bs_infer *infer, int32_t d, int32_t most)
         return true;
     if (most < bs_dim_max(infer->graph, dim))
         return bs_infer_least(infer, dim, (int64_t)most + 1);
-    return bs_infer_fail(infer, BS_ERROR_SHAPE, "dimension %d is %s, too few to reflect %d of them", d,
-                         bs_say_dim(infer, dim), most);
+    return bs_infer_fail(infer, BS_ERROR_SHAPE, "dimension %" PRId32 " is %s, too few to reflect %" PRId32 " of them",
+                         d, bs_say_dim(infer, dim), most);
 }
 
 static bool pad_infer(bs_infer *infer)
@@ -30847,7 +30876,8 @@ static bool patch_features_infer(bs_infer *infer)
         if (!bs_infer_dtype(infer, 1, cells->dtype) || !bs_infer_rank(infer, 1, 3, 3))
             return false;
         if (cells->dims[d] != infer->in[1]->dims[d])
-            return bs_infer_fail(infer, BS_ERROR_SHAPE, "dimension %d is %s in the cells and %s in the reference", d,
+            return bs_infer_fail(infer, BS_ERROR_SHAPE,
+                                 "dimension %" PRId32 " is %s in the cells and %s in the reference", d,
                                  bs_say_dim(infer, cells->dims[d]), bs_say_dim(infer, infer->in[1]->dims[d]));
     }
     infer->out[0].dtype = BS_I32;
@@ -30962,7 +30992,8 @@ static bool pixel_shuffle_infer(bs_infer *infer)
     if (!channels)
         return false;
     if (channels % (r * r) != 0)
-        return bs_infer_fail(infer, BS_ERROR_SHAPE, "dimension 0 is %d, not a multiple of r r = %d", channels, r * r);
+        return bs_infer_fail(infer, BS_ERROR_SHAPE, "dimension 0 is %" PRId32 ", not a multiple of r r = %" PRId32,
+                             channels, r * r);
     infer->out[0].dims[0] = bs_dim_const(infer->graph, channels / (r * r));
     return bs_infer_frame(infer, r, 0, 0, 1) && bs_infer_scale(infer, r, 1);
 }
@@ -30972,7 +31003,7 @@ static bool pixel_unshuffle_divides(bs_infer *infer, int32_t axis, int32_t r)
     const bs_dim_id d = infer->in[0]->dims[axis];
     if (!bs_dim_is_const(infer->graph, d) || bs_dim_max(infer->graph, d) % r == 0)
         return true;
-    return bs_infer_fail(infer, BS_ERROR_SHAPE, "dimension %d is %lld, not a multiple of r = %d", axis,
+    return bs_infer_fail(infer, BS_ERROR_SHAPE, "dimension %" PRId32 " is %lld, not a multiple of r = %" PRId32, axis,
                          (long long)bs_dim_max(infer->graph, d), r);
 }
 
@@ -31202,8 +31233,9 @@ static bool pool2d_infer(bs_infer *infer)
     for (int32_t i = 0; i < 2; i++) {
         const bs_window_axis *a = &window.axis[i];
         if (bs_max_i32(a->before, a->after) > bs_window_reach(a))
-            return bs_infer_fail(infer, BS_ERROR_ARGUMENT, "dimension %d: pads %d and %d, expected 0 .. %d", i + 1,
-                                 a->before, a->after, bs_window_reach(a));
+            return bs_infer_fail(infer, BS_ERROR_ARGUMENT,
+                                 "dimension %" PRId32 ": pads %" PRId32 " and %" PRId32 ", expected 0 .. %" PRId32,
+                                 i + 1, a->before, a->after, bs_window_reach(a));
     }
     if (!desc->global)
         return bs_infer_window(infer, &window);
@@ -31422,16 +31454,19 @@ static bool recurrent_infer(bs_infer *infer)
     if (!bs_infer_const(infer, 0, last, "features", &inputs) || !bs_infer_const(infer, 1, last, "units", &hidden))
         return false;
     if (hidden > RECURRENT_MOST)
-        return bs_infer_fail(infer, BS_ERROR_SHAPE, "dimension %d of operand 1 (units) is %d, expected at most %d",
-                             last, hidden, RECURRENT_MOST);
+        return bs_infer_fail(infer, BS_ERROR_SHAPE,
+                             "dimension %" PRId32 " of operand 1 (units) is %" PRId32 ", expected at most %d", last,
+                             hidden, RECURRENT_MOST);
     if (infer->n_in == 3 && infer->in[2]->dims[last] != infer->in[1]->dims[last])
-        return bs_infer_fail(infer, BS_ERROR_SHAPE, "dimension %d of operand 1 is %d, of operand 2 %s", last, hidden,
+        return bs_infer_fail(infer, BS_ERROR_SHAPE,
+                             "dimension %" PRId32 " of operand 1 is %" PRId32 ", of operand 2 %s", last, hidden,
                              bs_say_dim(infer, infer->in[2]->dims[last]));
     const bs_recurrent net = {0, hidden, infer->n_in == 2};
     if (((const bs_recurrent_desc *)infer->params)->projected && inputs != bs_recurrent_width(&net))
         return bs_infer_fail(infer, BS_ERROR_SHAPE,
-                             "dimension %d of operand 0 is %d, expected %d: its %d gates of %d units", last, inputs,
-                             bs_recurrent_width(&net), bs_recurrent_gates(net.gru), hidden);
+                             "dimension %" PRId32 " of operand 0 is %" PRId32 ", expected %" PRId32 ": its %" PRId32
+                             " gates of %" PRId32 " units",
+                             last, inputs, bs_recurrent_width(&net), bs_recurrent_gates(net.gru), hidden);
     infer->n_out = infer->n_in - 1;
     infer->out[0].dims[last] = infer->out[1].dims[last] = infer->in[1]->dims[last];
     return true;
@@ -31753,7 +31788,8 @@ static bool reduce_infer(bs_infer *infer)
     if (!bs_infer_dtype(infer, 0, BS_F32) || !bs_infer_axis(infer, desc->axis, &axis))
         return false;
     if (axes > infer->in[0]->rank - axis)
-        return bs_infer_fail(infer, BS_ERROR_SHAPE, "%d axes from axis %d on of operand 0, which is %s", axes, axis,
+        return bs_infer_fail(infer, BS_ERROR_SHAPE,
+                             "%" PRId32 " axes from axis %" PRId32 " on of operand 0, which is %s", axes, axis,
                              bs_say_value(infer, infer->in[0]));
     /* channels of one pixel may be combined anywhere; pixels of a patch may not: its halo would count */
     if ((axis != 0 || axes > 1) && !bs_infer_whole(infer, 0))
@@ -32044,12 +32080,14 @@ static bool rope_infer(bs_infer *infer)
     if (x->rank == 2 && !bs_infer_field(infer, "heads", desc->heads, 0, 0)) /* dimension 0 says it */
         return false;
     if (width % heads != 0)
-        return bs_infer_fail(infer, BS_ERROR_ARGUMENT, "%d heads of cells [%d]: not a whole number of elements each",
-                             heads, width);
+        return bs_infer_fail(infer, BS_ERROR_ARGUMENT,
+                             "%" PRId32 " heads of cells [%" PRId32 "]: not a whole number of elements each", heads,
+                             width);
     const int32_t dims = bs_or_default(desc->dims, width / heads);
     if (dims % 2 != 0 || dims > width / heads)
-        return bs_infer_fail(infer, BS_ERROR_ARGUMENT, "%d dimensions to turn of heads of %d, expected an even number",
-                             dims, width / heads);
+        return bs_infer_fail(infer, BS_ERROR_ARGUMENT,
+                             "%" PRId32 " dimensions to turn of heads of %" PRId32 ", expected an even number", dims,
+                             width / heads);
     if (desc->base != 0.0f && !(desc->base >= 1.0f && desc->base <= FLT_MAX))
         return bs_infer_fail(infer, BS_ERROR_ARGUMENT, "base is %g, expected 1 or more", (double)desc->base);
     return true;
@@ -32130,7 +32168,7 @@ static bs_status rope_run(const bs_call *call)
     for (int32_t r = 0; r < call->rows; r++) {
         const int32_t position = ((const int32_t *)positions->data)[r * positions->row_stride];
         if (position < 0 || position > BS_ROPE_MOST)
-            return bs_call_fail(call, "position %d, expected 0 .. %d", position, BS_ROPE_MOST);
+            return bs_call_fail(call, "position %" PRId32 ", expected 0 .. %" PRId32, position, BS_ROPE_MOST);
         for (int32_t i = 0; i < job.form.pairs; i++)
             bs_rope_angle(job.turn[i], position, &job.cosine[i], &job.sine[i]);
         for (int32_t h = 0; h < job.form.heads; h++)
@@ -32210,8 +32248,8 @@ static bool reshape_take(bs_infer *infer, reshape_count *count, int32_t axis, in
         code = (int32_t)bs_dim_max(infer->graph, infer->in[0]->dims[source]);
     if (code == BS_RESHAPE_REST) {
         if (count->rest >= 0)
-            return bs_infer_fail(infer, BS_ERROR_SHAPE, "dimensions %d and %d are both to be worked out", count->rest,
-                                 axis);
+            return bs_infer_fail(infer, BS_ERROR_SHAPE,
+                                 "dimensions %" PRId32 " and %" PRId32 " are both to be worked out", count->rest, axis);
         count->rest = axis;
         return true;
     }
@@ -32222,7 +32260,7 @@ static bool reshape_take(bs_infer *infer, reshape_count *count, int32_t axis, in
     }
     if (code == 0 || source >= infer->in[0]->rank || count->left[source] < 0)
         return bs_infer_fail(infer, BS_ERROR_SHAPE,
-                             "dimension %d is not a constant, -1, or a symbol of operand 0, which is %s", axis,
+                             "dimension %" PRId32 " is not a constant, -1, or a symbol of operand 0, which is %s", axis,
                              bs_say_value(infer, infer->in[0]));
     infer->out[0].dims[axis] = count->left[source];
     count->left[source] = -1;
@@ -32242,10 +32280,11 @@ static bool reshape_rest(bs_infer *infer, reshape_count *count)
         symbol = dim->parent;
     }
     if (count->symbols > 1)
-        return bs_infer_fail(infer, BS_ERROR_UNSUPPORTED, "dimension %d would be a product of symbols", count->rest);
+        return bs_infer_fail(infer, BS_ERROR_UNSUPPORTED, "dimension %" PRId32 " would be a product of symbols",
+                             count->rest);
     if (count->in % count->out != 0)
-        return bs_infer_fail(infer, BS_ERROR_SHAPE, "dimension %d: %lld elements do not divide by %lld", count->rest,
-                             (long long)count->in, (long long)count->out);
+        return bs_infer_fail(infer, BS_ERROR_SHAPE, "dimension %" PRId32 ": %lld elements do not divide by %lld",
+                             count->rest, (long long)count->in, (long long)count->out);
     const int64_t factor = count->in / count->out;
     infer->out[0].dims[count->rest] =
         symbol < 0 ? bs_dim_const(infer->graph, factor) : bs_dim_derive(infer->graph, symbol, factor, 0, 1);
@@ -32451,8 +32490,8 @@ static bool transpose_infer(bs_infer *infer)
     bs_transpose_order(infer->params, x->rank, order);
     for (int32_t d = 0; d < x->rank; d++) {
         if (order[d] < 0 || order[d] >= x->rank || seen >> order[d] & 1u)
-            return bs_infer_fail(infer, BS_ERROR_ARGUMENT, "order[%d] = %d is out of range or there twice", d,
-                                 order[d]);
+            return bs_infer_fail(infer, BS_ERROR_ARGUMENT,
+                                 "order[%" PRId32 "] = %" PRId32 " is out of range or there twice", d, order[d]);
         seen |= 1u << order[d];
         infer->out[0].dims[d] = x->dims[order[d]];
     }
@@ -33657,9 +33696,9 @@ static bool source_infer(bs_infer *infer)
     for (int32_t i = 0; i < p->rank; i++) {
         infer->out[0].dims[i] = p->dim[i] == 0 ? -1 : source_dim_decode(infer->graph, p->dim[i]);
         if (infer->out[0].dims[i] < 0)
-            return bs_infer_fail(infer, BS_ERROR_SHAPE,
-                                 "dimension %d is not a constant or up to 1024 times one of the first 65535 symbols",
-                                 i);
+            return bs_infer_fail(
+                infer, BS_ERROR_SHAPE,
+                "dimension %" PRId32 " is not a constant or up to 1024 times one of the first 65535 symbols", i);
     }
     return true;
 }
@@ -33690,8 +33729,9 @@ static bs_value source_add(bs_graph *g, const bs_op *op, const char *name, bs_dt
     g->adding_name = p.name;
     for (int32_t i = 0; i < shape.rank && i < BS_MAX_RANK; i++) {
         if (!bs_dim_is_known(g, shape.dim[i])) {
-            bs_graph_fail(g, BS_ERROR_SHAPE, "dimension %d is %lld, expected 1 .. 2^30, BS_UPTO of that, or a symbol",
-                          i, (long long)shape.dim[i]);
+            bs_graph_fail(g, BS_ERROR_SHAPE,
+                          "dimension %" PRId32 " is %lld, expected 1 .. 2^30, BS_UPTO of that, or a symbol", i,
+                          (long long)shape.dim[i]);
             return failed;
         }
         const bs_dim_id id = bs_dim_resolve(g, shape.dim[i]);
@@ -34067,7 +34107,7 @@ bs_router_info *bs_infer_router(bs_infer *infer, const bs_route_desc *desc, int3
     bs_graph *g = infer->graph;
     bs_router_info *router = &g->routers[g->n_routers];
     if (g->n_routers > g->max_routers)
-        bs_infer_fail(infer, BS_ERROR_LIMIT, "the graph is full: %d routers (bs_graph_desc.max_routers)",
+        bs_infer_fail(infer, BS_ERROR_LIMIT, "the graph is full: %" PRId32 " routers (bs_graph_desc.max_routers)",
                       g->max_routers);
     if (desc && desc->paths > BS_MAX_ALL_PATHS - g->n_paths)
         bs_infer_fail(infer, BS_ERROR_LIMIT, "all routers together have more than %d paths", BS_MAX_ALL_PATHS);
@@ -34151,14 +34191,14 @@ static bool router_exists(bs_graph *graph, const char *op, bs_router router)
     if (!graph || graph->status != BS_OK)
         return false;
     return (router.id >= 1 && router.id < graph->n_routers) ||
-           bs_graph_fail(graph, BS_ERROR_GRAPH, "%s: router %d does not exist", op, router.id);
+           bs_graph_fail(graph, BS_ERROR_GRAPH, "%s: router %" PRId32 " does not exist", op, router.id);
 }
 
 static const bs_router_info *router_known(bs_infer *infer, int32_t id)
 {
     if (id >= 1 && id < infer->graph->n_routers)
         return &infer->graph->routers[id];
-    bs_infer_fail(infer, BS_ERROR_GRAPH, "router %d does not exist", id);
+    bs_infer_fail(infer, BS_ERROR_GRAPH, "router %" PRId32 " does not exist", id);
     return NULL;
 }
 
@@ -34170,7 +34210,7 @@ static bool scatter_infer(bs_infer *infer)
     if (!router)
         return false;
     if (p->path < 0 || p->path >= router->desc->paths)
-        return bs_infer_fail(infer, BS_ERROR_ARGUMENT, "path %d of router \"%s\", which has %d", p->path,
+        return bs_infer_fail(infer, BS_ERROR_ARGUMENT, "path %" PRId32 " of router \"%s\", which has %" PRId32, p->path,
                              router->desc->name, router->desc->paths);
     if (infer->in[0]->domain != router->domain)
         return bs_infer_fail(infer, BS_ERROR_DOMAIN, "operand 0 is of %s, router \"%s\" decides for %s",
@@ -34243,8 +34283,8 @@ static bool score_infer(bs_infer *infer)
         return false;
     if (infer->ids[0] != router->score)
         return bs_infer_fail(infer, BS_ERROR_GRAPH,
-                             "operand 0 is value %d, expected the scores of router \"%s\", value %d", infer->ids[0],
-                             router->desc->name, router->score);
+                             "operand 0 is value %" PRId32 ", expected the scores of router \"%s\", value %" PRId32,
+                             infer->ids[0], router->desc->name, router->score);
     infer->router = p->router;
     infer->out[0].dims[0] = bs_dim_const(infer->graph, 1);
     return true;
@@ -34312,10 +34352,11 @@ static bool gather_value_sound(bs_infer *infer, const bs_router_info *router, in
     const bs_value_info *v = &g->values[infer->ids[path]];
     const bs_domain *d = &g->domains[v->domain];
     if (d->kind != BS_DOMAIN_PATH || d->router != p->router || d->path != path)
-        return bs_infer_fail(infer, BS_ERROR_DOMAIN, "operand %d is of %s, expected path %d of \"%s\"", path,
+        return bs_infer_fail(infer, BS_ERROR_DOMAIN,
+                             "operand %" PRId32 " is of %s, expected path %" PRId32 " of \"%s\"", path,
                              bs_say_domain(infer, v->domain), path, router->desc->name);
     if (!bs_same_shape(v, first))
-        return bs_infer_fail(infer, BS_ERROR_SHAPE, "path %d of \"%s\" gives %s, another path %s", path,
+        return bs_infer_fail(infer, BS_ERROR_SHAPE, "path %" PRId32 " of \"%s\" gives %s, another path %s", path,
                              router->desc->name, bs_say_typed(infer, v), bs_say_typed(infer, first));
     return bs_infer_same_scale(infer, first, v);
 }
@@ -34327,8 +34368,8 @@ static bool gather_mode_sound(bs_infer *infer, const bs_router_info *router, con
         return false;
     if (p->mode == BS_GATHER_PLACE && router->max_paths_per_cell > 1)
         return bs_infer_fail(infer, BS_ERROR_ARGUMENT,
-                             "place takes at most one path a cell, router \"%s\" gives up to %d", router->desc->name,
-                             router->max_paths_per_cell);
+                             "place takes at most one path a cell, router \"%s\" gives up to %" PRId32,
+                             router->desc->name, router->max_paths_per_cell);
     const bool sums = p->mode == BS_GATHER_ADD || p->mode == BS_GATHER_WEIGHTED;
     if (sums && first->dtype != BS_F32)
         return bs_infer_fail(infer, BS_ERROR_SHAPE, "sums are of f32, the paths of \"%s\" give %s", router->desc->name,
@@ -34345,8 +34386,9 @@ static bool gather_infer(bs_infer *infer)
         return false;
     if (infer->n_in != router->desc->paths + 1)
         return bs_infer_fail(infer, BS_ERROR_GRAPH,
-                             "%d operands, expected one for each of %d paths of \"%s\" and a residual", infer->n_in,
-                             router->desc->paths, router->desc->name);
+                             "%" PRId32 " operands, expected one for each of %" PRId32
+                             " paths of \"%s\" and a residual",
+                             infer->n_in, router->desc->paths, router->desc->name);
     const bs_value_info *first = NULL;
     for (int32_t i = 0; i < infer->n_in && !first; i++)
         first = infer->ids[i] ? &g->values[infer->ids[i]] : NULL;
@@ -34527,7 +34569,7 @@ static bs_router_info *loop_of(bs_infer *infer)
     bs_graph *g = infer->graph;
     const int32_t id = ((const bs_gather_params *)infer->params)->router;
     if (id < 1 || id >= g->n_routers || !bs_router_loops(g, id)) {
-        bs_infer_fail(infer, BS_ERROR_GRAPH, "router %d is no loop", id);
+        bs_infer_fail(infer, BS_ERROR_GRAPH, "router %" PRId32 " is no loop", id);
         return NULL;
     }
     if (id != g->open_loop) {
@@ -34544,7 +34586,7 @@ static bs_router_info *loop_of(bs_infer *infer)
 static bool is_of(bs_infer *infer, int32_t index, int32_t domain)
 {
     const int32_t has = infer->in[index]->domain;
-    return has == domain || bs_infer_fail(infer, BS_ERROR_DOMAIN, "operand %d is of %s, expected %s", index,
+    return has == domain || bs_infer_fail(infer, BS_ERROR_DOMAIN, "operand %" PRId32 " is of %s, expected %s", index,
                                           bs_say_domain(infer, has), bs_say_domain(infer, domain));
 }
 
@@ -34668,7 +34710,7 @@ static bool loop_slice_infer(bs_infer *infer)
         !bs_infer_whole(infer, 0))
         return false;
     if (!is_as_long(infer->graph, loop, x->dims[0]))
-        return bs_infer_fail(infer, BS_ERROR_SHAPE, "dimension 0 is %lld, loop \"%s\" makes up to %d trips",
+        return bs_infer_fail(infer, BS_ERROR_SHAPE, "dimension 0 is %lld, loop \"%s\" makes up to %" PRId32 " trips",
                              (long long)bs_dim_max(infer->graph, x->dims[0]), loop->desc->name, loop->bound);
     out->rank = x->rank - 1;
     for (int32_t i = 0; i < out->rank; i++)
@@ -34701,7 +34743,7 @@ static bool is_carried(bs_infer *infer, int32_t index)
     const bs_node *carry = &infer->graph->nodes[infer->in[index]->node];
     return (bs_node_is(carry, &bs_op_loop_carry) && carry->router == infer->router) ||
            bs_infer_fail(infer, BS_ERROR_GRAPH, "operand %d is made by %s, expected a value that loop \"%s\" carries",
-                         index, bs_op_get(carry->op)->name, infer->graph->routers[infer->router].desc->name);
+                         (int)index, bs_op_get(carry->op)->name, infer->graph->routers[infer->router].desc->name);
 }
 
 static bool loop_rows_infer(bs_infer *infer)
@@ -34745,7 +34787,7 @@ static bs_status loop_rows_run(const bs_call *call)
         const int32_t row = i / count, k = i % count;
         const int32_t named = *(const int32_t *)bs_operand_at(index, row * index->row_stride + k * index->stride[0]);
         if (named < -1 || named >= call->around)
-            return bs_call_fail(call, "index %d is %d, expected -1 .. %d", k, named, call->around - 1);
+            return bs_call_fail(call, "index %d is %d, expected -1 .. %d", (int)k, (int)named, (int)call->around - 1);
         to.data = bs_operand_at(out, row * out->row_stride + (index->rank ? k * out->stride[0] : 0));
         const void *from = named < 0 ? NULL : bs_operand_at(x, named * x->row_stride);
         if (line < 0)
@@ -34881,9 +34923,9 @@ static bool again_infer(bs_infer *infer)
                              bs_say_typed(infer, go_on));
     if (infer->ids[1] != loop->count)
         return bs_infer_fail(infer, BS_ERROR_GRAPH, "operand 1 is value %d, expected the loop's count, value %d",
-                             infer->ids[1], loop->count);
+                             (int)infer->ids[1], (int)loop->count);
     if (loop->n_carried > 0)
-        return bs_infer_fail(infer, BS_ERROR_GRAPH, "%d carried values have no bs_loop_next", loop->n_carried);
+        return bs_infer_fail(infer, BS_ERROR_GRAPH, "%" PRId32 " carried values have no bs_loop_next", loop->n_carried);
     loop->again = g->n_nodes; /* the node to be added */
     g->open_loop = loop->begun_before;
     return true;
@@ -35047,7 +35089,8 @@ static bs_status children_run(const bs_call *call)
     for (int32_t row = 0; row < out->dim[0]; row++) {
         const int32_t length = *index_at(lengths, row, 0), most = bs_min_i32(out->dim[1], indices->dim[0] - taken);
         if (length < 0 || length > most)
-            return bs_call_fail(call, "row %d has %d children, expected 0 .. %d", row, length, most);
+            return bs_call_fail(call, "row %" PRId32 " has %" PRId32 " children, expected 0 .. %" PRId32, row, length,
+                                most);
         for (int32_t k = 0; k < out->dim[1]; k++)
             *index_at(out, row, k) = k < length ? *index_at(indices, taken + k, 0) : -1;
         taken += length;
@@ -35117,7 +35160,9 @@ static bs_status levels_list(const bs_call *call, levels_job *job)
         for (int32_t k = 0; k < slots; k++) {
             const int32_t child = *index_at(job->children, row, k), at = row * slots + k;
             if (child < -1 || child >= rows)
-                return bs_call_fail(call, "child %d of row %d is %d, expected -1 .. %d", k, row, child, rows - 1);
+                return bs_call_fail(call,
+                                    "child %" PRId32 " of row %" PRId32 " is %" PRId32 ", expected -1 .. %" PRId32, k,
+                                    row, child, rows - 1);
             if (child < 0)
                 continue;
             job->lists.next[at] = job->lists.above[child];
@@ -35146,7 +35191,8 @@ static bs_status levels_run(const bs_call *call)
     int32_t row = 0;
     while (status == BS_OK && row < rows && job.lists.waits[row] == 0)
         row++;
-    return status != BS_OK || row == rows ? status : bs_call_fail(call, "the children of row %d go round", row);
+    return status != BS_OK || row == rows ? status
+                                          : bs_call_fail(call, "the children of row %" PRId32 " go round", row);
 }
 
 static const bs_op_rules levels_rules = {.plan = levels_plan, .on_device = true};
@@ -35236,7 +35282,7 @@ int32_t bs_infer_segments(bs_infer *infer, int32_t index)
     const int32_t domain = infer->in[index]->domain;
     if (bs_segmented(infer->graph, domain))
         return domain;
-    bs_infer_fail(infer, BS_ERROR_DOMAIN, "operand %d is of %s, expected segments (bs_segments)", index,
+    bs_infer_fail(infer, BS_ERROR_DOMAIN, "operand %" PRId32 " is of %s, expected segments (bs_segments)", index,
                   bs_say_domain(infer, domain));
     return 0;
 }
@@ -35245,15 +35291,15 @@ bool bs_infer_segment_input(bs_infer *infer, int32_t index, int32_t domain, cons
 {
     const bs_value_info *v = infer->in[index];
     if (!bs_node_is(&infer->graph->nodes[v->node], &bs_op_input))
-        return bs_infer_fail(infer, BS_ERROR_GRAPH, "operand %d (%s) is made by %s, expected an input", index, what,
-                             bs_op_get(infer->graph->nodes[v->node].op)->name);
+        return bs_infer_fail(infer, BS_ERROR_GRAPH, "operand %" PRId32 " (%s) is made by %s, expected an input", index,
+                             what, bs_op_get(infer->graph->nodes[v->node].op)->name);
     if (v->dtype != BS_I32 || v->rank != 1)
-        return bs_infer_fail(infer, BS_ERROR_SHAPE, "operand %d (%s) is %s, expected i32 [segments]", index, what,
-                             bs_say_typed(infer, v));
+        return bs_infer_fail(infer, BS_ERROR_SHAPE, "operand %" PRId32 " (%s) is %s, expected i32 [segments]", index,
+                             what, bs_say_typed(infer, v));
     if (domain && v->dims[0] != bs_segment_dim(infer->graph, domain))
-        return bs_infer_fail(infer, BS_ERROR_SHAPE, "operand %d (%s) is %s, expected one for each of %s segments",
-                             index, what, bs_say_value(infer, v),
-                             bs_say_dim(infer, bs_segment_dim(infer->graph, domain)));
+        return bs_infer_fail(infer, BS_ERROR_SHAPE,
+                             "operand %" PRId32 " (%s) is %s, expected one for each of %s segments", index, what,
+                             bs_say_value(infer, v), bs_say_dim(infer, bs_segment_dim(infer->graph, domain)));
     return true;
 }
 
@@ -35985,8 +36031,8 @@ static int32_t attention_keys(bs_infer *infer, int32_t domain)
             return 0;
         if (found == expected || (i == ATTENTION_K && desc->bidirectional && bs_segmented(g, found)))
             continue;
-        bs_infer_fail(infer, BS_ERROR_DOMAIN, "operand %d is of %s, operand %d of %s", i, bs_say_domain(infer, found),
-                      i - 1, bs_say_domain(infer, expected));
+        bs_infer_fail(infer, BS_ERROR_DOMAIN, "operand %" PRId32 " is of %s, operand %" PRId32 " of %s", i,
+                      bs_say_domain(infer, found), i - 1, bs_say_domain(infer, expected));
         return 0;
     }
     const bs_dim_id ours = bs_segment_dim(g, domain), theirs = bs_segment_dim(g, keys);
@@ -36006,18 +36052,20 @@ static bool attention_heads_fit(bs_infer *infer, int32_t domain)
     if (!bs_infer_const(infer, 0, 0, "d", &d))
         return false;
     if (heads < 1 || d % heads != 0)
-        return bs_infer_fail(infer, BS_ERROR_ARGUMENT, "%d heads of cells [%d]: not a whole number of elements each",
-                             heads, d);
+        return bs_infer_fail(infer, BS_ERROR_ARGUMENT,
+                             "%" PRId32 " heads of cells [%" PRId32 "]: not a whole number of elements each", heads, d);
     if (kv_heads < 1 || heads % kv_heads != 0)
-        return bs_infer_fail(infer, BS_ERROR_ARGUMENT, "%d heads share %d kv_heads: not a whole number of them each",
-                             heads, kv_heads);
+        return bs_infer_fail(infer, BS_ERROR_ARGUMENT,
+                             "%" PRId32 " heads share %" PRId32 " kv_heads: not a whole number of them each", heads,
+                             kv_heads);
     for (int32_t i = ATTENTION_K; i <= ATTENTION_V; i++)
         if (!bs_infer_const(infer, i, 0, "d", &each) || each != d / heads * kv_heads)
-            return bs_infer_fail(infer, BS_ERROR_SHAPE, "operand %d is %s, expected %d heads of %d elements", i,
+            return bs_infer_fail(infer, BS_ERROR_SHAPE,
+                                 "operand %" PRId32 " is %s, expected %" PRId32 " heads of %" PRId32 " elements", i,
                                  bs_say_value(infer, infer->in[i]), kv_heads, d / heads);
     if (infer->graph->domains[domain].max_rows * heads > (int64_t)1 << 30)
-        return bs_infer_fail(infer, BS_ERROR_LIMIT, "%d heads of up to %lld rows are more than 2^30 tasks", heads,
-                             (long long)infer->graph->domains[domain].max_rows);
+        return bs_infer_fail(infer, BS_ERROR_LIMIT, "%" PRId32 " heads of up to %lld rows are more than 2^30 tasks",
+                             heads, (long long)infer->graph->domains[domain].max_rows);
     return true;
 }
 
@@ -36034,7 +36082,8 @@ static bool attention_cache_fits(bs_infer *infer, int32_t keys)
             cache->dims[2] != infer->in[ATTENTION_K]->dims[0])
             return bs_infer_fail(
                 infer, BS_ERROR_SHAPE,
-                "operand %d is %s, expected [segments, window, d] with the window of operand 3 and the d of operand 1",
+                "operand %" PRId32
+                " is %s, expected [segments, window, d] with the window of operand 3 and the d of operand 1",
                 i, bs_say_value(infer, cache));
     }
     return bs_infer_const(infer, ATTENTION_CACHE_K, 1, "the window", &window) &&
@@ -36051,16 +36100,16 @@ static bool attention_mask_fits(bs_infer *infer, int32_t keys)
     if (m->domain == keys && (m->dtype == BS_F32 || m->dtype == BS_I32) &&
         (m->rank == 0 || (m->rank == 1 && first == 1)))
         return !attention_cached(infer->n_in) ||
-               bs_infer_fail(infer, BS_ERROR_GRAPH, "operand %d masks the keys of a run, but a cache has others",
-                             index);
+               bs_infer_fail(infer, BS_ERROR_GRAPH,
+                             "operand %" PRId32 " masks the keys of a run, but a cache has others", index);
     if (m->domain == 0 && m->dtype == BS_F32 && m->rank == 3 &&
         (first == 1 || first == attention_heads(infer->params)))
         return true;
-    return bs_infer_fail(
-        infer, BS_ERROR_SHAPE,
-        "operand %d is %s of %s, expected a mask, [] or [1] of each key, or a bias, a root value f32 [1 "
-        "or heads, positions, positions of keys]",
-        index, bs_say_typed(infer, m), bs_say_domain(infer, m->domain));
+    return bs_infer_fail(infer, BS_ERROR_SHAPE,
+                         "operand %" PRId32
+                         " is %s of %s, expected a mask, [] or [1] of each key, or a bias, a root value f32 [1 "
+                         "or heads, positions, positions of keys]",
+                         index, bs_say_typed(infer, m), bs_say_domain(infer, m->domain));
 }
 
 static bool attention_infer(bs_infer *infer)
@@ -36070,7 +36119,7 @@ static bool attention_infer(bs_infer *infer)
         return false;
     if (infer->n_in == 5)
         return bs_infer_fail(infer, BS_ERROR_GRAPH,
-                             "%d operands: cache_k, cache_v and cache_lengths are given all three or none",
+                             "%" PRId32 " operands: cache_k, cache_v and cache_lengths are given all three or none",
                              infer->n_in);
     return (!attention_cached(infer->n_in) || attention_cache_fits(infer, keys)) &&
            (!attention_masked(infer->n_in) || attention_mask_fits(infer, keys));
@@ -36264,7 +36313,7 @@ bs_node *bs_op_build_numbered(bs_graph *graph, int32_t number, const int32_t *in
     if (op)
         return bs_lift(graph, bs_graph_add(graph, op, number, in, n_in, params));
     if (graph)
-        bs_graph_fail(graph, BS_ERROR_GRAPH, "op %d does not exist", number);
+        bs_graph_fail(graph, BS_ERROR_GRAPH, "op %" PRId32 " does not exist", number);
     return NULL;
 }
 
@@ -36352,9 +36401,9 @@ static void describe_domain(const bs_graph *g, int32_t domain, describe_text *t)
 {
     const bs_domain *d = &g->domains[domain];
     for (; d->kind == BS_DOMAIN_PATH; d = &g->domains[d->parent])
-        describe_put(t, " %s:%d", g->routers[d->router].desc->name, d->path);
+        describe_put(t, " %s:%" PRId32, g->routers[d->router].desc->name, d->path);
     if (bs_domain_is_patches(d))
-        describe_put(t, " cells %d", d->size);
+        describe_put(t, " cells %" PRId32, d->size);
     else if (d->kind == BS_DOMAIN_ROWS)
         describe_put(t, " %s<=%lld", bs_domain_is_segments(d) ? "segments" : "rows", (long long)d->max_rows);
 }
@@ -36363,7 +36412,7 @@ static void describe_inputs(const bs_graph *g, const bs_node *node, describe_tex
 {
     const size_t start = t->used;
     for (int32_t i = 0; i < node->n_in; i++)
-        describe_put(t, "%s%d", i ? "," : "", bs_node_in(g, node)[i]);
+        describe_put(t, "%s%" PRId32, i ? "," : "", bs_node_in(g, node)[i]);
     while (t->used < start + 10)
         describe_put(t, " ");
 }
@@ -36373,7 +36422,7 @@ static void describe_outputs(const bs_graph *g, const bs_node *node, describe_te
     char shape[128];
     for (int32_t i = 0; i < node->n_out; i++) {
         const bs_value_info *value = bs_value_get(g, node->first_out + i);
-        describe_put(t, "%s%d %s %s", i ? ", " : "-> ", node->first_out + i, bs_dtype_name(value->dtype),
+        describe_put(t, "%s%" PRId32 " %s %s", i ? ", " : "-> ", node->first_out + i, bs_dtype_name(value->dtype),
                      bs_value_text(g, value, shape, sizeof shape));
     }
     if (node->n_out == 0)
@@ -36425,7 +36474,7 @@ static void describe_field(const bs_op *op, const bs_field *field, const uint8_t
     else if (field->kind == 'f')
         describe_put(t, "%s %g", field->name, (double)f);
     else
-        describe_put(t, "%s %d", field->name, n);
+        describe_put(t, "%s %" PRId32, field->name, n);
 }
 
 /* Whether a field says what an op is, so that it is printed even when it is the default. */
@@ -36465,7 +36514,7 @@ size_t bs_graph_describe(const bs_graph *graph, int32_t index, char *text, size_
         return 0;
     const bs_node *node = &graph->nodes[index];
     const bs_op *op = bs_op_get(node->op);
-    describe_put(&t, "%4d  %-14s %-22s ", index, op->name, bs_node_name(node));
+    describe_put(&t, "%4" PRId32 "  %-14s %-22s ", index, op->name, bs_node_name(node));
     describe_inputs(graph, node, &t);
     describe_outputs(graph, node, &t);
     if (node->n_in > 0) /* inputs, states and constants are described by their shape */
@@ -36481,7 +36530,7 @@ size_t bs_op_describe(int32_t index, char *text, size_t bytes)
         text[0] = 0;
     if (!op)
         return 0;
-    describe_put(&t, "%s %d %d", op->name, op->min_in, bs_op_max_in(op));
+    describe_put(&t, "%s %d %" PRId32, op->name, op->min_in, bs_op_max_in(op));
     for (int32_t i = 0; i < op->n_fields; i++)
         describe_put(&t, " %s%s", op->fields[i].name, op->fields[i].kind == 'f' ? "~" : "");
     return t.used;
@@ -38899,7 +38948,8 @@ bool bs_plan_desc_sound(const bs_plan_desc *d, bs_error *error)
         int32_t n;
         memcpy(&n, (const char *)d + r->offset, sizeof n);
         if (n != 0 && (n < r->low || n > r->high))
-            return bs_refuse(error, BS_ERROR_ARGUMENT, "bs_plan_desc.%s is %d, expected %s%d .. %d", r->field, n,
+            return bs_refuse(error, BS_ERROR_ARGUMENT,
+                             "bs_plan_desc.%s is %" PRId32 ", expected %s%" PRId32 " .. %" PRId32, r->field, n,
                              r->low ? "0 or " : "", r->low, r->high);
     }
     if (d->tier != BS_TIER_CUDA && (d->half != 0 || d->shared_bytes != 0 || d->launch_mode != 0 || d->in_place != 0))
@@ -38924,8 +38974,8 @@ bool bs_plan_look_ahead_fits(const bs_plan *plan, int32_t n, int32_t router, bs_
                          bs_node_name(node));
     const int64_t scores = bs_dim_max(g, g->values[bs_node_in(g, node)[0]].dims[0]);
     if (scores != d->paths)
-        return bs_refuse(error, BS_ERROR_SHAPE, "look_ahead \"%s\": %lld scores for %d paths", bs_node_name(node),
-                         (long long)scores, d->paths);
+        return bs_refuse(error, BS_ERROR_SHAPE, "look_ahead \"%s\": %lld scores for %" PRId32 " paths",
+                         bs_node_name(node), (long long)scores, d->paths);
     return true;
 }
 
@@ -38942,7 +38992,8 @@ static bool rows_fit(const bs_plan *plan, bs_error *error)
         const int64_t rows = plan->domains[g->routers[r].domain].max_rows;
         if (plan->routers[r].live && rows * g->routers[r].max_paths_per_cell > BS_MAX_ROWS)
             return bs_refuse(error, BS_ERROR_LIMIT,
-                             "router \"%s\" chooses %d paths for up to %lld cells, expected 2^30 choices at most",
+                             "router \"%s\" chooses %" PRId32
+                             " paths for up to %lld cells, expected 2^30 choices at most",
                              g->routers[r].desc->name, g->routers[r].max_paths_per_cell, (long long)rows);
     }
     return true;
@@ -38962,7 +39013,7 @@ static bool cells_fit(const bs_plan *plan, bs_error *error)
         const int32_t domain = cell->domain;
         if (root->rank > cell->rank && bs_dim_max(g, root->dims[0]) < plan->domains[domain].max_rows)
             return bs_refuse(error, BS_ERROR_LIMIT,
-                             "patch size %d makes up to %lld cells, %s \"%s\" holds %lld: take larger patches",
+                             "patch size %" PRId32 " makes up to %lld cells, %s \"%s\" holds %lld: take larger patches",
                              plan->desc.patch_size, (long long)plan->domains[domain].max_rows,
                              bs_op_get(node->op)->name, bs_node_name(node), (long long)bs_dim_max(g, root->dims[0]));
     }
@@ -38980,7 +39031,8 @@ static bool cells_are_whole(const bs_plan *plan, bs_error *error)
             (int64_t)plan->domains[patches].size * value->scale_num % value->scale_den == 0)
             continue;
         return bs_refuse(error, BS_ERROR_SHAPE,
-                         "patch size %d: %s \"%s\" makes cells of %d/%d of it, which are not whole pixels",
+                         "patch size %" PRId32 ": %s \"%s\" makes cells of %" PRId32 "/%" PRId32
+                         " of it, which are not whole pixels",
                          plan->domains[patches].size, bs_op_get(g->nodes[value->node].op)->name,
                          bs_node_name(&g->nodes[value->node]), value->scale_num, value->scale_den);
     }
@@ -39009,7 +39061,8 @@ static bool loops_fit(const bs_plan *plan, bs_error *error)
         if (loop && bs_node_is_view(node) && node->writer && g->domains[node->domain].patches >= 0 &&
             plan->values[node->first_out].margin > 0)
             return bs_refuse(error, BS_ERROR_UNSUPPORTED,
-                             "loop \"%s\" carries value %d, of which %d pixels around a cell are read: carry them in "
+                             "loop \"%s\" carries value %" PRId32 ", of which %" PRId32
+                             " pixels around a cell are read: carry them in "
                              "the value, or loop over the assembled frame",
                              g->routers[loop].desc->name, node->first_out, plan->values[node->first_out].margin);
     }
@@ -40263,8 +40316,8 @@ bs_status bs_plan_verify(const bs_plan *p, bs_arena *arena, bs_error *error)
     const int32_t at = bs_plan_walk_bytes(p, workspace);
     if (at == BS_WALK_SOUND)
         return BS_OK;
-    return bs_fail(error, BS_ERROR_INTERNAL, "bs_plan_verify: instruction %d of %d, of node %d, is wrong or missing, or "
-                   "what it reads was written over", at, p->n_instrs, at < p->n_instrs ? p->instrs[at].node : 0);
+    return bs_fail(error, BS_ERROR_INTERNAL, "bs_plan_verify: instruction %" PRId32 " of %" PRId32 ", of node "
+                   "%" PRId32 ", is wrong or missing, or what it reads was written over", at, p->n_instrs, at < p->n_instrs ? p->instrs[at].node : 0);
 }
 
 #endif
@@ -40290,8 +40343,9 @@ static bool force_routes(bs_plan *plan, bs_error *error)
         const bs_force *force = &plan->desc.forces[f];
         const int32_t found = bs_graph_router_named(g, force->router);
         if (!found || force->path < 0 || force->path >= g->routers[found].desc->paths)
-            return bs_refuse(error, BS_ERROR_ARGUMENT, "cannot force path %d of router \"%s\": there is no such %s",
-                             force->path, force->router ? force->router : "", found ? "path" : "router");
+            return bs_refuse(error, BS_ERROR_ARGUMENT,
+                             "cannot force path %" PRId32 " of router \"%s\": there is no such %s", force->path,
+                             force->router ? force->router : "", found ? "path" : "router");
         if (bs_router_loops(g, found))
             return bs_refuse(error, BS_ERROR_ARGUMENT, "cannot force router \"%s\": it is a loop", force->router);
         plan->routers[found].forced = force->path + 1;
@@ -43886,8 +43940,8 @@ static bool is_right(const bs_plan *p, void *workspace, bs_error *error)
     const int32_t at = WALK(p, workspace);
     return at == BS_WALK_SOUND ||
            bs_refuse(error, BS_ERROR_INTERNAL, /* unreachable: as far as we know */
-                     "bs_plan_create: instruction %d of %d, of node %d, is wrong or missing", at, p->n_instrs,
-                     at < p->n_instrs ? p->instrs[at].node : 0);
+                     "bs_plan_create: instruction %" PRId32 " of %" PRId32 ", of node %" PRId32 ", is wrong or missing",
+                     at, p->n_instrs, at < p->n_instrs ? p->instrs[at].node : 0);
 }
 
 /* All passes, in order. When tiles are too large for a device's shared memory, their domain is planned again, to run
@@ -44398,7 +44452,7 @@ static bool is_within(const image_bounds *b, const bs_image_field *f, int32_t ro
 {
     if (number >= b->low[f->range] && number <= b->high[f->range])
         return true;
-    return bs_refuse(error, BS_ERROR_FORMAT, "%s[%d], from its byte %d on, is %lld, expected %lld .. %lld",
+    return bs_refuse(error, BS_ERROR_FORMAT, "%s[%" PRId32 "], from its byte %d on, is %lld, expected %lld .. %lld",
                      table_name(f->table), row, f->offset, (long long)number, (long long)b->low[f->range],
                      (long long)b->high[f->range]);
 }
@@ -45715,25 +45769,27 @@ static bool check_header(const bs_profile_file *h, bs_error *error)
     if (h->magic != BS_PROFILE_MAGIC)
         return bs_refuse(error, BS_ERROR_FORMAT, "not a profile: it does not begin with BSPF");
     if (h->version != BS_PROFILE_VERSION && h->version != BS_PROFILE_VERSION_PLAIN)
-        return bs_refuse(error, BS_ERROR_VERSION, "profile: version %u, expected %d or %d", h->version,
+        return bs_refuse(error, BS_ERROR_VERSION, "profile: version %" PRIu32 ", expected %d or %d", h->version,
                          BS_PROFILE_VERSION_PLAIN, BS_PROFILE_VERSION);
     if (h->header_bytes < sizeof *h || h->header_bytes > PROFILE_MAX_HEADER_BYTES || h->header_bytes % 8)
-        return bs_refuse(error, BS_ERROR_FORMAT, "profile: a header of %u bytes, expected %d .. %d by eights",
+        return bs_refuse(error, BS_ERROR_FORMAT, "profile: a header of %" PRIu32 " bytes, expected %d .. %d by eights",
                          h->header_bytes, (int)sizeof *h, PROFILE_MAX_HEADER_BYTES);
     if (h->event_bytes < sizeof(bs_event) || h->event_bytes > PROFILE_MAX_EVENT_BYTES || h->event_bytes % 8)
-        return bs_refuse(error, BS_ERROR_FORMAT, "profile: events of %u bytes, expected %d .. %d by eights",
+        return bs_refuse(error, BS_ERROR_FORMAT, "profile: events of %" PRIu32 " bytes, expected %d .. %d by eights",
                          h->event_bytes, (int)sizeof(bs_event), PROFILE_MAX_EVENT_BYTES);
     if (h->routers > PROFILE_MAX_ROUTERS || h->units > PROFILE_MAX_UNITS || h->phases > PROFILE_MAX_PHASES ||
         h->phase_units > PROFILE_MAX_PHASE_UNITS)
         return bs_refuse(error, BS_ERROR_LIMIT,
-                         "profile: %u routers, %u units, %u phases of %u units, at most %d, %d, %d, %d", h->routers,
-                         h->units, h->phases, h->phase_units, PROFILE_MAX_ROUTERS, PROFILE_MAX_UNITS,
+                         "profile: %" PRIu32 " routers, %" PRIu32 " units, %" PRIu32 " phases of %" PRIu32
+                         " units, at most %d, %d, %d, %d",
+                         h->routers, h->units, h->phases, h->phase_units, PROFILE_MAX_ROUTERS, PROFILE_MAX_UNITS,
                          PROFILE_MAX_PHASES, PROFILE_MAX_PHASE_UNITS);
     if (h->nodes > (h->version == BS_PROFILE_VERSION ? PROFILE_MAX_NODES : 0))
-        return bs_refuse(error, BS_ERROR_LIMIT, "profile: %u nodes, at most %d, and none in version %d", h->nodes,
-                         PROFILE_MAX_NODES, BS_PROFILE_VERSION_PLAIN);
+        return bs_refuse(error, BS_ERROR_LIMIT, "profile: %" PRIu32 " nodes, at most %d, and none in version %d",
+                         h->nodes, PROFILE_MAX_NODES, BS_PROFILE_VERSION_PLAIN);
     if (h->policy < 0 || h->policy >= BS_POLICY_COUNT || h->speculation < 0 || h->speculation > BS_SPECULATE_OFF)
-        return bs_refuse(error, BS_ERROR_FORMAT, "profile: policy %d, speculation %d, expected 0 .. %d and 0 .. %d",
+        return bs_refuse(error, BS_ERROR_FORMAT,
+                         "profile: policy %" PRId32 ", speculation %" PRId32 ", expected 0 .. %d and 0 .. %d",
                          h->policy, h->speculation, BS_POLICY_COUNT - 1, BS_SPECULATE_OFF);
     return true;
 }
@@ -45788,11 +45844,12 @@ static bool read_routers(bs_profile_reader *r, bs_cursor *c, bs_profile_file_rou
 {
     for (int32_t i = 0; i < r->facts.routers; i++) {
         if (!bs_cursor_take(c, &routers[i], bs_bytes_of(sizeof routers[i])))
-            return bs_refuse(error, c->status, "profile: router %d cannot be read", i + 1);
+            return bs_refuse(error, c->status, "profile: router %" PRId32 " cannot be read", i + 1);
         if (!name_is_plain(routers[i].name) || !bs_in_range(routers[i].paths, 1, BS_MAX_PATHS + 1))
             return bs_refuse(error, BS_ERROR_FORMAT,
-                             "profile: router %d has %d paths, expected 1 .. %d, or its name is not plain ASCII", i + 1,
-                             routers[i].paths, BS_MAX_PATHS);
+                             "profile: router %" PRId32 " has %" PRId32
+                             " paths, expected 1 .. %d, or its name is not plain ASCII",
+                             i + 1, routers[i].paths, BS_MAX_PATHS);
     }
     return true;
 }
@@ -45814,14 +45871,15 @@ static bool read_units(bs_profile_reader *r, bs_cursor *c, bs_trace_unit *units,
     for (int32_t i = 0; i < r->facts.units; i++) {
         bs_profile_file_unit u;
         if (!bs_cursor_take(c, &u, bs_bytes_of(sizeof u)))
-            return bs_refuse(error, c->status, "profile: unit %d cannot be read", i);
+            return bs_refuse(error, c->status, "profile: unit %" PRId32 " cannot be read", i);
         if (!name_is_plain(u.name) || !place_is_good(r, u.router, u.path))
-            return bs_refuse(
-                error, BS_ERROR_FORMAT,
-                "profile: unit %d is path %d of router %d, which there is not, or its name is not plain ASCII", i,
-                u.path, u.router);
+            return bs_refuse(error, BS_ERROR_FORMAT,
+                             "profile: unit %" PRId32 " is path %" PRId32 " of router %" PRId32
+                             ", which there is not, or its name is not plain ASCII",
+                             i, u.path, u.router);
         if (u.read_bytes > PROFILE_MAX_UNIT_BYTES || u.slot_bytes > PROFILE_MAX_UNIT_BYTES)
-            return bs_refuse(error, BS_ERROR_LIMIT, "profile: unit %d of %llu bytes, in a slot %llu, at most %llu", i,
+            return bs_refuse(error, BS_ERROR_LIMIT,
+                             "profile: unit %" PRId32 " of %llu bytes, in a slot %llu, at most %llu", i,
                              (unsigned long long)u.read_bytes, (unsigned long long)u.slot_bytes,
                              (unsigned long long)PROFILE_MAX_UNIT_BYTES);
         memcpy(units[i].name, u.name, sizeof u.name);
@@ -45838,17 +45896,18 @@ static bool read_phases(bs_profile_reader *r, bs_cursor *c, bs_trace_phase *phas
     for (int32_t i = 0; i < r->facts.phases; i++) {
         bs_profile_file_phase s;
         if (!bs_cursor_take(c, &s, bs_bytes_of(sizeof s)))
-            return bs_refuse(error, c->status, "profile: phase %d cannot be read", i);
+            return bs_refuse(error, c->status, "profile: phase %" PRId32 " cannot be read", i);
         if (!bs_in_range(s.router, 0, r->facts.routers + 1) || !bs_is_part(first, s.n_units, r->tables.n_phase_units))
             return bs_refuse(error, BS_ERROR_FORMAT,
-                             "profile: phase %d has router %d of %d and %d units, of which %d are left", i, s.router,
-                             r->facts.routers, s.n_units, (r->tables.n_phase_units - first));
+                             "profile: phase %" PRId32 " has router %" PRId32 " of %" PRId32 " and %" PRId32
+                             " units, of which %" PRId32 " are left",
+                             i, s.router, r->facts.routers, s.n_units, (r->tables.n_phase_units - first));
         phases[i] = (bs_trace_phase){s.router, first, s.n_units};
         first += s.n_units;
     }
     if (first != r->tables.n_phase_units)
-        return bs_refuse(error, BS_ERROR_FORMAT, "profile: phases have %d units, %d are listed", first,
-                         r->tables.n_phase_units);
+        return bs_refuse(error, BS_ERROR_FORMAT, "profile: phases have %" PRId32 " units, %" PRId32 " are listed",
+                         first, r->tables.n_phase_units);
     return true;
 }
 
@@ -45859,8 +45918,8 @@ static bool read_phase_units(bs_profile_reader *r, bs_cursor *c, int32_t *units,
         if (c->status != BS_OK)
             return bs_refuse(error, c->status, "profile: the units of phases cannot be read");
         if (!bs_in_range(units[i], 0, r->facts.units))
-            return bs_refuse(error, BS_ERROR_FORMAT, "profile: a phase needs unit %d, there are %d", units[i],
-                             r->facts.units);
+            return bs_refuse(error, BS_ERROR_FORMAT, "profile: a phase needs unit %" PRId32 ", there are %" PRId32,
+                             units[i], r->facts.units);
     }
     return true;
 }
@@ -45877,13 +45936,14 @@ static bool read_nodes(bs_profile_reader *r, bs_profile_file_node *nodes, bs_err
     for (int32_t i = 0; i < r->facts.nodes; i++) {
         bs_profile_file_node *n = &nodes[i];
         if (!bs_cursor_take(&c, n, bs_bytes_of(sizeof *n)))
-            return bs_refuse(error, c.status, "profile: node %d cannot be read", i + 1);
+            return bs_refuse(error, c.status, "profile: node %" PRId32 " cannot be read", i + 1);
         const bool outside = n->router == 0 && n->path == 0;
         if (!name_is_plain(n->name) || !name_is_plain(n->block) || !ends_plain(n->op, sizeof n->op) ||
             !(outside || path_is_good(r, n->router, n->path)) || !cost_is_good(n->flops) ||
             !cost_is_good(n->bytes) || !cost_is_good(n->weight_bytes))
             return bs_refuse(error, BS_ERROR_FORMAT,
-                             "profile: node %d is of path %d of router %d, which there is not, or a text of it is not "
+                             "profile: node %" PRId32 " is of path %" PRId32 " of router %" PRId32
+                             ", which there is not, or a text of it is not "
                              "plain ASCII, or a cost is no number",
                              i + 1, n->path, n->router);
     }
@@ -46055,7 +46115,8 @@ bool bs_profile_next(bs_profile_reader *profile, bs_event *event, bs_error *erro
             continue; /* an event of a later version */
         if (!event_is_good(r, event))
             return bs_refuse(error, BS_ERROR_FORMAT,
-                             "profile: event %llu (kind %d): subject %d, index %d or value out of range",
+                             "profile: event %llu (kind %d): subject %" PRId32 ", index %" PRId32
+                             " or value out of range",
                              (unsigned long long)(r->next - 1), event->kind, event->subject, event->index);
         if (event->end_ns < event->start_ns)
             event->end_ns = event->start_ns;
@@ -48307,12 +48368,14 @@ static bool trace_is_sound(const bs_trace *t, bs_error *error)
 {
     int32_t at = 0;
     if (!bs_in_range(t->n_units, 1, REPLAY_MOST + 1) || !bs_in_range(t->n_phases, 1, REPLAY_MOST + 1))
-        return bs_refuse(error, BS_ERROR_ARGUMENT, "bs_replay: the trace has %d units, %d phases, expected 1 .. %d",
-                         t->n_units, t->n_phases, REPLAY_MOST);
+        return bs_refuse(error, BS_ERROR_ARGUMENT,
+                         "bs_replay: the trace has %" PRId32 " units, %" PRId32 " phases, expected 1 .. %d", t->n_units,
+                         t->n_phases, REPLAY_MOST);
     const char *table = trace_fault(t, &at);
     return !table ||
            bs_refuse(error, BS_ERROR_ARGUMENT,
-                     "bs_replay: %s[%d] of the trace refers to what it does not have, or another has", table, at);
+                     "bs_replay: %s[%" PRId32 "] of the trace refers to what it does not have, or another has", table,
+                     at);
 }
 
 static bs_bytes least_slots(const bs_trace *t)
@@ -48332,12 +48395,13 @@ static bs_status replay_check(const bs_trace *t, const bs_replay_desc *d, bs_err
     if (d->bytes_per_second == 0 || d->chunk_bytes < 0 || !bs_in_range(d->lanes, 0, REPLAY_MAX_LANES + 1) ||
         !(d->prepare_ns_per_byte >= 0))
         return bs_fail(error, BS_ERROR_ARGUMENT,
-                       "bs_replay: bytes_per_second %llu, chunk_bytes %d, lanes %d, prepare_ns_per_byte %g, expected "
+                       "bs_replay: bytes_per_second %llu, chunk_bytes %" PRId32 ", lanes %" PRId32
+                       ", prepare_ns_per_byte %g, expected "
                        "> 0, >= 0, 0 .. %d, >= 0",
                        (unsigned long long)d->bytes_per_second, d->chunk_bytes, d->lanes, d->prepare_ns_per_byte,
                        REPLAY_MAX_LANES);
     if (!bs_in_range(d->stream.policy, 0, BS_POLICY_COUNT))
-        return bs_fail(error, BS_ERROR_ARGUMENT, "bs_replay: policy %d, expected 0 .. %d", d->stream.policy,
+        return bs_fail(error, BS_ERROR_ARGUMENT, "bs_replay: policy %" PRId32 ", expected 0 .. %d", d->stream.policy,
                        BS_POLICY_COUNT - 1);
     if (bs_bytes_less(bs_bytes_of(d->slot_bytes), least_slots(t)))
         return bs_fail_room(error, "slots", d->slot_bytes, least_slots(t), "the largest unit");
@@ -48799,7 +48863,7 @@ static bool add_node(store_planner *p, bs_store_unit *unit, const bs_store_node 
     const bs_bytes record_begin = bs_bytes_of(record.offset), head = bs_bytes_of(record.head_bytes);
     const bs_bytes record_end = bs_bytes_add(record_begin, bs_bytes_of(record.bytes));
     if (!found || bs_bytes_less(node->begin, record_begin) || bs_bytes_less(record_end, node->end))
-        return bs_refuse(p->error, BS_ERROR_FORMAT, "%s \"%s\": its weights do not lie in the record of block %d",
+        return bs_refuse(p->error, BS_ERROR_FORMAT, "%s \"%s\": its weights do not lie in the record of block %" PRId32,
                          bs_op_get(s->plan->graph->nodes[node->node].op)->name,
                          bs_node_name(&s->plan->graph->nodes[node->node]), block);
     if (open && open->block == block && !bs_bytes_less(node->begin, open->end) &&
@@ -48837,11 +48901,11 @@ static bool check_cover(store_planner *p, const bs_store_unit *unit)
         const bool last = i + 1 == unit->first_chunk + unit->n_chunks || s->chunks[i + 1].block != chunk->block;
         const bool whole = chunk->head || bs_bytes_same(chunk->begin, at);
         if (!whole || chunk->tail != last)
-            return bs_refuse(
-                p->error, BS_ERROR_UNSUPPORTED,
-                "check_records: the record of block %d cannot be checked as it is read, this plan leaves out "
-                "some of its weights",
-                chunk->block);
+            return bs_refuse(p->error, BS_ERROR_UNSUPPORTED,
+                             "check_records: the record of block %" PRId32
+                             " cannot be checked as it is read, this plan leaves out "
+                             "some of its weights",
+                             chunk->block);
         at = chunk->end;
     }
     return true;
@@ -49148,8 +49212,9 @@ static bool start_lanes(bs_store *s, bs_error *error)
         if (p->thread_start(p->user, s->lanes[s->started].handle, lane_main, &s->lanes[s->started]) != 0) {
             const int32_t number = s->started + 1;
             bs_store_close(s);
-            return bs_refuse(error, BS_ERROR_PLATFORM, "reader thread %d of %d: the platform's thread_start failed",
-                             number, s->n_lanes);
+            return bs_refuse(error, BS_ERROR_PLATFORM,
+                             "reader thread %" PRId32 " of %" PRId32 ": the platform's thread_start failed", number,
+                             s->n_lanes);
         }
     return true;
 }
@@ -49173,7 +49238,8 @@ bool bs_store_open(bs_store *s, const bs_store_desc *d, bs_error *error)
         if (!bs_in_range(d->stream->policy, 0, BS_POLICY_BELADY) ||
             !bs_in_range(d->stream->speculation, 0, BS_SPECULATE_OFF + 1))
             return bs_refuse(error, BS_ERROR_ARGUMENT,
-                             "bs_session_desc.stream: policy %d, speculation %d, expected 0 .. %d and 0 .. %d",
+                             "bs_session_desc.stream: policy %" PRId32 ", speculation %" PRId32
+                             ", expected 0 .. %d and 0 .. %d",
                              d->stream->policy, d->stream->speculation, BS_POLICY_BELADY - 1, BS_SPECULATE_OFF);
         s->plan = d->plan;
         s->weights = *d->weights;
@@ -49613,13 +49679,15 @@ static bool begin_offsets(bs_session *s, int32_t domain, bs_error *error)
         const int32_t length = bound_i32(s, node, g);
         if (length < 0 || length > rows - offsets[g])
             return bs_refuse(error, BS_ERROR_DATA,
-                             "input \"%s\": segment %lld has %d rows, expected 0 .. %d, what is left of %d (%s)",
+                             "input \"%s\": segment %lld has %" PRId32 " rows, expected 0 .. %" PRId32
+                             ", what is left of %" PRId32 " (%s)",
                              name, (long long)g, length, rows - offsets[g], rows,
                              bs_dim_text(s->graph, s->graph->domains[domain].rows, text, sizeof text));
         offsets[g + 1] = offsets[g] + length;
     }
     if (offsets[segments] != rows)
-        return bs_refuse(error, BS_ERROR_DATA, "input \"%s\": the segments have %d rows together, this run has %d (%s)",
+        return bs_refuse(error, BS_ERROR_DATA,
+                         "input \"%s\": the segments have %" PRId32 " rows together, this run has %" PRId32 " (%s)",
                          name, offsets[segments], rows,
                          bs_dim_text(s->graph, s->graph->domains[domain].rows, text, sizeof text));
     return true;
@@ -49631,7 +49699,8 @@ static bool begin_cache_lengths(bs_session *s, int32_t node, bs_error *error)
     for (int64_t g = 0; g < segments; g++) {
         s->cache_lengths[node][g] = bound_i32(s, node, g);
         if (s->cache_lengths[node][g] < 0 || s->cache_lengths[node][g] > MAX_CACHE_LENGTH)
-            return bs_refuse(error, BS_ERROR_DATA, "input \"%s\": segment %lld has %d tokens already, expected 0 .. %d",
+            return bs_refuse(error, BS_ERROR_DATA,
+                             "input \"%s\": segment %lld has %" PRId32 " tokens already, expected 0 .. %" PRId32,
                              bs_node_name(&s->graph->nodes[node]), (long long)g, s->cache_lengths[node][g],
                              MAX_CACHE_LENGTH);
     }
@@ -51347,10 +51416,10 @@ bs_status bs_route_fail(const bs_route_fault *fault, bs_error *error)
     case BS_ROUTE_SOUND:
         return BS_OK;
     case BS_ROUTE_BAD_SCORE:
-        return bs_fail(error, BS_ERROR_DATA, "score %d is NaN", fault->number);
+        return bs_fail(error, BS_ERROR_DATA, "score %" PRId32 " is NaN", fault->number);
     case BS_ROUTE_BAD_KNOB: return bs_fail(error, BS_ERROR_DATA, "the knob is NaN");
     case BS_ROUTE_BAD_STATUS:
-        return bs_fail(error, BS_ERROR_DATA, "its callback returned %d, which is no bs_status", fault->number);
+        return bs_fail(error, BS_ERROR_DATA, "its callback returned %" PRId32 ", which is no bs_status", fault->number);
     case BS_ROUTE_NO_FUNCTION: return bs_fail(error, BS_ERROR_UNBOUND, "its callback is not set (bs_set_route)");
     case BS_ROUTE_BAD_LABEL:
         what = "label";
@@ -51368,16 +51437,17 @@ bs_status bs_route_fail(const bs_route_fault *fault, bs_error *error)
         what = "the callback chose";
         break;
     case BS_ROUTE_BAD_COUNT:
-        return bs_fail(error, BS_ERROR_DATA, "%d trips, its bound is %d", fault->number, fault->end);
+        return bs_fail(error, BS_ERROR_DATA, "%" PRId32 " trips, its bound is %" PRId32, fault->number, fault->end);
     case BS_ROUTE_ENDLESS:
-        return bs_fail(error, BS_ERROR_DATA, "it would go on after %d trips, its bound", fault->end);
+        return bs_fail(error, BS_ERROR_DATA, "it would go on after %" PRId32 " trips, its bound", fault->end);
     case BS_ROUTE_FULL:
-        return bs_fail(error, BS_ERROR_DATA, "with the %d rows that it makes there would be more than %d",
-                       fault->number, fault->end);
+        return bs_fail(error, BS_ERROR_DATA,
+                       "with the %" PRId32 " rows that it makes there would be more than %" PRId32, fault->number,
+                       fault->end);
     case BS_ROUTE_BAD_PREDICATE:
-        return bs_fail(error, BS_ERROR_DATA, "its predicate after trip %d is NaN", fault->number);
+        return bs_fail(error, BS_ERROR_DATA, "its predicate after trip %" PRId32 " is NaN", fault->number);
     }
-    return bs_fail(error, BS_ERROR_DATA, "%s %d, expected 0 .. %d", what, fault->number, fault->end - 1);
+    return bs_fail(error, BS_ERROR_DATA, "%s %" PRId32 ", expected 0 .. %" PRId32, what, fault->number, fault->end - 1);
 }
 
 bs_status bs_route_say(const bs_route_fault *fault, int32_t cell, char *message)
@@ -51387,7 +51457,7 @@ bs_status bs_route_say(const bs_route_fault *fault, int32_t cell, char *message)
     if (status == BS_OK)
         return BS_OK;
     if (fault->row >= 0)
-        bs_error_prefix(&error, "cell %d: ", cell);
+        bs_error_prefix(&error, "cell %" PRId32 ": ", cell);
     memcpy(message, error.message, BS_FAULT_BYTES - 1); /* bs_error.message is the longer of the two */
     message[BS_FAULT_BYTES - 1] = '\0';
     return status;
@@ -51950,7 +52020,7 @@ static bool wants_kernel(const bs_session *s, const bs_node *node, const bs_call
         char text[64];
         if (along < 0)
             continue;
-        *status = bs_call_fail(call, "operand %d is empty: dimension %d (%s) is 0", i, along,
+        *status = bs_call_fail(call, "operand %" PRId32 " is empty: dimension %" PRId32 " (%s) is 0", i, along,
                                bs_dim_text(s->graph, s->graph->values[in[i]].dims[along], text, sizeof text));
         return false;
     }
@@ -53780,7 +53850,8 @@ static bool strides_fit(const bs_buffer *b, bool written, bs_error *error)
             continue;
         if (written && step[i] <= reach)
             return bs_refuse(error, BS_ERROR_ARGUMENT,
-                             "its elements overlap: the stride of dimension %d is %lld, expected %llu or more, "
+                             "its elements overlap: the stride of dimension %" PRId32
+                             " is %lld, expected %llu or more, "
                              "either way",
                              i, (long long)b->stride[i], (unsigned long long)bs_add_u64(reach, 1));
         reach = bs_add_u64(reach, bs_mul_u64(step[i], (uint64_t)b->dim[i] - 1));
@@ -53822,7 +53893,7 @@ static bool session_bind(bs_session *session, const char *name, const bs_buffer 
         return bs_refuse(error, BS_ERROR_ARGUMENT, "there is no input, output or state of that name");
     const bs_value_info *v = bs_bound_info(session, n);
     if (buffer->dtype != v->dtype || buffer->rank != v->rank)
-        return bs_refuse(error, BS_ERROR_SHAPE, "%s of rank %d given, %s of rank %d expected",
+        return bs_refuse(error, BS_ERROR_SHAPE, "%s of rank %" PRId32 " given, %s of rank %" PRId32 " expected",
                          bs_dtype_name(buffer->dtype), buffer->rank, bs_dtype_name(v->dtype), v->rank);
     bs_buffer b = *buffer;
     bool dense = true;
@@ -53831,7 +53902,8 @@ static bool session_bind(bs_session *session, const char *name, const bs_buffer 
         const int64_t maximum = bs_dim_max(session->graph, v->dims[i]);
         const bool fixed = bs_dim_is_const(session->graph, v->dims[i]);
         if (b.dim[i] < 1 || b.dim[i] > maximum || (fixed && b.dim[i] != maximum))
-            return bs_refuse(error, BS_ERROR_SHAPE, "dimension %d is %lld, expected %s%s", i, (long long)b.dim[i],
+            return bs_refuse(error, BS_ERROR_SHAPE, "dimension %" PRId32 " is %lld, expected %s%s", i,
+                             (long long)b.dim[i],
                              fixed ? "" : "1<=", bs_dim_text(session->graph, v->dims[i], text, sizeof text));
         dense = dense && b.stride[i] == 0;
     }
@@ -53903,10 +53975,10 @@ static bool take_symbols(bs_session *s, int32_t n, bs_error *error)
         if (dim->kind == BS_DIM_CONST)
             continue;
         if (symbol && *now != 0 && *now != extent && s->plan->node_live[n])
-            return bs_refuse(error, BS_ERROR_SHAPE, "input \"%s\": dimension %d (%s) is %lld, by \"%s\" it is %lld",
-                             bs_node_name(&s->graph->nodes[n]), i,
-                             bs_dim_text(s->graph, v->dims[i], text, sizeof text), (long long)extent,
-                             symbol_input(s, v->dims[i]), (long long)*now);
+            return bs_refuse(error, BS_ERROR_SHAPE,
+                             "input \"%s\": dimension %" PRId32 " (%s) is %lld, by \"%s\" it is %lld",
+                             bs_node_name(&s->graph->nodes[n]), i, bs_dim_text(s->graph, v->dims[i], text, sizeof text),
+                             (long long)extent, symbol_input(s, v->dims[i]), (long long)*now);
         *now = *now ? *now : extent / bs_or_default(dim->mul, 1);
     }
     return true;
@@ -53956,10 +54028,9 @@ static bool check_extents(const bs_session *s, int32_t n, bs_error *error)
     for (int32_t i = 0; i < v->rank; i++)
         if (s->bound[n].dim[i] != s->dims[v->dims[i]])
             return bs_refuse(error, BS_ERROR_SHAPE,
-                             "\"%s\": dimension %d of its buffer (%s) is %lld, this run needs %lld",
-                             bs_node_name(&s->graph->nodes[n]), i,
-                             bs_dim_text(s->graph, v->dims[i], text, sizeof text), (long long)s->bound[n].dim[i],
-                             (long long)s->dims[v->dims[i]]);
+                             "\"%s\": dimension %" PRId32 " of its buffer (%s) is %lld, this run needs %lld",
+                             bs_node_name(&s->graph->nodes[n]), i, bs_dim_text(s->graph, v->dims[i], text, sizeof text),
+                             (long long)s->bound[n].dim[i], (long long)s->dims[v->dims[i]]);
     return true;
 }
 
@@ -54013,11 +54084,11 @@ static bool check_rows(const bs_session *s, int32_t at, bs_error *error)
         const int32_t cells = s->root.domains[node->domain].count;
         char text[64], domain[96];
         if (x->rank > g->values[node->first_out].rank && rows < cells)
-            return bs_refuse(error, BS_ERROR_SHAPE,
-                             "rows (node %d): dimension 0 (%s) of \"%s\" is %lld, this run has %d cells of %s",
-                             node->number, bs_dim_text(g, x->dims[0], text, sizeof text),
-                             bs_node_name(&g->nodes[x->node]),
-                             (long long)rows, cells, bs_domain_text(g, node->domain, domain, sizeof domain));
+            return bs_refuse(
+                error, BS_ERROR_SHAPE,
+                "rows (node %" PRId32 "): dimension 0 (%s) of \"%s\" is %lld, this run has %" PRId32 " cells of %s",
+                node->number, bs_dim_text(g, x->dims[0], text, sizeof text), bs_node_name(&g->nodes[x->node]),
+                (long long)rows, cells, bs_domain_text(g, node->domain, domain, sizeof domain));
     }
     return true;
 }
@@ -54252,10 +54323,10 @@ static void say_extents(bs_session *s, int32_t node)
     for (int32_t i = 0; i < v->rank && used < sizeof s->fault; i++) {
         char text[64];
         if (!bs_dim_is_const(s->graph, v->dims[i]))
-            used += (size_t)snprintf(s->fault + used, sizeof s->fault - used, "%s%d (%s) is %lld",
-                                     used ? ", " : "operand 0: dimension ", i,
-                                     bs_dim_text(s->graph, v->dims[i], text, sizeof text),
-                                     (long long)s->dims[v->dims[i]]);
+            used +=
+                (size_t)snprintf(s->fault + used, sizeof s->fault - used, "%s%" PRId32 " (%s) is %lld",
+                                 used ? ", " : "operand 0: dimension ", i,
+                                 bs_dim_text(s->graph, v->dims[i], text, sizeof text), (long long)s->dims[v->dims[i]]);
     }
 }
 #endif
@@ -54272,7 +54343,7 @@ static bs_status run_failed_at(bs_session *s, bs_status status, int32_t node, bs
     const int32_t router = s->graph->nodes[node].router;
     const bool ends = router && s->graph->routers[router].again == node; /* a loop is known by how it begins */
     const int32_t named = ends ? s->graph->routers[router].node : node;
-    return (bs_fail)(error, status, "%s \"%s\" (node %d): %s", bs_op_get(s->graph->nodes[named].op)->name,
+    return (bs_fail)(error, status, "%s \"%s\" (node %" PRId32 "): %s", bs_op_get(s->graph->nodes[named].op)->name,
                      bs_node_name(&s->graph->nodes[named]), s->graph->nodes[named].number,
                      *s->fault ? s->fault : bs_status_text(status));
 }
@@ -54468,11 +54539,11 @@ static void say_instr(report *r, const bs_plan *p, const bs_instr *i, const char
     const char *name = bs_node_name(node);
     char time[16] = "end";
     if (i->time < BS_TIME_END)
-        snprintf(time, sizeof time, "t%d", i->time);
+        snprintf(time, sizeof time, "t%" PRId32, i->time);
     say(r, "%s[%s] %-5s ", indent, time,
         bs_name_of(instr_names, i->kind, BS_INSTR_RUN + 1));
     if (i->kind == BS_INSTR_RUN) {
-        say(r, "region %d: tiles of domain %d\n", i->region, i->domain);
+        say(r, "region %" PRId32 ": tiles of domain %" PRId32 "\n", i->region, i->domain);
         return;
     }
     say(r, "%s%s%s", bs_op_get(node->op)->name, *name ? " " : "", name);
@@ -54494,7 +54565,7 @@ static void say_region(report *r, const bs_plan *p, int32_t region)
     for (int32_t k = all->first; k < all->first + all->count; k++) {
         const bs_part *part = &p->parts[p->region_parts[k]];
         if (part->router)
-            say(r, "    path %d of \"%s\": scratch %llu bytes, %.3g flop a cell\n", part->path,
+            say(r, "    path %" PRId32 " of \"%s\": scratch %llu bytes, %.3g flop a cell\n", part->path,
                 p->graph->routers[part->router].desc->name, bs_bytes_figure(part->scratch_bytes), part->flops);
         else
             say(r, "    every cell: scratch %llu bytes, %.3g flop a cell\n", bs_bytes_figure(part->scratch_bytes),
@@ -54518,7 +54589,9 @@ static void say_memory(report *r, const bs_plan *p, const bs_sizes *sizes)
             bs_bytes_figure(p->transient_bytes), bs_bytes_figure(p->weight_bytes), bs_tier_name(p->tier),
             p->desc.half ? "f16" : "f32", bs_bytes_figure(p->shared_bytes));
     } else {
-        say(r, "of transient %llu shared, %llu a thread x %d\ntier %s, %d threads, prepared weights %llu bytes\n",
+        say(r,
+            "of transient %llu shared, %llu a thread x %" PRId32 "\ntier %s, %" PRId32
+            " threads, prepared weights %llu bytes\n",
             bs_bytes_figure(p->transient_bytes), bs_bytes_figure(p->scratch_bytes), p->threads, bs_tier_name(p->tier),
             p->threads, bs_bytes_figure(p->weight_bytes));
     }
@@ -54604,8 +54677,9 @@ static void say_tails(report *r, const bs_plan *p)
                   (double)bs_bytes_figure(bs_value_bytes(p->graph, &p->graph->values[node->first_out]));
     }
     if (steps)
-        say(r, "fused, with the same result: %d ops run behind the kernel whose result they change,\n"
-               "  which spares %.3g bytes of reading and writing, of each node a row\n",
+        say(r,
+            "fused, with the same result: %" PRId32 " ops run behind the kernel whose result they change,\n"
+            "  which spares %.3g bytes of reading and writing, of each node a row\n",
             steps, spared);
 }
 
@@ -54634,7 +54708,7 @@ static void say_dataflow(report *r, const bs_plan *p)
         if (sunk || lifted)
             say(r, "%s alone, %.3g flop a row", bs_domain_text(g, node->domain, text, sizeof text), facts.flops);
         if (node->merged)
-            say(r, "%scomputed once instead of %d times", sunk || lifted ? "; " : "", node->merged + 1);
+            say(r, "%scomputed once instead of %" PRId32 " times", sunk || lifted ? "; " : "", node->merged + 1);
         say(r, "\n");
         saved += sunk ? facts.flops : 0;
     }
@@ -54660,7 +54734,7 @@ static void say_steps(report *r, const bs_plan *p)
         }
     }
     if (steps > 0)
-        say(r, "%d instructions at top level in %d %s, a loop one trip\n", p->n_top, steps,
+        say(r, "%" PRId32 " instructions at top level in %" PRId32 " %s, a loop one trip\n", p->n_top, steps,
             device ? "launches" : "steps");
 }
 
@@ -54680,7 +54754,9 @@ static size_t report_of(const bs_plan *plan, const bs_session *session, char *te
         (unsigned long long)sizes.staging, (unsigned long long)sizes.slots);
     say_memory(&r, plan, &sizes);
     if (bs_plan_streams(plan))
-        say(&r, "streamed: %d units of %llu bytes in all, the largest %llu; %d phases, %d lanes of %llu bytes\n",
+        say(&r,
+            "streamed: %" PRId32 " units of %llu bytes in all, the largest %llu; %" PRId32 " phases, %" PRId32
+            " lanes of %llu bytes\n",
             plan->n_units - 1, bs_bytes_figure(plan->all_unit_bytes), bs_bytes_figure(plan->largest_unit_bytes),
             plan->n_phases, plan->lanes, bs_bytes_figure(plan->lane_bytes));
     say_maxima(&r, plan, session);
@@ -54888,7 +54964,7 @@ typedef struct gguf_pass {
 static bool gguf_at_record(gguf_pass *p, bool sound, const char *what)
 {
     if (!sound)
-        bs_error_prefix(p->error, "%s %u \"%.64s\": ", what, p->index, p->name);
+        bs_error_prefix(p->error, "%s %" PRIu32 " \"%.64s\": ", what, p->index, p->name);
     return sound;
 }
 
@@ -54902,7 +54978,7 @@ static bool gguf_version(gguf_pass *p)
     if ((version & 0xffff) == 0 && version != 0)
         return bs_refuse(p->error, BS_ERROR_VERSION, "the GGUF file is big-endian, expected little-endian");
     if (version != 3)
-        return bs_refuse(p->error, BS_ERROR_VERSION, "GGUF version %u, expected 3", version);
+        return bs_refuse(p->error, BS_ERROR_VERSION, "GGUF version %" PRIu32 ", expected 3", version);
     return true;
 }
 
@@ -54916,8 +54992,8 @@ static bool gguf_count(gguf_pass *p, const char *what, uint64_t least_bytes, uin
         return bs_refuse(p->error, BS_ERROR_FORMAT, "%llu %s cannot fit into a file of %llu bytes",
                          (unsigned long long)n, what, bs_bytes_figure(p->gguf->source.size));
     if (n > cap)
-        return bs_refuse(p->error, BS_ERROR_LIMIT, "%llu %s, at most %u are supported", (unsigned long long)n, what,
-                         cap);
+        return bs_refuse(p->error, BS_ERROR_LIMIT, "%llu %s, at most %" PRIu32 " are supported", (unsigned long long)n,
+                         what, cap);
     *count = (uint32_t)n;
     return true;
 }
@@ -54961,7 +55037,7 @@ static bool gguf_value(gguf_pass *p, bs_gguf_key *key)
     if (!bs_cursor_sound(&p->cursor, p->error, "its type"))
         return false;
     if (key->type >= BS_GGUF_TYPE_COUNT)
-        return bs_refuse(p->error, BS_ERROR_FORMAT, "its type is %u, expected 0 .. %d", key->type,
+        return bs_refuse(p->error, BS_ERROR_FORMAT, "its type is %" PRIu32 ", expected 0 .. %d", key->type,
                          BS_GGUF_TYPE_COUNT - 1);
     if (key->type == BS_GGUF_ARRAY)
         return bs_refuse(p->error, BS_ERROR_FORMAT, "it is an array of arrays, expected one of numbers or strings");
@@ -55020,7 +55096,7 @@ static bool gguf_alignment(gguf_pass *p)
         return false;
     p->gguf->alignment = n;
     return (n & (n - 1)) == 0 ||
-           bs_refuse(p->error, BS_ERROR_FORMAT, "key \"general.alignment\" is %u, expected a power of two", n);
+           bs_refuse(p->error, BS_ERROR_FORMAT, "key \"general.alignment\" is %" PRIu32 ", expected a power of two", n);
 }
 
 /* ------------------------------------------------------------------------------------------------ tensors */
@@ -55041,14 +55117,14 @@ static bool gguf_tensor_shape(gguf_pass *p, bs_gguf_tensor *tensor)
     if (!bs_cursor_sound(&p->cursor, p->error, "its rank"))
         return false;
     if (tensor->rank < 1 || tensor->rank > 4)
-        return bs_refuse(p->error, BS_ERROR_FORMAT, "its rank is %u, expected 1 .. 4", tensor->rank);
+        return bs_refuse(p->error, BS_ERROR_FORMAT, "its rank is %" PRIu32 ", expected 1 .. 4", tensor->rank);
     tensor->bytes = bs_bytes_of(1);
     for (uint32_t i = 0; i < tensor->rank; i++) {
         const uint64_t n = tensor->dim[i] = bs_cursor_u64(&p->cursor);
         if (!bs_cursor_sound(&p->cursor, p->error, "its dimensions"))
             return false;
         if (n == 0 || n > INT64_MAX)
-            return bs_refuse(p->error, BS_ERROR_FORMAT, "its dimension %u is %llu, expected 1 .. 2^63-1", i,
+            return bs_refuse(p->error, BS_ERROR_FORMAT, "its dimension %" PRIu32 " is %llu, expected 1 .. 2^63-1", i,
                              (unsigned long long)n);
         tensor->bytes = bs_bytes_times(tensor->bytes, (int64_t)n);
     }
@@ -55063,8 +55139,8 @@ static bool gguf_tensor_type(gguf_pass *p, bs_gguf_tensor *tensor)
         return false;
     const uint32_t each = gguf_tensor_type_bytes(tensor->type);
     if (each == 0)
-        return bs_refuse(p->error, BS_ERROR_UNSUPPORTED, "its type is %u, expected a plain one: 0, 1, 24 .. 28 or 30",
-                         tensor->type);
+        return bs_refuse(p->error, BS_ERROR_UNSUPPORTED,
+                         "its type is %" PRIu32 ", expected a plain one: 0, 1, 24 .. 28 or 30", tensor->type);
     tensor->bytes = bs_bytes_times(tensor->bytes, each);
     return true;
 }
@@ -55249,7 +55325,8 @@ bool bs_gguf_u32(const bs_gguf *gguf, const char *name, bool required, uint32_t 
     *number = bs_cursor_u32(&cursor);
     return bs_cursor_sound(&cursor, error, name) &&
            ((*number >= least && *number <= most) ||
-            bs_refuse(error, BS_ERROR_FORMAT, "key \"%s\" is %u, expected %u .. %u", name, *number, least, most));
+            bs_refuse(error, BS_ERROR_FORMAT, "key \"%s\" is %" PRIu32 ", expected %" PRIu32 " .. %" PRIu32, name,
+                      *number, least, most));
 }
 
 bool bs_gguf_text(const bs_gguf *gguf, bs_bytes at, char *text, size_t bytes, bs_error *error)
@@ -55427,7 +55504,7 @@ static bool walk_count(bs_cursor *counts, const char *what, int32_t most, int32_
     *count = bs_cursor_i32(counts);
     return bs_cursor_sound(counts, error, what) &&
            ((*count >= 0 && *count <= most) ||
-            bs_refuse(error, BS_ERROR_FORMAT, "it has %d %s, expected 0 .. %d", *count, what, most));
+            bs_refuse(error, BS_ERROR_FORMAT, "it has %" PRId32 " %s, expected 0 .. %" PRId32, *count, what, most));
 }
 
 /* target: NULL to skip the entries. */
@@ -55477,7 +55554,7 @@ bool bs_model_walk_next(bs_model_walk *walk, bs_model_node *node, bs_error *erro
     walk->index++;
     const bool sound = walk_node(walk, node, error);
     if (!sound)
-        bs_error_prefix(error, "node %d \"%s\": ", walk->index, node->name);
+        bs_error_prefix(error, "node %" PRId32 " \"%s\": ", walk->index, node->name);
     return sound;
 }
 
@@ -55516,18 +55593,20 @@ static bool maxima_dim(const bs_model *model, bs_graph *graph, const bs_model_in
     if (wanted == 0)
         return true;
     if (code >= 0 && wanted != code)
-        return bs_refuse(error, BS_ERROR_SHAPE, "dimension %d is %lld, expected %d", index, (long long)wanted, code);
+        return bs_refuse(error, BS_ERROR_SHAPE, "dimension %" PRId32 " is %lld, expected %" PRId32, index,
+                         (long long)wanted, code);
     if (code >= 0)
         return true;
     if (symbol < 0 || symbol >= model->n_symbols)
-        return bs_refuse(error, BS_ERROR_FORMAT, "dimension %d is symbol %d of %d", index, (int)symbol + 1,
-                         model->n_symbols);
+        return bs_refuse(error, BS_ERROR_FORMAT, "dimension %" PRId32 " is symbol %d of %" PRId32, index,
+                         (int)symbol + 1, model->n_symbols);
     if (wanted < 1 || wanted % factor != 0)
-        return bs_refuse(error, BS_ERROR_SHAPE, "dimension %d is %lld, expected a positive multiple of %d", index,
-                         (long long)wanted, (int)factor);
+        return bs_refuse(error, BS_ERROR_SHAPE, "dimension %" PRId32 " is %lld, expected a positive multiple of %d",
+                         index, (long long)wanted, (int)factor);
     const model_maximum m = maximum_of(graph, symbol);
     if (m.set && m.maximum != wanted / factor)
-        return bs_refuse(error, BS_ERROR_SHAPE, "dimension %d is %lld, expected %lld: it is another input's too", index,
+        return bs_refuse(error, BS_ERROR_SHAPE,
+                         "dimension %" PRId32 " is %lld, expected %lld: it is another input's too", index,
                          (long long)wanted, (long long)(m.maximum * factor));
     maximum_keep(graph, symbol, wanted / factor, true);
     return true;
@@ -55537,7 +55616,8 @@ static bool maxima_input(const bs_model *model, bs_graph *graph, const bs_model_
                          bs_error *error)
 {
     if (node->params[1] != input->rank || input->rank < 1 || input->rank > BS_MAX_RANK)
-        return bs_refuse(error, BS_ERROR_SHAPE, "its rank is %d, expected %d", input->rank, node->params[1]);
+        return bs_refuse(error, BS_ERROR_SHAPE, "its rank is %" PRId32 ", expected %" PRId32, input->rank,
+                         node->params[1]);
     bool sound = true;
     for (int32_t i = 0; sound && i < input->rank; i++)
         sound = maxima_dim(model, graph, input, i, node->params[2 + i], error);
@@ -55570,8 +55650,8 @@ static bool maxima_decide(const bs_model *model, bs_graph *graph, const bs_model
     bool sound = true;
     if (model->n_symbols > graph->max_dims)
         return bs_refuse(error, BS_ERROR_LIMIT,
-                         "%d symbols, the graph has room for %d dimensions (bs_graph_desc.max_dims)", model->n_symbols,
-                         graph->max_dims);
+                         "%" PRId32 " symbols, the graph has room for %" PRId32 " dimensions (bs_graph_desc.max_dims)",
+                         model->n_symbols, graph->max_dims);
     for (int32_t i = 0; i < model->n_symbols; i++)
         maximum_keep(graph, i, model->symbols[i].maximum, false);
     for (int32_t i = 0; sound && desc && i < desc->n_inputs; i++)
@@ -55664,8 +55744,9 @@ static bool replay_open_block(model_replay *r)
     char name[BS_MAX_NAME];
     if (block->end_node > end)
         return bs_refuse(r->error, BS_ERROR_FORMAT,
-                         "block %d ends before node %d, block %d that it lies in before node %d", r->next_block,
-                         block->end_node, outer, end);
+                         "block %" PRId32 " ends before node %" PRId32 ", block %" PRId32
+                         " that it lies in before node %" PRId32,
+                         r->next_block, block->end_node, outer, end);
     if (!bs_gguf_text(&r->model->gguf, block->name_at, name, sizeof name, r->error))
         return false;
     bs_block_begin(r->graph, name);
@@ -55698,7 +55779,8 @@ static bool replay_node(model_replay *r, bs_model_node *node, int32_t index)
     if (!replay_blocks(r, index))
         return false;
     if (node->block != r->graph->current_block)
-        return bs_refuse(r->error, BS_ERROR_FORMAT, "node %d is said to be of block %d, but lies in block %d", index,
+        return bs_refuse(r->error, BS_ERROR_FORMAT,
+                         "node %" PRId32 " is said to be of block %" PRId32 ", but lies in block %" PRId32, index,
                          node->block, r->graph->current_block);
     const bs_op_rules *rules = bs_op_get(node->op)->rules;
     if (rules && rules->upgrade)
@@ -55710,7 +55792,7 @@ static bool replay_node(model_replay *r, bs_model_node *node, int32_t index)
     if (build_node(r->graph, node))
         return true;
     bs_graph_failure(r->graph, r->error);
-    bs_error_prefix(r->error, "node %d: ", index);
+    bs_error_prefix(r->error, "node %" PRId32 ": ", index);
     return false;
 }
 
@@ -55718,11 +55800,13 @@ static bool replay_end(model_replay *r)
 {
     replay_blocks(r, r->model->n_nodes); /* only ends blocks: none begins behind the last node */
     if (r->next_block != r->model->n_blocks)
-        return bs_refuse(r->error, BS_ERROR_FORMAT, "block %d begins at node %d, expected the order of nodes",
-                         r->next_block, r->model->blocks[r->next_block].first_node);
+        return bs_refuse(r->error, BS_ERROR_FORMAT,
+                         "block %" PRId32 " begins at node %" PRId32 ", expected the order of nodes", r->next_block,
+                         r->model->blocks[r->next_block].first_node);
     const uint32_t values = (uint32_t)r->graph->values[r->graph->n_values - 1].number;
     if (values != r->model->n_values)
-        return bs_refuse(r->error, BS_ERROR_FORMAT, "key \"brainstorm.value.count\" is %u, the graph has %u values",
+        return bs_refuse(r->error, BS_ERROR_FORMAT,
+                         "key \"brainstorm.value.count\" is %" PRIu32 ", the graph has %" PRIu32 " values",
                          r->model->n_values, values);
     return true;
 }
@@ -55751,9 +55835,11 @@ bs_status bs_model_build(const bs_model *model, bs_graph *graph, const bs_model_
         return bs_fail(error, BS_ERROR_ARGUMENT, "bs_model_build takes a model and an empty graph");
     const int32_t bits = desc ? desc->code_bits : 0, floor = desc ? desc->floor : 0;
     if (bits != 0 && (bits < 8 || bits > 15))
-        return bs_fail(error, BS_ERROR_ARGUMENT, "bs_model_build: %d bits a code, expected 0 or 8 .. 15", bits);
+        return bs_fail(error, BS_ERROR_ARGUMENT, "bs_model_build: %" PRId32 " bits a code, expected 0 or 8 .. 15",
+                       bits);
     if (floor < -1 || floor > 1 << 24)
-        return bs_fail(error, BS_ERROR_ARGUMENT, "bs_model_build: a floor of %d, expected -1 .. %d", floor, 1 << 24);
+        return bs_fail(error, BS_ERROR_ARGUMENT, "bs_model_build: a floor of %" PRId32 ", expected -1 .. %d", floor,
+                       1 << 24);
     bs_error here = {.status = BS_OK};
     model_replay stored = {model, graph, &here, 1, bits, floor};
     bs_model_at_file(model,
@@ -55841,8 +55927,8 @@ bs_status bs_model_can_stream(const bs_model *model, bs_error *error)
         return bs_fail(error, BS_ERROR_ARGUMENT, "bs_model_can_stream: the model is NULL");
     if (model->version < 2)
         return bs_fail(error, BS_ERROR_UNSUPPORTED,
-                       "%s: a model file of version %u cannot be streamed: write it anew in version %d", model->where,
-                       model->version, BS_MODEL_VERSION);
+                       "%s: a model file of version %" PRIu32 " cannot be streamed: write it anew in version %d",
+                       model->where, model->version, BS_MODEL_VERSION);
     if (model->gguf.alignment % BS_MODEL_PAGE != 0)
         return bs_fail(error, BS_ERROR_UNSUPPORTED,
                        "%s: records aligned to %llu bytes cannot be streamed: they must be to %d", model->where,
@@ -55955,7 +56041,7 @@ static bool check_crc(const bs_model *model, const bs_model_block *block, bs_err
         at = bs_bytes_add(at, bytes);
     }
     return crc == block->crc32 ||
-           bs_refuse(error, BS_ERROR_FORMAT, "its CRC-32 is %08x, expected %08x", crc, block->crc32);
+           bs_refuse(error, BS_ERROR_FORMAT, "its CRC-32 is %08" PRIx32 ", expected %08" PRIx32, crc, block->crc32);
 }
 
 /* Checks for zeros from `at` to `end` of the record. */
@@ -56006,7 +56092,7 @@ bs_status bs_model_check(const bs_model *model, bs_error *error)
     while (block < model->n_blocks && check_block(model, block, &here))
         block++;
     if (block < model->n_blocks)
-        bs_error_prefix(&here, "%s: the record of block %d: ", model->where, block);
+        bs_error_prefix(&here, "%s: the record of block %" PRId32 ": ", model->where, block);
     return bs_tell(&here, error);
 }
 #endif
@@ -56216,7 +56302,8 @@ static bool model_version(const model_open *o, const char *key, uint32_t most, u
 {
     return bs_gguf_u32(&o->model->gguf, key, true, 0, UINT32_MAX, number, o->error) &&
            ((*number >= 1 && *number <= most) ||
-            bs_refuse(o->error, BS_ERROR_VERSION, "key \"%s\" is %u, this library knows 1 .. %u", key, *number, most));
+            bs_refuse(o->error, BS_ERROR_VERSION, "key \"%s\" is %" PRIu32 ", this library knows 1 .. %" PRIu32, key,
+                      *number, most));
 }
 
 /* The identifier that the head of every record repeats. */
@@ -56266,7 +56353,8 @@ static bool model_count(const model_open *o, const char *key, bs_gguf_type type,
     const uint64_t n = found ? found->count : 0;
     if (n < (uint64_t)least || n > (uint64_t)most)
         return bs_refuse(o->error, n ? BS_ERROR_LIMIT : BS_ERROR_FORMAT,
-                         "key \"%s\" has %llu elements, expected %d .. %d", key, (unsigned long long)n, least, most);
+                         "key \"%s\" has %llu elements, expected %" PRId32 " .. %" PRId32, key, (unsigned long long)n,
+                         least, most);
     *count = (int32_t)n;
     return true;
 }
@@ -56280,7 +56368,7 @@ static bool model_array(model_open *o, const model_list *list, int32_t count, bs
     bs_gguf_cursor(&o->model->gguf, found, cursor);
     if (!found || found->count == (uint64_t)count)
         return true;
-    return bs_refuse(o->error, BS_ERROR_FORMAT, "key \"%s\" has %llu elements, expected %d", list->key,
+    return bs_refuse(o->error, BS_ERROR_FORMAT, "key \"%s\" has %llu elements, expected %" PRId32, list->key,
                      (unsigned long long)found->count, count);
 }
 
@@ -56324,7 +56412,7 @@ static bool model_entries(model_open *o, const char *what, int32_t count, bool (
 {
     for (int32_t i = 0; i < count; i++)
         if (!read(o, i)) {
-            bs_error_prefix(o->error, "%s %d \"%s\": ", what, i, o->name);
+            bs_error_prefix(o->error, "%s %" PRId32 " \"%s\": ", what, i, o->name);
             return false;
         }
     return true;
@@ -56375,15 +56463,17 @@ static bool model_block_record(model_open *o, bs_model_block *block, int32_t num
     if (number == -1)
         return bytes == 0 || bs_refuse(o->error, BS_ERROR_FORMAT, "it has %llu bytes, but no tensor", bytes);
     if (number <= o->last_tensor || (uint32_t)number >= gguf->n_tensors)
-        return bs_refuse(o->error, BS_ERROR_FORMAT, "its tensor is %d, expected -1 or one of %d .. %d", number,
+        return bs_refuse(o->error, BS_ERROR_FORMAT,
+                         "its tensor is %" PRId32 ", expected -1 or one of %" PRId32 " .. %" PRId32, number,
                          o->last_tensor + 1, (int32_t)gguf->n_tensors - 1);
     const bs_gguf_tensor *tensor = &gguf->tensors[number];
     if (tensor->type != BS_GGUF_TENSOR_I8 || tensor->rank != 1 || bs_bytes_figure(tensor->bytes) != bytes)
         return bs_refuse(o->error, BS_ERROR_FORMAT,
-                         "its tensor %d is of type %u, rank %u and %llu bytes, expected %u, 1 and %llu", number,
-                         tensor->type, tensor->rank, bs_bytes_figure(tensor->bytes), BS_GGUF_TENSOR_I8, bytes);
+                         "its tensor %" PRId32 " is of type %" PRIu32 ", rank %" PRIu32
+                         " and %llu bytes, expected %u, 1 and %llu",
+                         number, tensor->type, tensor->rank, bs_bytes_figure(tensor->bytes), BS_GGUF_TENSOR_I8, bytes);
     if (bytes < head)
-        return bs_refuse(o->error, BS_ERROR_FORMAT, "its record has %llu bytes, its head alone %u", bytes, head);
+        return bs_refuse(o->error, BS_ERROR_FORMAT, "its record has %llu bytes, its head alone %" PRIu32, bytes, head);
     block->offset = tensor->offset;
     o->last_tensor = number;
     return true;
@@ -56406,8 +56496,9 @@ static bool model_block(model_open *o, int32_t index)
     const bool whole = block->first_node == 0 && block->end_node == n;
     const bool range = 0 <= block->first_node && block->first_node < block->end_node && block->end_node <= n;
     if (index == 0 ? !whole : !range)
-        return bs_refuse(o->error, BS_ERROR_FORMAT, "its nodes are %d up to %d, expected %s 0 up to %d",
-                         block->first_node, block->end_node, index ? "some of" : "all:", n);
+        return bs_refuse(o->error, BS_ERROR_FORMAT,
+                         "its nodes are %" PRId32 " up to %" PRId32 ", expected %s 0 up to %" PRId32, block->first_node,
+                         block->end_node, index ? "some of" : "all:", n);
     return model_block_record(o, block, tensor);
 }
 
@@ -56432,16 +56523,17 @@ static bool model_weight_shape(model_open *o, bs_model_weight *w)
 {
     bs_cursor *const dims = &o->cursor[5];
     if (w->dtype < 0 || w->dtype >= BS_DTYPE_COUNT)
-        return bs_refuse(o->error, BS_ERROR_FORMAT, "its type is %d, expected 0 .. %d", w->dtype, BS_DTYPE_COUNT - 1);
+        return bs_refuse(o->error, BS_ERROR_FORMAT, "its type is %" PRId32 ", expected 0 .. %d", w->dtype,
+                         BS_DTYPE_COUNT - 1);
     if (w->rank < 1 || w->rank > BS_MAX_RANK)
-        return bs_refuse(o->error, BS_ERROR_FORMAT, "its rank is %d, expected 1 .. %d", w->rank, BS_MAX_RANK);
+        return bs_refuse(o->error, BS_ERROR_FORMAT, "its rank is %" PRId32 ", expected 1 .. %d", w->rank, BS_MAX_RANK);
     w->bytes = bs_bytes_of(bs_dtype_bytes((bs_dtype)w->dtype));
     for (int32_t i = 0; i < w->rank; i++) {
         w->dim[i] = bs_cursor_i64(dims);
         if (!bs_cursor_sound(dims, o->error, model_dims.key))
             return false;
         if (w->dim[i] < 1)
-            return bs_refuse(o->error, BS_ERROR_FORMAT, "its dimension %d is %lld, expected 1 or more", i,
+            return bs_refuse(o->error, BS_ERROR_FORMAT, "its dimension %" PRId32 " is %lld, expected 1 or more", i,
                              (long long)w->dim[i]);
         w->bytes = bs_bytes_times(w->bytes, w->dim[i]);
     }
@@ -56454,8 +56546,8 @@ static bool model_weight_place(model_open *o, bs_model_weight *w, int32_t index,
     bs_model *m = o->model;
     const int32_t before = index ? w[-1].block : 0;
     if (w->block < before || w->block >= m->n_blocks)
-        return bs_refuse(o->error, BS_ERROR_FORMAT, "its block is %d, expected %d .. %d", w->block, before,
-                         m->n_blocks - 1);
+        return bs_refuse(o->error, BS_ERROR_FORMAT, "its block is %" PRId32 ", expected %" PRId32 " .. %" PRId32,
+                         w->block, before, m->n_blocks - 1);
     bs_model_block *block = &m->blocks[w->block];
     const bool first = index == 0 || w->block != before;
     const bs_bytes used = first ? bs_bytes_of(bs_model_head_bytes(m))

@@ -66,8 +66,8 @@
  *         bs_decision went;
  *         if (s && bs_bind(s, "frame", &from, &error) == BS_OK && bs_bind(s, "clean", &to, &error) == BS_OK &&
  *             bs_run(s, &error) == BS_OK && bs_decision_get(s, "route", &went) == BS_OK)
- *             printf("patches through 0, 1 and 4 layers: %d, %d, %d\n", went.counts[0], went.counts[1],
- *                    went.counts[2]);
+ *             printf("patches through 0, 1 and 4 layers: %d, %d, %d\n", (int)went.counts[0],
+ *                    (int)went.counts[1], (int)went.counts[2]);
  *         else
  *             printf("%s\n", error.message);
  *         bs_session_close(s);

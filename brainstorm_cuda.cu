@@ -1,6 +1,6 @@
 /* brainstorm_cuda.cu - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: 2a4afb9ace6ec0b1c8b44c9324a9ab3b80fefd323b67088b4c7079d10290d83d
+ * sha256 of the parts: 0079037ee2b4f28d40a82110f8617877c7be0dd8a1d8ee523cf3a636df9ab4fd
  */
 #include "brainstorm.h"
 
@@ -363,6 +363,7 @@ static inline uint8_t *bs_bytes_row(uint8_t *memory, bs_bytes offset, int32_t ro
 
 /* #include "brainstorm.h" */
 /* #include "base/bytes.h" */
+#include <inttypes.h> /* PRId32 and others: int32_t is long where the C library is newlib */
 
 #if defined(__GNUC__)
 #define BS_PRINTF(format_index, first) __attribute__((format(printf, format_index, first)))

@@ -3,6 +3,7 @@
 #include "cli.h"
 #include "cli_load.h"
 
+#include <inttypes.h>
 #include <stdlib.h>
 
 static void print_facts(const cli_loaded *l, const char *path)
@@ -11,16 +12,16 @@ static void print_facts(const cli_loaded *l, const char *path)
     bs_model_facts_get(l->model, &f);
     const bs_graph_desc room = bs_model_graph_desc(l->model);
     printf("model     %s", f.name[0] ? f.name : "(no name)");
-    printf(f.scale > 1 ? ", enlarges %d times\n" : "\n", f.scale);
-    printf("file      %s, %llu bytes, version %d, op set %d, aligned to %llu\n", path, (unsigned long long)f.file_bytes,
-           f.version, f.opset, (unsigned long long)f.alignment);
+    printf(f.scale > 1 ? ", enlarges %" PRId32 " times\n" : "\n", f.scale);
+    printf("file      %s, %llu bytes, version %" PRId32 ", op set %" PRId32 ", aligned to %llu\n", path,
+           (unsigned long long)f.file_bytes, f.version, f.opset, (unsigned long long)f.alignment);
     bs_error why = {0};
     if (bs_model_can_stream(l->model, &why) == BS_OK)
         printf("stream    %s reads, aligned to %u\n", f.direct ? "direct" : "buffered", (unsigned)f.fetch_alignment);
     else
         printf("stream    no: %s\n", why.message);
-    printf("holds     %d nodes, %d values, %d blocks, %d weights of %llu bytes\n", f.nodes, f.values, f.blocks,
-           f.weights, (unsigned long long)f.weight_bytes);
+    printf("holds     %" PRId32 " nodes, %" PRId32 " values, %" PRId32 " blocks, %" PRId32 " weights of %llu bytes\n",
+           f.nodes, f.values, f.blocks, f.weights, (unsigned long long)f.weight_bytes);
     printf("memory    %zu bytes for the file's index, %zu for its graph\n", l->index.high_water,
            bs_graph_bytes(&room));
 }
@@ -61,8 +62,8 @@ static void print_blocks(const bs_model *model)
     int32_t next = 0;
     printf("\nblocks\n");
     for (int32_t i = 0; bs_model_block_get(model, i, &block) == BS_OK; i++) {
-        printf("%4d  %-22s nodes %3d..%-3d  %3d weights  %9llu bytes", i, block.name, block.first_node + 1,
-               block.end_node, block.weights, (unsigned long long)block.bytes);
+        printf("%4" PRId32 "  %-22s nodes %3" PRId32 "..%-3" PRId32 "  %3" PRId32 " weights  %9llu bytes", i,
+               block.name, block.first_node + 1, block.end_node, block.weights, (unsigned long long)block.bytes);
         if (block.bytes)
             printf(" at %llu, CRC-32 %08x", (unsigned long long)block.offset, (unsigned)block.crc32);
         printf("\n");

@@ -3,6 +3,7 @@
 
 #include "cli.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -78,7 +79,7 @@ static void print_nodes(const totals *all, const bs_profile_reader *reader, int3
         bs_profile_node_facts node;
         char name[BS_MAX_NAME + 12];
         bs_profile_node_get(reader, all->nodes[i].node, &node);
-        snprintf(name, sizeof name, "%d %s", all->nodes[i].node, node.name);
+        snprintf(name, sizeof name, "%" PRId32 " %s", all->nodes[i].node, node.name);
         print_line(all, &all->nodes[i], whole, node.op, name);
     }
 }

@@ -190,12 +190,12 @@ static unsigned long long a_run(const device_tools *gpu, uint64_t bytes)
 
 void device_summary(FILE *file, const device_tools *gpu)
 {
-    const double mb = 1e-6;
+    const double mib = 0x1p-20;
     if (!gpu->used)
         return;
-    fprintf(file, "GPU: %s (%d.%d), %s; %.2f MB on it, %.2f MB pinned\n", gpu->facts.name, (int)gpu->facts.major,
-            (int)gpu->facts.minor, gpu->half ? "f16" : "f32", (double)gpu->device_bytes * mb,
-            (double)gpu->pinned_bytes * mb);
+    fprintf(file, "GPU: %s (%d.%d), %s; %.2f MiB on it, %.2f MiB pinned\n", gpu->facts.name, (int)gpu->facts.major,
+            (int)gpu->facts.minor, gpu->half ? "f16" : "f32", (double)gpu->device_bytes * mib,
+            (double)gpu->pinned_bytes * mib);
     fprintf(file, "copied a run: %llu bytes to it, %llu back\n", a_run(gpu, gpu->copied_in),
             a_run(gpu, gpu->copied_out));
 }

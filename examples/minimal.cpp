@@ -89,7 +89,8 @@ int main()
     bs_decision went{};
     if (s && bind(s, "frame", frame, &error) == BS_OK && bind(s, "clean", clean, &error) == BS_OK &&
         bs_run(s, &error) == BS_OK && bs_decision_get(s, "route", &went) == BS_OK)
-        std::printf("patches through 0, 1 and 4 layers: %d, %d, %d\n", went.counts[0], went.counts[1], went.counts[2]);
+        std::printf("patches through 0, 1 and 4 layers: %d, %d, %d\n", int(went.counts[0]), int(went.counts[1]),
+                    int(went.counts[2]));
     else
         std::printf("%s\n", error.message);
     bs_session_close(s);

@@ -180,11 +180,12 @@ void stream_summary(FILE *file, const stream_facts *facts)
     fprintf(file, "weights: %llu hits, %llu late, %llu misses (%.1f %% there), stood still for %.1f ms\n",
             (unsigned long long)s->hits, (unsigned long long)s->late, (unsigned long long)s->misses, 100 * hit_rate(s),
             (double)s->stall_ns * 1e-6);
+    const double mib = 0x1p-20;
     fprintf(
         file,
-        "read %.2f MB %s, %.2f MB of it for nothing; slots: %.2f MB of %.2f in use at most, all weights take %.2f\n",
-        (double)s->bytes_read * 1e-6, s->direct ? "directly" : "through the page cache", (double)s->bytes_wasted * 1e-6,
-        (double)s->resident_peak_bytes * 1e-6, (double)p->slot_bytes * 1e-6, (double)p->all_bytes * 1e-6);
+        "read %.2f MiB %s, %.2f MiB of it for nothing; slots: %.2f MiB of %.2f in use at most, all weights take %.2f\n",
+        (double)s->bytes_read * mib, s->direct ? "directly" : "through the page cache", (double)s->bytes_wasted * mib,
+        (double)s->resident_peak_bytes * mib, (double)p->slot_bytes * mib, (double)p->all_bytes * mib);
 }
 
 static void json_counts(FILE *file, const stream_facts *facts)

@@ -1,7 +1,7 @@
 #!/bin/sh
 # lint.sh [PART...] - what can be found without running anything. `make lint` calls it, in the repository's root.
 #
-#   warnings   gcc's and clang's, beyond those of the Makefile
+#   warnings   gcc's and clang's, beyond those of the Makefile; of formats where int32_t is long, as newlib has it
 #   stack      bytes of each function, as gcc builds what users compile: at most 4096, none that depends on data;
 #              $STACK_LEVELS: optimized how [-O2 -O3]
 #   recursion  nothing calls itself, by name or through a pointer (callgraph.py)
@@ -16,6 +16,7 @@ PARTS="${*:-warnings stack recursion analyzer tidy cppcheck}"
 STACK_BYTES=4096 STACK_LEVELS="${STACK_LEVELS:--O2 -O3}"
 INCLUDES='-I. -Isrc -Iexamples -Iexamples/video -Iexamples/moe_text'
 . tests/checks.sh
+. tests/compilers.sh
 log="$BUILD/log" shown=60
 
 mkdir -p "$BUILD" || exit 1
@@ -53,6 +54,13 @@ compile_for_warnings() { # COMPILER FLAGS
 warnings() { # COMPILER
     cat "$BUILD/warnings_$1"
     [ "$(cat "$BUILD/warnings_$1")" = none ]
+}
+
+# PRId32 and casts are missed only where int32_t is long. gcc -m32, with headers that say so, is such a compiler.
+formats() {
+    long='gcc -m32 -msse2 -idirafter /usr/include/x86_64-linux-gnu -isystem tests/int32_long -Iexamples/bare -Wno-psabi'
+    { echo brainstorm.c; ls examples/*.c examples/*/*.c examples/bare/board/*.c; } |
+        xargs -P "$JOBS" -n 1 $long -std=c11 $INCLUDES -DBS_NO_SIMD -fsyntax-only -Wall -Wextra -Wformat=2 -Werror
 }
 
 # --- stack -----------------------------------------------------------------------------------------------
@@ -133,6 +141,11 @@ for part in $PARTS; do
         wait
         check "gcc warns of nothing" warnings gcc
         if have clang; then check "clang warns of nothing" warnings clang; else skip "warnings of clang: no clang"; fi
+        if can_32_bit; then
+            check "formats fit where int32_t is long" formats
+        else
+            skip "formats where int32_t is long: no libraries for gcc -m32"
+        fi
         ;;
     stack)
         check "stack: compiles" compile_for_stack

@@ -2,7 +2,8 @@
 
 Importing it puts the installed package on the path, or ends the program, which then says why it skips. As a program it
 only builds, however long that takes: for a machine that is slow or busy, before the tests. The extension module is
-built once for its sources (a hash of them) at -O1; the Python files are those of now.
+built once for its sources (a hash of them), without optimizing and in one piece: half of the compiler's time, which the
+tests do not give back. The Python files are those of now.
 Relies on: pip, and what it fetches to build (scikit-build-core, nanobind; cmake where there is none); a C++ compiler.
 Must never leave half a build: it is renamed when it is whole. Several tests may ask at once.
 """
@@ -19,7 +20,8 @@ import time
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 SOURCES = ("brainstorm.c", "brainstorm.h", "python/CMakeLists.txt", "python/pyproject.toml", "python/native")
 FOLDER = os.path.join(ROOT, "build", "python")  # one for all builds of the C programs: it shares nothing with them
-OPTIONS = ["--config-settings=cmake.define.BRAINSTORM_OPTIMIZE=-O1"]
+OPTIONS = [f"--config-settings=cmake.define.{option}" for option in (
+    "BRAINSTORM_OPTIMIZE=-O0", "CMAKE_CXX_FLAGS_RELEASE=-O0", "CMAKE_UNITY_BUILD=ON")]
 BUILD_SECONDS = 3600
 results = {True: 0, False: 0}
 

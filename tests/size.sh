@@ -2,11 +2,12 @@
 # size.sh - bytes of code and constants in brainstorm.c at -Os, for aarch64 where a compiler for it is here: everything,
 # everything without each module, without all of them, and what the smallest program that routes is linked with.
 # Counted is what a board must load. Tables for unwinding the stack, which debuggers and C++ want and compilers add
-# unless they are told not to, are printed beside it. Fails above the limits, which leave room on a board.
+# unless they are told not to, are printed beside it. Fails above the limits, which leave room on a board, and where the
+# pages say another figure (test_pages.py; they are of gcc 12).
 set -u
-BUILD="${BUILD:-build/size}"
-LIMIT_KB=350        # of everything
-LIMIT_LEAST_KB=135  # of what the smallest program is linked with
+BUILD="${BUILD:-build/size}" PYTHON="${PYTHON:-python3}"
+LIMIT_KIB=350       # of everything
+LIMIT_LEAST_KIB=135 # of what the smallest program is linked with
 MODULES='PLANNER MODEL STREAM PROFILE REPLAY REPORT MESSAGES WINOGRAD'
 ALL="-DBS_NO_POSIX $(for module in $MODULES; do printf ' -DBS_NO_%s' "$module"; done)"
 [ "${ROWS:-all}" != limits ] || MODULES=''
@@ -51,6 +52,10 @@ bytes() {
         END { print loaded + 0, tables + 0, variables + 0 }'
 }
 
+# For the pages: a line a figure.
+: >"$BUILD/figures.txt"
+figure() { echo "size_$1 $2" >>"$BUILD/figures.txt"; }
+
 row() { # TEXT BYTES
     printf '%-46s %7d %+8d\n' "$1" "$2" "$(($2 - everything))"
 }
@@ -58,11 +63,18 @@ row() { # TEXT BYTES
 set -- $(bytes everything) && everything=$1 tables=$2 variables=$3 || exit 1
 [ "$variables" -eq 0 ] || { echo "brainstorm.c has $variables bytes of variables" >&2; exit 1; }
 echo "brainstorm.c at -Os, $machine: bytes of code and constants (tables for unwinding: $tables more)"
-row "everything, limit $LIMIT_KB KB" "$everything"
+row "everything, limit $LIMIT_KIB KiB" "$everything"
+figure everything "$everything"
 for module in $MODULES; do
     set -- $(bytes "no_$module") && row "-DBS_NO_$module" "$1" || exit 1
+    figure "less_$module" $((everything - $1))
 done
 [ -z "$MODULES" ] || { set -- $(bytes none) && row "all of these and -DBS_NO_POSIX" "$1"; } || exit 1
 set -- $(bytes linked) && linked=$1 && set -- $(bytes program) && least=$((linked - $1)) || exit 1
-row "conv2d, linear, pool2d, a saved plan, limit $LIMIT_LEAST_KB KB" "$least"
-[ "$everything" -le $((LIMIT_KB * 1024)) ] && [ "$least" -le $((LIMIT_LEAST_KB * 1024)) ]
+row "conv2d, linear, pool2d, a saved plan, limit $LIMIT_LEAST_KIB KiB" "$least"
+figure least "$least"
+right=0
+if [ -n "$prefix" ] && [ "$($cc -dumpversion | cut -d. -f1)" = 12 ] && command -v "$PYTHON" >/dev/null; then
+    "$PYTHON" tests/test_pages.py --sizes "$BUILD/figures.txt" || right=1
+fi
+[ "$right" -eq 0 ] && [ "$everything" -le $((LIMIT_KIB * 1024)) ] && [ "$least" -le $((LIMIT_LEAST_KIB * 1024)) ]

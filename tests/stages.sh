@@ -24,11 +24,7 @@ passed=0 failed=0 skipped=0 processors=0 summary=()
 # --- how a stage runs ------------------------------------------------------------------------------------
 
 have() { command -v "$1" >/dev/null 2>&1; }
-has_fuzzer() {
-  have clang && echo 'int LLVMFuzzerTestOneInput(const void *d, unsigned long n) { return d && n > 99; }' |
-    clang -x c -fsanitize=fuzzer,address - -o /dev/null 2>/dev/null
-}
-can_32_bit() { echo 'int main(void) { return 0; }' | gcc -m32 -x c - -o /dev/null 2>/dev/null; }
+. tests/compilers.sh
 
 # only CI HERE: what CI has, or all.
 only() { if [ "$tier" = ci ]; then echo "$1"; else echo "$2"; fi; }

@@ -50,7 +50,7 @@ tells() {
 
 check "a text" same --length 12 --seed 3 --stats
 check "... tells the GPU's name" tells \
-    "^GPU: $(sed -n 's/^name *//p' "$work/device") ([0-9.]*), f32; [0-9.]* MB on it, [0-9.]* MB pinned"
+    "^GPU: $(sed -n 's/^name *//p' "$work/device") ([0-9.]*), f32; [0-9.]* MiB on it, [0-9.]* MiB pinned"
 check "... and what was copied" tells "^copied a run: 12 bytes to it, 384 back"
 check "the likeliest letters after a prompt" same --temperature 0 --length 10 --prompt "And the king said unto"
 check "three texts side by side" same --sequences 3 --length 8 --seed 9 --prompt "Then "
@@ -68,7 +68,7 @@ for slots in "$least" "1M --policy lru" "50%" "100%" "1M --speculate off --lanes
     check "--slots $slots" same --length 40 --seed 3 --slots $slots
 done
 check "--slots, three texts" same --sequences 3 --length 10 --seed 9 --prompt "Then " --slots 1M --stats
-check "... tells what was read" tells '^read .* MB .*; slots: '
+check "... tells what was read" tells '^read .* MiB .*; slots: '
 check "--slots --half" writes half_slots --device cuda --half --length 10 --seed 3 --slots 50%
 check "... writes what it does without slots" cmp "$work/half" "$work/half_slots"
 

@@ -2,26 +2,22 @@
 """test_files_cli.py: whatever `brainstorm` is asked for, what it reads is never written, what it refuses leaves files
 as they were, a full disk leaves the old file or none, and what has no size is refused at once.
 
-Owns: one small network; every combination of what is read and what is written. Relies on: model_rig.py. Must never wait
-for a pipe: a program that does is ended, and counts as wrong.
+Owns: one small network; every combination of what is read and what is written. Relies on: model_rig.py,
+files_rig.py. Must never wait for a pipe: a program that does is ended, and counts as wrong.
 """
 
 import os
-import resource
 import signal
 import subprocess
 import sys
 import tempfile
 import time
 
+from files_rig import OLD, PATIENCE, content, names, put, ran
 from model_rig import PROGRAM, end, report  # first: it finds python/
 
 import numpy as np
 from brainstorm import Graph
-
-PATIENCE = 100  # seconds, after which a program waits for ever
-OLD = b"what was there before"
-
 
 def make():
     g = Graph("m")
@@ -36,28 +32,7 @@ def make():
 
 
 def run(*words, limit=None):
-    if limit is not None:
-        before = lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))
-    try:
-        done = subprocess.run([*PROGRAM, *words], capture_output=True, text=True, timeout=PATIENCE,
-                              preexec_fn=None if limit is None else before)
-    except subprocess.TimeoutExpired:
-        return None, "it waits for ever"
-    return done.returncode, done.stdout + done.stderr
-
-
-def content(path):
-    with open(path, "rb") as file:
-        return file.read()
-
-
-def put(path, data=OLD):
-    with open(path, "wb") as file:
-        file.write(data)
-
-
-def names():
-    return sorted(os.listdir("."))
+    return ran([*PROGRAM, *words], limit)
 
 
 RUN = ["run", "m.gguf", "--input", "x=x.npy", "--compare", "y=want.npy", "--quiet"]

@@ -105,8 +105,8 @@ check "writes the same" same short slots
 check "and streams nothing" eval '! grep -q misses "$work/slots.err"'
 check "--slots, three texts" writes three_slots --sequences 3 --length 200 --seed 9 --prompt "Then " --slots 1M --stats
 check "writes the same" same three three_slots
-check "tells what was read" grep -q '^read .* MB .*; slots: ' "$work/three_slots.err"
-check "for a character" grep -q 'KB read a character' "$work/three_slots.err"
+check "tells what was read" grep -q '^read .* MiB .*; slots: ' "$work/three_slots.err"
+check "for a character" grep -q 'KiB read a character' "$work/three_slots.err"
 check "and what was there" grep -q 'hits, .* late, .* misses' "$work/three_slots.err"
 check "and how good guesses were" grep -q 'look-ahead: .* right' "$work/three_slots.err"
 check "--profile and --trace" writes profiled --length 600 --seed 3 --slots 1M \

@@ -3,39 +3,21 @@
 old ones or the whole new ones; what has no size is refused and not waited for.
 
 Owns: its files; one network of each importer that needs no more than NumPy and gguf (and of ONNX, where that is there).
-Relies on: python/brainstorm/outputs.py. Must never wait for a pipe: a command that does is ended, and counts as wrong.
+Relies on: python/brainstorm/outputs.py, files_rig.py. Must never wait for a pipe: a command that does is
+ended, and counts as wrong.
 """
 
 import os
-import resource
-import subprocess
 import sys
 import tempfile
 
+from files_rig import OLD, content, names, put, ran
 from model_rig import end, report  # first: it finds python/
 
 import gguf
 import numpy as np
 from brainstorm import Graph
 from brainstorm.outputs import Beside, WrongFile, check, write_all
-
-PATIENCE = 200  # seconds, after which a command waits for ever
-OLD = b"what was there before"
-
-
-def content(path):
-    with open(path, "rb") as file:
-        return file.read()
-
-
-def put(path, data=OLD):
-    with open(path, "wb") as file:
-        file.write(data)
-
-
-def names():
-    return sorted(os.listdir("."))
-
 
 def refuses(read, written):
     try:
@@ -112,13 +94,7 @@ def test_beside():
 
 
 def start(*words, limit=None):
-    before = lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))
-    try:
-        done = subprocess.run([sys.executable, "-m", *words], capture_output=True, text=True, timeout=PATIENCE,
-                              preexec_fn=None if limit is None else before)
-    except subprocess.TimeoutExpired:
-        return None, "it waits for ever"
-    return done.returncode, done.stdout + done.stderr
+    return ran([sys.executable, "-m", *words], limit)
 
 
 def make_mixture(path="moe.gguf", layers=1):

@@ -17,7 +17,7 @@ import numpy as np
 import torch
 from brainstorm import session
 from brainstorm.onnx import compare, imported
-from brainstorm.torch import Exit, Gated, Patches, Routed, export
+from brainstorm.torch import Exit, Gated, Patches, Routed, calibrate, every_exit, export
 from torch import nn
 
 
@@ -108,6 +108,65 @@ def eager():
     report("Patches is its body", torch.equal(Patches(rest)(x), rest(x)))
 
 
+class Branch(nn.Module):
+    """Two exits in each other, with something behind them and a batch norm before them."""
+
+    def __init__(self):
+        super().__init__()
+        self.norm = nn.BatchNorm1d(6)
+        inner = Exit(nn.Linear(5, 4), nn.Sequential(nn.Linear(5, 5), nn.Tanh(), nn.Linear(5, 4)))
+        self.outer = Exit(nn.Linear(6, 4), nn.Sequential(nn.Linear(6, 5), nn.Tanh(), inner))
+
+    def forward(self, x):
+        return 2 * self.outer(self.norm(x))
+
+
+class Twice(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.rest = Exit(nn.Linear(6, 6), nn.Linear(6, 6))
+
+    def forward(self, x):
+        return self.rest(self.rest(x))
+
+
+def told():
+    """every_exit() gives the confidences of each exit for all rows, in eval mode, and changes nothing."""
+    torch.manual_seed(5)
+    net, x = Branch().train(), torch.randn(40, 6)
+    net.norm(3 * torch.randn(50, 6) + 1)  # statistics that are not those of x
+    before = {name: value.clone() for name, value in net.state_dict().items()}
+    found = every_exit(net, x)
+    report("every_exit: modes and statistics are as before", all(module.training for module in net.modules())
+           and all(torch.equal(before[name], value) for name, value in net.state_dict().items()))
+    outer = net.eval().outer
+    rows, deep = net.norm(x), outer.rest[1](outer.rest[0](net.norm(x)))
+    inner = outer.rest[2]
+    wanted = [outer.head(rows), inner.head(deep), inner.rest(deep)]
+    report("every_exit: logits of every row, the end last", len(found.logits) == 3 and all(
+        torch.allclose(a, b, atol=1e-6) for a, b in zip(found.logits, wanted)))
+    shares = torch.stack([logits.softmax(-1).amax(-1) for logits in wanted], 1)
+    report("every_exit: confidences", torch.allclose(found.confidences, shares, atol=1e-6))
+    outer.threshold, inner.threshold = shares[:, 0].quantile(0.6).item(), shares[:, 1].median().item()
+    stays = shares[:, 0] < outer.threshold
+    left = int((~stays).sum()), int((stays & (shares[:, 1] >= inner.threshold)).sum())
+    report("every_exit: the result is the network's, some rows leave at each exit",
+           torch.allclose(every_exit(net, x).result, net(x), atol=1e-6) and min(left) > 0 and sum(left) < 40, left)
+    labels = torch.randint(0, 4, (40,))
+    report("every_exit: which exits are right", torch.equal(
+        found.correct(labels), torch.stack([logits.argmax(-1) == labels for logits in wanted], 1)))
+    chosen = calibrate(found.confidences, found.correct(labels), [1, 2, 3], cost=2.0)
+    report("every_exit: calibrate() takes what it gives", len(chosen.thresholds) == 2 and chosen.cost <= 2)
+    pair = Exit(lambda xs: xs[0], lambda xs: xs[0] + xs[1], 0.4).eval()
+    report("every_exit: an exit of two tensors", torch.equal(every_exit(pair, [x, x]).logits[1], 2 * x))
+    for name, wrong in ("no exit", nn.Linear(6, 4)), ("an exit behind another", Twice()):
+        try:
+            every_exit(wrong, x)
+            report(f"every_exit, {name}: refused", False, "taken")
+        except ValueError as why:
+            report(f"every_exit, {name}: refused", "Exit" in str(why), why)
+
+
 def exports():
     runner = session.opened()
     with tempfile.TemporaryDirectory() as folder:
@@ -160,6 +219,7 @@ def runner_output(path):
 
 
 eager()
+told()
 exports()
 one_call()
 sys.exit(end())

@@ -178,7 +178,7 @@ check "... can be read" reads profile "$work/resident.profile"
 summary() {
     $RUN "$BUILD/video_sr" --model "$MODEL" --slots "$least" "$clip" "$out" 2>"$work/message" &&
         grep -q "hits, .* late, .* misses" "$work/message" &&
-        grep -q "^read [0-9.]* MB .*slots: [0-9.]* MB of" "$work/message"
+        grep -q "^read [0-9.]* MiB .*slots: [0-9.]* MiB of" "$work/message"
 }
 check "a summary for people" summary
 check "brainstorm plan --slots" reads plan "$MODEL" --slots 100% --lanes 1 --chunk 16K --input frame=1x80x144

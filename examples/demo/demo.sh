@@ -98,8 +98,8 @@ row() {
         -v static="$(median large)" -v frames="$(field "$json" frames)" -v shares="$shares" \
         -v bytes="$(field "$json" arena_bytes_planned)" 'BEGIN {
             gain = (s > 0) ? static / s : 0
-            printf "%-14s %6.2f dB  %.4f  %8.3f s %9.2f ms %8.2f x   %-31s %9.2f MB\n",
-                label, psnr, ssim, s, 1000 * s / frames, gain, shares, bytes / 1e6 }'
+            printf "%-14s %6.2f dB  %.4f  %8.3f s %9.2f ms %8.2f x   %-31s %8.2f MiB\n",
+                label, psnr, ssim, s, 1000 * s / frames, gain, shares, bytes / 1048576 }'
 }
 
 json="$out/auto.json"

@@ -11,12 +11,12 @@ static void speed(const char *what, double characters, double seconds)
 
 static void memory(const text_model *m)
 {
-    const double kb = 1.0 / 1024;
+    const double kib = 1.0 / 1024;
     fprintf(
         stderr,
-        "memory   %.0f KB: graph and plan %.0f, weights and caches %.0f, transient %.0f, staging %.0f, slots %.0f\n",
-        (double)m->arenas.bytes * kb, (double)m->fixed_bytes * kb, (double)m->planned.persistent * kb,
-        (double)m->planned.transient * kb, (double)m->planned.staging * kb, (double)m->planned.slots * kb);
+        "memory   %.0f KiB: graph and plan %.0f, weights and caches %.0f, transient %.0f, staging %.0f, slots %.0f\n",
+        (double)m->arenas.bytes * kib, (double)m->fixed_bytes * kib, (double)m->planned.persistent * kib,
+        (double)m->planned.transient * kib, (double)m->planned.staging * kib, (double)m->planned.slots * kib);
 }
 
 static double percent(uint64_t part, uint64_t whole)
@@ -42,7 +42,7 @@ static void reads(const text_model *m, double characters)
     if (facts.plan.slot_bytes == 0)
         return;
     stream_summary(stderr, &facts);
-    fprintf(stderr, "%.1f KB read a character; lanes read for %.1f ms and prepared for %.1f ms\n",
+    fprintf(stderr, "%.1f KiB read a character; lanes read for %.1f ms and prepared for %.1f ms\n",
             characters > 0 ? (double)facts.stats.bytes_read / 1024 / characters : 0, (double)facts.stats.read_ns * 1e-6,
             (double)facts.stats.prepare_ns * 1e-6);
     guesses(m->session);

@@ -74,9 +74,9 @@ static void decode(int32_t *most)
         bs_bind(s, "count", &counted, &error) || bs_run(s, &error))
         printf("%s\n", error.message);
     for (int row = 0; row < ROWS && !error.status; row++) {
-        printf("row %d, %d tokens:", row, count[row]);
+        printf("row %d, %d tokens:", row, (int)count[row]);
         for (int i = 0; i < count[row]; i++)
-            printf(" %d", tokens[row][i]);
+            printf(" %d", (int)tokens[row][i]);
         printf("\n");
     }
     bs_session_close(s);

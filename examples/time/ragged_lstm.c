@@ -48,12 +48,12 @@ static void fill(float *data, size_t count, uint32_t *seed) // evenly from -0.5 
 static void show(const float *y, const int32_t *length, int32_t steps, const bs_decision *trips)
 {
     for (int row = 0; row < ROWS; row++) {
-        printf("row %d, length %d:", row, length[row]);
+        printf("row %d, length %d:", row, (int)length[row]);
         for (int t = 0; t < steps; t++)
             printf(" %.5f", (double)y[row * steps + t]);
         printf("\n");
     }
-    printf("computed: %d steps of %d\n", trips->counts[0], ROWS * steps);
+    printf("computed: %d steps of %d\n", (int)trips->counts[0], ROWS * (int)steps);
 }
 
 int main(void)

@@ -104,7 +104,7 @@ int main(void)
         if (bs_run(s, &error))
             printf("%s\n", error.message);
         for (int32_t v = 0; error.status == BS_OK && v < n; v++)
-            printf("vertex %d, level %d: %.5f\n", v, level[v], (double)y[v]);
+            printf("vertex %d, level %d: %.5f\n", (int)v, (int)level[v], (double)y[v]);
     }
     if (!s)
         printf("%s\n", error.message);

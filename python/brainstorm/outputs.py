@@ -39,6 +39,12 @@ def _writable(path):
     return in_place or (os.path.isdir(folder) and os.access(folder, os.W_OK | os.X_OK))
 
 
+def only_file(path, error=WrongFile):
+    """Fails where there is something that is no file. A pipe has no end to seek from, and no second reading."""
+    if os.path.exists(path) and not os.path.isfile(path):
+        raise error(f"{path} is not a file (what comes from a pipe must be written to one first)")
+
+
 def check(read=(), written=()):
     """Refuses a file that is read and has no size of its own, as a pipe or a device; and one that is written and is
     also read, or written for something else, under whatever name. None among them is no file; a folder may be read."""
@@ -79,9 +85,12 @@ class Beside:
         if not self._in_place:
             os.replace(self.path, self._target)
 
-    def __exit__(self, *_):
+    def drop(self):
         if not self._in_place and os.path.exists(self.path):
             os.remove(self.path)
+
+    def __exit__(self, *_):
+        self.drop()
 
 
 def write_all(writers):

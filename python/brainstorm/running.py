@@ -10,12 +10,14 @@ loaded when it is first asked for. Must never run with an array that the library
 what is used in place and what is copied.
 """
 
+import contextlib
 import importlib
 import operator
 from builtins import open as io_open
 import os
 import tempfile
 import threading
+import weakref
 from dataclasses import dataclass
 from typing import Any, Callable, Dict, Iterable, List, Mapping, Optional, Sequence, Tuple, Union
 
@@ -228,18 +230,34 @@ class Plan:
         they take about 1 % of the time. weights_of: a session of this plan whose weights are used."""
         if profile is not None:
             outputs.check([self.model._path], [os.fsdecode(profile)])
-        path = os.fsencode(profile) if profile is not None else b""
         events = _whole("profile_events", profile_events, 0)
-        opened = native().Session(self._native, policy, guess, check, path, events, profile_ops,
-                                  weights_of._native if weights_of else None)
-        return Session(self, opened)
+        with contextlib.ExitStack() as undone:
+            beside = undone.enter_context(outputs.Beside(profile)) if profile is not None else None
+            path = os.fsencode(beside.path) if beside else b""
+            opened = native().Session(self._native, policy, guess, check, path, events, profile_ops,
+                                      weights_of._native if weights_of else None)
+            undone.pop_all()
+        return Session(self, opened, beside)
+
+
+def _complete(opened, beside) -> int:
+    """Ends a session whose profile then takes its name; one that could not be written goes."""
+    try:
+        lost = opened.close()
+    except Error as error:
+        if error.status != "BS_ERROR_ARGUMENT":  # it is in use, and goes on
+            beside.drop()
+        raise
+    beside.keep()
+    return lost
 
 
 class Session:
     """A running network. One thread at a time runs it: another one waits. `with` closes it."""
 
-    def __init__(self, plan: Plan, opened):
-        self.plan, self._native = plan, opened
+    def __init__(self, plan: Plan, opened, beside: Optional[outputs.Beside] = None):
+        self.plan, self._native, self._beside = plan, opened, beside
+        self._left = weakref.finalize(self, _complete, opened, beside) if beside else None  # by who never closes it
         self._lock = threading.RLock()
         self._bound: Dict[str, np.ndarray] = {}   # by the caller, until bound anew
         self._lent: set = set()                   # inputs of the run before
@@ -350,9 +368,19 @@ class Session:
             return self._native.report()
 
     def close(self) -> int:
-        """Ends its threads, gives its memory back and completes its profile; tells how many events that lost."""
+        """Ends its threads, gives its memory back and completes its profile, which then takes its name; tells how many
+        events that lost."""
         with self._lock:
-            return self._native.close()
+            if not self._left or not self._left.alive:
+                return self._native.close()
+            try:
+                lost = _complete(self._native, self._beside)
+            except Error as error:
+                if error.status != "BS_ERROR_ARGUMENT":
+                    self._left.detach()
+                raise
+            self._left.detach()
+            return lost
 
 
 def open(path: Union[str, os.PathLike]) -> Model:

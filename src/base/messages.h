@@ -9,6 +9,7 @@
 
 #include "brainstorm.h"
 #include "base/bytes.h"
+#include <inttypes.h> /* PRId32 and others: int32_t is long where the C library is newlib */
 
 #if defined(__GNUC__)
 #define BS_PRINTF(format_index, first) __attribute__((format(printf, format_index, first)))

@@ -92,7 +92,8 @@ bs_status bs_workers_start(bs_workers *pool, const bs_platform *platform, int32_
         worker->thread = i;
         if (platform->thread_start(platform->user, worker->handle, worker_main, worker) != 0) {
             bs_workers_stop(pool);
-            return bs_fail(error, BS_ERROR_PLATFORM, "worker thread %d of %d: the platform's thread_start failed", i,
+            return bs_fail(error, BS_ERROR_PLATFORM,
+                           "worker thread %" PRId32 " of %" PRId32 ": the platform's thread_start failed", i,
                            threads - 1);
         }
         pool->started = i;

@@ -33,7 +33,7 @@ static bs_dim_id dim_intern(bs_graph *g, const bs_dim_info *dim)
     if (id >= 0)
         return id;
     if (g->n_dims == g->max_dims) {
-        bs_graph_fail(g, BS_ERROR_LIMIT, "the graph is full: %d different dimensions (bs_graph_desc.max_dims)",
+        bs_graph_fail(g, BS_ERROR_LIMIT, "the graph is full: %" PRId32 " different dimensions (bs_graph_desc.max_dims)",
                       g->max_dims);
         return -1;
     }
@@ -171,7 +171,7 @@ bs_dim bs_times(bs_graph *graph, bs_dim symbol, int32_t factor)
     graph->adding = "bs_times";
     graph->adding_name = "";
     if (factor < 1)
-        bs_graph_fail(graph, BS_ERROR_SHAPE, "the factor is %d, expected 1 .. 2^30", factor);
+        bs_graph_fail(graph, BS_ERROR_SHAPE, "the factor is %" PRId32 ", expected 1 .. 2^30", factor);
     if (!bs_dim_is_known(graph, symbol))
         bs_graph_fail(graph, BS_ERROR_SHAPE, "%lld is no dimension, expected 1 .. 2^30, BS_UPTO of that, or a symbol",
                       (long long)symbol);

@@ -47,7 +47,7 @@ int32_t bs_graph_domain(bs_graph *graph, const bs_domain *domain)
         if (domains_equal(&graph->domains[*link], domain))
             return *link;
     if (graph->n_domains > graph->max_domains) {
-        bs_graph_fail(graph, BS_ERROR_LIMIT, "the graph is full: %d domains (bs_graph_desc.max_domains)",
+        bs_graph_fail(graph, BS_ERROR_LIMIT, "the graph is full: %" PRId32 " domains (bs_graph_desc.max_domains)",
                       graph->max_domains);
         return -1;
     }

@@ -158,7 +158,7 @@ static void *graph_take(bs_graph *g, size_t bytes, size_t alignment)
     const bs_bytes at = bs_bytes_align_to(bs_bytes_array(g->n_text, 1), alignment);
     size_t end = 0;
     if (!bs_bytes_fit(bs_bytes_add(at, bs_bytes_of(bytes)), (uint64_t)g->max_text, &end)) {
-        bs_graph_fail(g, BS_ERROR_LIMIT, "the graph's text is full: %d bytes (bs_graph_desc.max_text_bytes)",
+        bs_graph_fail(g, BS_ERROR_LIMIT, "the graph's text is full: %" PRId32 " bytes (bs_graph_desc.max_text_bytes)",
                       g->max_text);
         return NULL;
     }
@@ -221,17 +221,20 @@ int32_t bs_graph_named(const bs_graph *graph, const char *name, bool router)
 static bool operands_known(bs_graph *g, const bs_op *op, const int32_t *in, int32_t n_in)
 {
     if (n_in < op->min_in || n_in > bs_op_max_in(op))
-        return bs_graph_fail(g, BS_ERROR_GRAPH, "%d operands, expected %d .. %d", n_in, op->min_in, bs_op_max_in(op));
+        return bs_graph_fail(g, BS_ERROR_GRAPH, "%" PRId32 " operands, expected %d .. %" PRId32, n_in, op->min_in,
+                             bs_op_max_in(op));
     if (g->n_operands + n_in > g->max_operands || g->n_nodes > g->max_nodes)
         return bs_graph_fail(g, BS_ERROR_LIMIT,
-                             "the graph is full: %d nodes, %d operands (bs_graph_desc.max_nodes, max_operands)",
+                             "the graph is full: %" PRId32 " nodes, %" PRId32
+                             " operands (bs_graph_desc.max_nodes, max_operands)",
                              g->max_nodes, g->max_operands);
     for (int32_t i = 0; i < n_in; i++) {
         const bool none = in[i] == 0 && op->flags & BS_OP_VARIADIC && op->flags & BS_OP_STRUCTURAL;
         if (!none && (in[i] < 1 || in[i] >= g->n_values))
-            return bs_graph_fail(g, BS_ERROR_GRAPH, "operand %d is value %d, which does not exist", i, in[i]);
+            return bs_graph_fail(g, BS_ERROR_GRAPH, "operand %" PRId32 " is value %" PRId32 ", which does not exist", i,
+                                 in[i]);
         if (!none && g->values[in[i]].rank > BS_MAX_RANK && !(op->flags & BS_OP_AXES))
-            return bs_graph_fail(g, BS_ERROR_SHAPE, "operand %d has rank %d, expected %d at most", i,
+            return bs_graph_fail(g, BS_ERROR_SHAPE, "operand %" PRId32 " has rank %" PRId32 ", expected %d at most", i,
                                  g->values[in[i]].rank, BS_MAX_RANK);
     }
     return true;
@@ -249,8 +252,8 @@ static bool operands_agree(bs_graph *g, bs_infer *infer)
         const int32_t d = infer->in[i]->domain, first = infer->in[of]->domain;
         if (d != first && !(d == 0 && infer->op->flags & BS_OP_CAPTURE))
             return bs_graph_fail(g, BS_ERROR_DOMAIN,
-                                 "operand %d is of %s, operand %d of %s: scatter or gather it first", i,
-                                 bs_say_domain(infer, d), of, bs_say_domain(infer, first));
+                                 "operand %" PRId32 " is of %s, operand %" PRId32 " of %s: scatter or gather it first",
+                                 i, bs_say_domain(infer, d), of, bs_say_domain(infer, first));
     }
     return true;
 }
@@ -268,10 +271,12 @@ static bool loops_agree(bs_graph *g, const bs_infer *infer)
         const bs_value_info *v = &g->values[infer->ids[i]];
         const int32_t body = g->domains[v->domain].loop, of = g->nodes[v->node].router;
         if (has_ended(g, body))
-            return bs_graph_fail(g, BS_ERROR_DOMAIN, "operand %d is of the body of loop \"%s\", which has ended", i,
+            return bs_graph_fail(g, BS_ERROR_DOMAIN,
+                                 "operand %" PRId32 " is of the body of loop \"%s\", which has ended", i,
                                  g->routers[body].desc->name);
         if (bs_router_loops(g, of) && !has_ended(g, of) && v->domain == g->routers[of].domain)
-            return bs_graph_fail(g, BS_ERROR_DOMAIN, "operand %d is a result of loop \"%s\", which has not ended", i,
+            return bs_graph_fail(g, BS_ERROR_DOMAIN,
+                                 "operand %" PRId32 " is a result of loop \"%s\", which has not ended", i,
                                  g->routers[of].desc->name);
     }
     const int32_t body = infer->n_out > 0 ? g->domains[infer->out[0].domain].loop : 0;
@@ -354,7 +359,7 @@ bs_bytes bs_value_elements(const bs_graph *g, const bs_value_info *value)
 static bool outputs_sound(bs_graph *g, const bs_infer *infer)
 {
     if (g->n_values + infer->n_out > g->max_values + 1)
-        return bs_graph_fail(g, BS_ERROR_LIMIT, "the graph is full: %d values (bs_graph_desc.max_values)",
+        return bs_graph_fail(g, BS_ERROR_LIMIT, "the graph is full: %" PRId32 " values (bs_graph_desc.max_values)",
                              g->max_values);
     for (int32_t i = 0; i < infer->n_out; i++) {
         const bs_value_info *out = &infer->out[i];
@@ -465,7 +470,8 @@ void bs_block_begin(bs_graph *graph, const char *name)
     if (!graph || graph->status != BS_OK)
         return;
     if (graph->n_blocks > graph->max_blocks) {
-        bs_graph_fail(graph, BS_ERROR_LIMIT, "block \"%.63s\": the graph is full: %d blocks (bs_graph_desc.max_blocks)",
+        bs_graph_fail(graph, BS_ERROR_LIMIT,
+                      "block \"%.63s\": the graph is full: %" PRId32 " blocks (bs_graph_desc.max_blocks)",
                       name ? name : "", graph->max_blocks);
         return;
     }

@@ -57,9 +57,9 @@ const char *bs_domain_text(const bs_graph *graph, int32_t domain, char *buffer, 
     if (d->kind == BS_DOMAIN_ROOT)
         snprintf(buffer, bytes, "the root");
     else if (d->kind == BS_DOMAIN_PATH)
-        snprintf(buffer, bytes, "path %d of \"%s\"", d->path, graph->routers[d->router].desc->name);
+        snprintf(buffer, bytes, "path %" PRId32 " of \"%s\"", d->path, graph->routers[d->router].desc->name);
     else if (bs_domain_is_patches(d))
-        snprintf(buffer, bytes, "patches of %d [%s, %s]", d->size, bs_dim_text(graph, d->height, a, sizeof a),
+        snprintf(buffer, bytes, "patches of %" PRId32 " [%s, %s]", d->size, bs_dim_text(graph, d->height, a, sizeof a),
                  bs_dim_text(graph, d->width, b, sizeof b));
     else
         snprintf(buffer, bytes, "%s [%s]", bs_domain_is_segments(d) ? "segments" : "rows",

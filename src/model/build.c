@@ -33,7 +33,7 @@ static bool walk_count(bs_cursor *counts, const char *what, int32_t most, int32_
     *count = bs_cursor_i32(counts);
     return bs_cursor_sound(counts, error, what) &&
            ((*count >= 0 && *count <= most) ||
-            bs_refuse(error, BS_ERROR_FORMAT, "it has %d %s, expected 0 .. %d", *count, what, most));
+            bs_refuse(error, BS_ERROR_FORMAT, "it has %" PRId32 " %s, expected 0 .. %" PRId32, *count, what, most));
 }
 
 /* target: NULL to skip the entries. */
@@ -83,7 +83,7 @@ bool bs_model_walk_next(bs_model_walk *walk, bs_model_node *node, bs_error *erro
     walk->index++;
     const bool sound = walk_node(walk, node, error);
     if (!sound)
-        bs_error_prefix(error, "node %d \"%s\": ", walk->index, node->name);
+        bs_error_prefix(error, "node %" PRId32 " \"%s\": ", walk->index, node->name);
     return sound;
 }
 
@@ -122,18 +122,20 @@ static bool maxima_dim(const bs_model *model, bs_graph *graph, const bs_model_in
     if (wanted == 0)
         return true;
     if (code >= 0 && wanted != code)
-        return bs_refuse(error, BS_ERROR_SHAPE, "dimension %d is %lld, expected %d", index, (long long)wanted, code);
+        return bs_refuse(error, BS_ERROR_SHAPE, "dimension %" PRId32 " is %lld, expected %" PRId32, index,
+                         (long long)wanted, code);
     if (code >= 0)
         return true;
     if (symbol < 0 || symbol >= model->n_symbols)
-        return bs_refuse(error, BS_ERROR_FORMAT, "dimension %d is symbol %d of %d", index, (int)symbol + 1,
-                         model->n_symbols);
+        return bs_refuse(error, BS_ERROR_FORMAT, "dimension %" PRId32 " is symbol %d of %" PRId32, index,
+                         (int)symbol + 1, model->n_symbols);
     if (wanted < 1 || wanted % factor != 0)
-        return bs_refuse(error, BS_ERROR_SHAPE, "dimension %d is %lld, expected a positive multiple of %d", index,
-                         (long long)wanted, (int)factor);
+        return bs_refuse(error, BS_ERROR_SHAPE, "dimension %" PRId32 " is %lld, expected a positive multiple of %d",
+                         index, (long long)wanted, (int)factor);
     const model_maximum m = maximum_of(graph, symbol);
     if (m.set && m.maximum != wanted / factor)
-        return bs_refuse(error, BS_ERROR_SHAPE, "dimension %d is %lld, expected %lld: it is another input's too", index,
+        return bs_refuse(error, BS_ERROR_SHAPE,
+                         "dimension %" PRId32 " is %lld, expected %lld: it is another input's too", index,
                          (long long)wanted, (long long)(m.maximum * factor));
     maximum_keep(graph, symbol, wanted / factor, true);
     return true;
@@ -143,7 +145,8 @@ static bool maxima_input(const bs_model *model, bs_graph *graph, const bs_model_
                          bs_error *error)
 {
     if (node->params[1] != input->rank || input->rank < 1 || input->rank > BS_MAX_RANK)
-        return bs_refuse(error, BS_ERROR_SHAPE, "its rank is %d, expected %d", input->rank, node->params[1]);
+        return bs_refuse(error, BS_ERROR_SHAPE, "its rank is %" PRId32 ", expected %" PRId32, input->rank,
+                         node->params[1]);
     bool sound = true;
     for (int32_t i = 0; sound && i < input->rank; i++)
         sound = maxima_dim(model, graph, input, i, node->params[2 + i], error);
@@ -176,8 +179,8 @@ static bool maxima_decide(const bs_model *model, bs_graph *graph, const bs_model
     bool sound = true;
     if (model->n_symbols > graph->max_dims)
         return bs_refuse(error, BS_ERROR_LIMIT,
-                         "%d symbols, the graph has room for %d dimensions (bs_graph_desc.max_dims)", model->n_symbols,
-                         graph->max_dims);
+                         "%" PRId32 " symbols, the graph has room for %" PRId32 " dimensions (bs_graph_desc.max_dims)",
+                         model->n_symbols, graph->max_dims);
     for (int32_t i = 0; i < model->n_symbols; i++)
         maximum_keep(graph, i, model->symbols[i].maximum, false);
     for (int32_t i = 0; sound && desc && i < desc->n_inputs; i++)
@@ -270,8 +273,9 @@ static bool replay_open_block(model_replay *r)
     char name[BS_MAX_NAME];
     if (block->end_node > end)
         return bs_refuse(r->error, BS_ERROR_FORMAT,
-                         "block %d ends before node %d, block %d that it lies in before node %d", r->next_block,
-                         block->end_node, outer, end);
+                         "block %" PRId32 " ends before node %" PRId32 ", block %" PRId32
+                         " that it lies in before node %" PRId32,
+                         r->next_block, block->end_node, outer, end);
     if (!bs_gguf_text(&r->model->gguf, block->name_at, name, sizeof name, r->error))
         return false;
     bs_block_begin(r->graph, name);
@@ -304,7 +308,8 @@ static bool replay_node(model_replay *r, bs_model_node *node, int32_t index)
     if (!replay_blocks(r, index))
         return false;
     if (node->block != r->graph->current_block)
-        return bs_refuse(r->error, BS_ERROR_FORMAT, "node %d is said to be of block %d, but lies in block %d", index,
+        return bs_refuse(r->error, BS_ERROR_FORMAT,
+                         "node %" PRId32 " is said to be of block %" PRId32 ", but lies in block %" PRId32, index,
                          node->block, r->graph->current_block);
     const bs_op_rules *rules = bs_op_get(node->op)->rules;
     if (rules && rules->upgrade)
@@ -316,7 +321,7 @@ static bool replay_node(model_replay *r, bs_model_node *node, int32_t index)
     if (build_node(r->graph, node))
         return true;
     bs_graph_failure(r->graph, r->error);
-    bs_error_prefix(r->error, "node %d: ", index);
+    bs_error_prefix(r->error, "node %" PRId32 ": ", index);
     return false;
 }
 
@@ -324,11 +329,13 @@ static bool replay_end(model_replay *r)
 {
     replay_blocks(r, r->model->n_nodes); /* only ends blocks: none begins behind the last node */
     if (r->next_block != r->model->n_blocks)
-        return bs_refuse(r->error, BS_ERROR_FORMAT, "block %d begins at node %d, expected the order of nodes",
-                         r->next_block, r->model->blocks[r->next_block].first_node);
+        return bs_refuse(r->error, BS_ERROR_FORMAT,
+                         "block %" PRId32 " begins at node %" PRId32 ", expected the order of nodes", r->next_block,
+                         r->model->blocks[r->next_block].first_node);
     const uint32_t values = (uint32_t)r->graph->values[r->graph->n_values - 1].number;
     if (values != r->model->n_values)
-        return bs_refuse(r->error, BS_ERROR_FORMAT, "key \"brainstorm.value.count\" is %u, the graph has %u values",
+        return bs_refuse(r->error, BS_ERROR_FORMAT,
+                         "key \"brainstorm.value.count\" is %" PRIu32 ", the graph has %" PRIu32 " values",
                          r->model->n_values, values);
     return true;
 }
@@ -357,9 +364,11 @@ bs_status bs_model_build(const bs_model *model, bs_graph *graph, const bs_model_
         return bs_fail(error, BS_ERROR_ARGUMENT, "bs_model_build takes a model and an empty graph");
     const int32_t bits = desc ? desc->code_bits : 0, floor = desc ? desc->floor : 0;
     if (bits != 0 && (bits < 8 || bits > 15))
-        return bs_fail(error, BS_ERROR_ARGUMENT, "bs_model_build: %d bits a code, expected 0 or 8 .. 15", bits);
+        return bs_fail(error, BS_ERROR_ARGUMENT, "bs_model_build: %" PRId32 " bits a code, expected 0 or 8 .. 15",
+                       bits);
     if (floor < -1 || floor > 1 << 24)
-        return bs_fail(error, BS_ERROR_ARGUMENT, "bs_model_build: a floor of %d, expected -1 .. %d", floor, 1 << 24);
+        return bs_fail(error, BS_ERROR_ARGUMENT, "bs_model_build: a floor of %" PRId32 ", expected -1 .. %d", floor,
+                       1 << 24);
     bs_error here = {.status = BS_OK};
     model_replay stored = {model, graph, &here, 1, bits, floor};
     bs_model_at_file(model,

@@ -20,7 +20,7 @@ typedef struct gguf_pass {
 static bool gguf_at_record(gguf_pass *p, bool sound, const char *what)
 {
     if (!sound)
-        bs_error_prefix(p->error, "%s %u \"%.64s\": ", what, p->index, p->name);
+        bs_error_prefix(p->error, "%s %" PRIu32 " \"%.64s\": ", what, p->index, p->name);
     return sound;
 }
 
@@ -34,7 +34,7 @@ static bool gguf_version(gguf_pass *p)
     if ((version & 0xffff) == 0 && version != 0)
         return bs_refuse(p->error, BS_ERROR_VERSION, "the GGUF file is big-endian, expected little-endian");
     if (version != 3)
-        return bs_refuse(p->error, BS_ERROR_VERSION, "GGUF version %u, expected 3", version);
+        return bs_refuse(p->error, BS_ERROR_VERSION, "GGUF version %" PRIu32 ", expected 3", version);
     return true;
 }
 
@@ -48,8 +48,8 @@ static bool gguf_count(gguf_pass *p, const char *what, uint64_t least_bytes, uin
         return bs_refuse(p->error, BS_ERROR_FORMAT, "%llu %s cannot fit into a file of %llu bytes",
                          (unsigned long long)n, what, bs_bytes_figure(p->gguf->source.size));
     if (n > cap)
-        return bs_refuse(p->error, BS_ERROR_LIMIT, "%llu %s, at most %u are supported", (unsigned long long)n, what,
-                         cap);
+        return bs_refuse(p->error, BS_ERROR_LIMIT, "%llu %s, at most %" PRIu32 " are supported", (unsigned long long)n,
+                         what, cap);
     *count = (uint32_t)n;
     return true;
 }
@@ -93,7 +93,7 @@ static bool gguf_value(gguf_pass *p, bs_gguf_key *key)
     if (!bs_cursor_sound(&p->cursor, p->error, "its type"))
         return false;
     if (key->type >= BS_GGUF_TYPE_COUNT)
-        return bs_refuse(p->error, BS_ERROR_FORMAT, "its type is %u, expected 0 .. %d", key->type,
+        return bs_refuse(p->error, BS_ERROR_FORMAT, "its type is %" PRIu32 ", expected 0 .. %d", key->type,
                          BS_GGUF_TYPE_COUNT - 1);
     if (key->type == BS_GGUF_ARRAY)
         return bs_refuse(p->error, BS_ERROR_FORMAT, "it is an array of arrays, expected one of numbers or strings");
@@ -152,7 +152,7 @@ static bool gguf_alignment(gguf_pass *p)
         return false;
     p->gguf->alignment = n;
     return (n & (n - 1)) == 0 ||
-           bs_refuse(p->error, BS_ERROR_FORMAT, "key \"general.alignment\" is %u, expected a power of two", n);
+           bs_refuse(p->error, BS_ERROR_FORMAT, "key \"general.alignment\" is %" PRIu32 ", expected a power of two", n);
 }
 
 /* ------------------------------------------------------------------------------------------------ tensors */
@@ -173,14 +173,14 @@ static bool gguf_tensor_shape(gguf_pass *p, bs_gguf_tensor *tensor)
     if (!bs_cursor_sound(&p->cursor, p->error, "its rank"))
         return false;
     if (tensor->rank < 1 || tensor->rank > 4)
-        return bs_refuse(p->error, BS_ERROR_FORMAT, "its rank is %u, expected 1 .. 4", tensor->rank);
+        return bs_refuse(p->error, BS_ERROR_FORMAT, "its rank is %" PRIu32 ", expected 1 .. 4", tensor->rank);
     tensor->bytes = bs_bytes_of(1);
     for (uint32_t i = 0; i < tensor->rank; i++) {
         const uint64_t n = tensor->dim[i] = bs_cursor_u64(&p->cursor);
         if (!bs_cursor_sound(&p->cursor, p->error, "its dimensions"))
             return false;
         if (n == 0 || n > INT64_MAX)
-            return bs_refuse(p->error, BS_ERROR_FORMAT, "its dimension %u is %llu, expected 1 .. 2^63-1", i,
+            return bs_refuse(p->error, BS_ERROR_FORMAT, "its dimension %" PRIu32 " is %llu, expected 1 .. 2^63-1", i,
                              (unsigned long long)n);
         tensor->bytes = bs_bytes_times(tensor->bytes, (int64_t)n);
     }
@@ -195,8 +195,8 @@ static bool gguf_tensor_type(gguf_pass *p, bs_gguf_tensor *tensor)
         return false;
     const uint32_t each = gguf_tensor_type_bytes(tensor->type);
     if (each == 0)
-        return bs_refuse(p->error, BS_ERROR_UNSUPPORTED, "its type is %u, expected a plain one: 0, 1, 24 .. 28 or 30",
-                         tensor->type);
+        return bs_refuse(p->error, BS_ERROR_UNSUPPORTED,
+                         "its type is %" PRIu32 ", expected a plain one: 0, 1, 24 .. 28 or 30", tensor->type);
     tensor->bytes = bs_bytes_times(tensor->bytes, each);
     return true;
 }
@@ -381,7 +381,8 @@ bool bs_gguf_u32(const bs_gguf *gguf, const char *name, bool required, uint32_t 
     *number = bs_cursor_u32(&cursor);
     return bs_cursor_sound(&cursor, error, name) &&
            ((*number >= least && *number <= most) ||
-            bs_refuse(error, BS_ERROR_FORMAT, "key \"%s\" is %u, expected %u .. %u", name, *number, least, most));
+            bs_refuse(error, BS_ERROR_FORMAT, "key \"%s\" is %" PRIu32 ", expected %" PRIu32 " .. %" PRIu32, name,
+                      *number, least, most));
 }
 
 bool bs_gguf_text(const bs_gguf *gguf, bs_bytes at, char *text, size_t bytes, bs_error *error)

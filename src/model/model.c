@@ -40,7 +40,8 @@ static bool model_version(const model_open *o, const char *key, uint32_t most, u
 {
     return bs_gguf_u32(&o->model->gguf, key, true, 0, UINT32_MAX, number, o->error) &&
            ((*number >= 1 && *number <= most) ||
-            bs_refuse(o->error, BS_ERROR_VERSION, "key \"%s\" is %u, this library knows 1 .. %u", key, *number, most));
+            bs_refuse(o->error, BS_ERROR_VERSION, "key \"%s\" is %" PRIu32 ", this library knows 1 .. %" PRIu32, key,
+                      *number, most));
 }
 
 /* The identifier that the head of every record repeats. */
@@ -90,7 +91,8 @@ static bool model_count(const model_open *o, const char *key, bs_gguf_type type,
     const uint64_t n = found ? found->count : 0;
     if (n < (uint64_t)least || n > (uint64_t)most)
         return bs_refuse(o->error, n ? BS_ERROR_LIMIT : BS_ERROR_FORMAT,
-                         "key \"%s\" has %llu elements, expected %d .. %d", key, (unsigned long long)n, least, most);
+                         "key \"%s\" has %llu elements, expected %" PRId32 " .. %" PRId32, key, (unsigned long long)n,
+                         least, most);
     *count = (int32_t)n;
     return true;
 }
@@ -104,7 +106,7 @@ static bool model_array(model_open *o, const model_list *list, int32_t count, bs
     bs_gguf_cursor(&o->model->gguf, found, cursor);
     if (!found || found->count == (uint64_t)count)
         return true;
-    return bs_refuse(o->error, BS_ERROR_FORMAT, "key \"%s\" has %llu elements, expected %d", list->key,
+    return bs_refuse(o->error, BS_ERROR_FORMAT, "key \"%s\" has %llu elements, expected %" PRId32, list->key,
                      (unsigned long long)found->count, count);
 }
 
@@ -148,7 +150,7 @@ static bool model_entries(model_open *o, const char *what, int32_t count, bool (
 {
     for (int32_t i = 0; i < count; i++)
         if (!read(o, i)) {
-            bs_error_prefix(o->error, "%s %d \"%s\": ", what, i, o->name);
+            bs_error_prefix(o->error, "%s %" PRId32 " \"%s\": ", what, i, o->name);
             return false;
         }
     return true;
@@ -199,15 +201,17 @@ static bool model_block_record(model_open *o, bs_model_block *block, int32_t num
     if (number == -1)
         return bytes == 0 || bs_refuse(o->error, BS_ERROR_FORMAT, "it has %llu bytes, but no tensor", bytes);
     if (number <= o->last_tensor || (uint32_t)number >= gguf->n_tensors)
-        return bs_refuse(o->error, BS_ERROR_FORMAT, "its tensor is %d, expected -1 or one of %d .. %d", number,
+        return bs_refuse(o->error, BS_ERROR_FORMAT,
+                         "its tensor is %" PRId32 ", expected -1 or one of %" PRId32 " .. %" PRId32, number,
                          o->last_tensor + 1, (int32_t)gguf->n_tensors - 1);
     const bs_gguf_tensor *tensor = &gguf->tensors[number];
     if (tensor->type != BS_GGUF_TENSOR_I8 || tensor->rank != 1 || bs_bytes_figure(tensor->bytes) != bytes)
         return bs_refuse(o->error, BS_ERROR_FORMAT,
-                         "its tensor %d is of type %u, rank %u and %llu bytes, expected %u, 1 and %llu", number,
-                         tensor->type, tensor->rank, bs_bytes_figure(tensor->bytes), BS_GGUF_TENSOR_I8, bytes);
+                         "its tensor %" PRId32 " is of type %" PRIu32 ", rank %" PRIu32
+                         " and %llu bytes, expected %u, 1 and %llu",
+                         number, tensor->type, tensor->rank, bs_bytes_figure(tensor->bytes), BS_GGUF_TENSOR_I8, bytes);
     if (bytes < head)
-        return bs_refuse(o->error, BS_ERROR_FORMAT, "its record has %llu bytes, its head alone %u", bytes, head);
+        return bs_refuse(o->error, BS_ERROR_FORMAT, "its record has %llu bytes, its head alone %" PRIu32, bytes, head);
     block->offset = tensor->offset;
     o->last_tensor = number;
     return true;
@@ -230,8 +234,9 @@ static bool model_block(model_open *o, int32_t index)
     const bool whole = block->first_node == 0 && block->end_node == n;
     const bool range = 0 <= block->first_node && block->first_node < block->end_node && block->end_node <= n;
     if (index == 0 ? !whole : !range)
-        return bs_refuse(o->error, BS_ERROR_FORMAT, "its nodes are %d up to %d, expected %s 0 up to %d",
-                         block->first_node, block->end_node, index ? "some of" : "all:", n);
+        return bs_refuse(o->error, BS_ERROR_FORMAT,
+                         "its nodes are %" PRId32 " up to %" PRId32 ", expected %s 0 up to %" PRId32, block->first_node,
+                         block->end_node, index ? "some of" : "all:", n);
     return model_block_record(o, block, tensor);
 }
 
@@ -256,16 +261,17 @@ static bool model_weight_shape(model_open *o, bs_model_weight *w)
 {
     bs_cursor *const dims = &o->cursor[5];
     if (w->dtype < 0 || w->dtype >= BS_DTYPE_COUNT)
-        return bs_refuse(o->error, BS_ERROR_FORMAT, "its type is %d, expected 0 .. %d", w->dtype, BS_DTYPE_COUNT - 1);
+        return bs_refuse(o->error, BS_ERROR_FORMAT, "its type is %" PRId32 ", expected 0 .. %d", w->dtype,
+                         BS_DTYPE_COUNT - 1);
     if (w->rank < 1 || w->rank > BS_MAX_RANK)
-        return bs_refuse(o->error, BS_ERROR_FORMAT, "its rank is %d, expected 1 .. %d", w->rank, BS_MAX_RANK);
+        return bs_refuse(o->error, BS_ERROR_FORMAT, "its rank is %" PRId32 ", expected 1 .. %d", w->rank, BS_MAX_RANK);
     w->bytes = bs_bytes_of(bs_dtype_bytes((bs_dtype)w->dtype));
     for (int32_t i = 0; i < w->rank; i++) {
         w->dim[i] = bs_cursor_i64(dims);
         if (!bs_cursor_sound(dims, o->error, model_dims.key))
             return false;
         if (w->dim[i] < 1)
-            return bs_refuse(o->error, BS_ERROR_FORMAT, "its dimension %d is %lld, expected 1 or more", i,
+            return bs_refuse(o->error, BS_ERROR_FORMAT, "its dimension %" PRId32 " is %lld, expected 1 or more", i,
                              (long long)w->dim[i]);
         w->bytes = bs_bytes_times(w->bytes, w->dim[i]);
     }
@@ -278,8 +284,8 @@ static bool model_weight_place(model_open *o, bs_model_weight *w, int32_t index,
     bs_model *m = o->model;
     const int32_t before = index ? w[-1].block : 0;
     if (w->block < before || w->block >= m->n_blocks)
-        return bs_refuse(o->error, BS_ERROR_FORMAT, "its block is %d, expected %d .. %d", w->block, before,
-                         m->n_blocks - 1);
+        return bs_refuse(o->error, BS_ERROR_FORMAT, "its block is %" PRId32 ", expected %" PRId32 " .. %" PRId32,
+                         w->block, before, m->n_blocks - 1);
     bs_model_block *block = &m->blocks[w->block];
     const bool first = index == 0 || w->block != before;
     const bs_bytes used = first ? bs_bytes_of(bs_model_head_bytes(m))

@@ -71,8 +71,8 @@ bs_status bs_model_can_stream(const bs_model *model, bs_error *error)
         return bs_fail(error, BS_ERROR_ARGUMENT, "bs_model_can_stream: the model is NULL");
     if (model->version < 2)
         return bs_fail(error, BS_ERROR_UNSUPPORTED,
-                       "%s: a model file of version %u cannot be streamed: write it anew in version %d", model->where,
-                       model->version, BS_MODEL_VERSION);
+                       "%s: a model file of version %" PRIu32 " cannot be streamed: write it anew in version %d",
+                       model->where, model->version, BS_MODEL_VERSION);
     if (model->gguf.alignment % BS_MODEL_PAGE != 0)
         return bs_fail(error, BS_ERROR_UNSUPPORTED,
                        "%s: records aligned to %llu bytes cannot be streamed: they must be to %d", model->where,
@@ -185,7 +185,7 @@ static bool check_crc(const bs_model *model, const bs_model_block *block, bs_err
         at = bs_bytes_add(at, bytes);
     }
     return crc == block->crc32 ||
-           bs_refuse(error, BS_ERROR_FORMAT, "its CRC-32 is %08x, expected %08x", crc, block->crc32);
+           bs_refuse(error, BS_ERROR_FORMAT, "its CRC-32 is %08" PRIx32 ", expected %08" PRIx32, crc, block->crc32);
 }
 
 /* Checks for zeros from `at` to `end` of the record. */
@@ -236,7 +236,7 @@ bs_status bs_model_check(const bs_model *model, bs_error *error)
     while (block < model->n_blocks && check_block(model, block, &here))
         block++;
     if (block < model->n_blocks)
-        bs_error_prefix(&here, "%s: the record of block %d: ", model->where, block);
+        bs_error_prefix(&here, "%s: the record of block %" PRId32 ": ", model->where, block);
     return bs_tell(&here, error);
 }
 #endif

@@ -33,8 +33,8 @@ static int32_t attention_keys(bs_infer *infer, int32_t domain)
             return 0;
         if (found == expected || (i == ATTENTION_K && desc->bidirectional && bs_segmented(g, found)))
             continue;
-        bs_infer_fail(infer, BS_ERROR_DOMAIN, "operand %d is of %s, operand %d of %s", i, bs_say_domain(infer, found),
-                      i - 1, bs_say_domain(infer, expected));
+        bs_infer_fail(infer, BS_ERROR_DOMAIN, "operand %" PRId32 " is of %s, operand %" PRId32 " of %s", i,
+                      bs_say_domain(infer, found), i - 1, bs_say_domain(infer, expected));
         return 0;
     }
     const bs_dim_id ours = bs_segment_dim(g, domain), theirs = bs_segment_dim(g, keys);
@@ -54,18 +54,20 @@ static bool attention_heads_fit(bs_infer *infer, int32_t domain)
     if (!bs_infer_const(infer, 0, 0, "d", &d))
         return false;
     if (heads < 1 || d % heads != 0)
-        return bs_infer_fail(infer, BS_ERROR_ARGUMENT, "%d heads of cells [%d]: not a whole number of elements each",
-                             heads, d);
+        return bs_infer_fail(infer, BS_ERROR_ARGUMENT,
+                             "%" PRId32 " heads of cells [%" PRId32 "]: not a whole number of elements each", heads, d);
     if (kv_heads < 1 || heads % kv_heads != 0)
-        return bs_infer_fail(infer, BS_ERROR_ARGUMENT, "%d heads share %d kv_heads: not a whole number of them each",
-                             heads, kv_heads);
+        return bs_infer_fail(infer, BS_ERROR_ARGUMENT,
+                             "%" PRId32 " heads share %" PRId32 " kv_heads: not a whole number of them each", heads,
+                             kv_heads);
     for (int32_t i = ATTENTION_K; i <= ATTENTION_V; i++)
         if (!bs_infer_const(infer, i, 0, "d", &each) || each != d / heads * kv_heads)
-            return bs_infer_fail(infer, BS_ERROR_SHAPE, "operand %d is %s, expected %d heads of %d elements", i,
+            return bs_infer_fail(infer, BS_ERROR_SHAPE,
+                                 "operand %" PRId32 " is %s, expected %" PRId32 " heads of %" PRId32 " elements", i,
                                  bs_say_value(infer, infer->in[i]), kv_heads, d / heads);
     if (infer->graph->domains[domain].max_rows * heads > (int64_t)1 << 30)
-        return bs_infer_fail(infer, BS_ERROR_LIMIT, "%d heads of up to %lld rows are more than 2^30 tasks", heads,
-                             (long long)infer->graph->domains[domain].max_rows);
+        return bs_infer_fail(infer, BS_ERROR_LIMIT, "%" PRId32 " heads of up to %lld rows are more than 2^30 tasks",
+                             heads, (long long)infer->graph->domains[domain].max_rows);
     return true;
 }
 
@@ -82,7 +84,8 @@ static bool attention_cache_fits(bs_infer *infer, int32_t keys)
             cache->dims[2] != infer->in[ATTENTION_K]->dims[0])
             return bs_infer_fail(
                 infer, BS_ERROR_SHAPE,
-                "operand %d is %s, expected [segments, window, d] with the window of operand 3 and the d of operand 1",
+                "operand %" PRId32
+                " is %s, expected [segments, window, d] with the window of operand 3 and the d of operand 1",
                 i, bs_say_value(infer, cache));
     }
     return bs_infer_const(infer, ATTENTION_CACHE_K, 1, "the window", &window) &&
@@ -99,16 +102,16 @@ static bool attention_mask_fits(bs_infer *infer, int32_t keys)
     if (m->domain == keys && (m->dtype == BS_F32 || m->dtype == BS_I32) &&
         (m->rank == 0 || (m->rank == 1 && first == 1)))
         return !attention_cached(infer->n_in) ||
-               bs_infer_fail(infer, BS_ERROR_GRAPH, "operand %d masks the keys of a run, but a cache has others",
-                             index);
+               bs_infer_fail(infer, BS_ERROR_GRAPH,
+                             "operand %" PRId32 " masks the keys of a run, but a cache has others", index);
     if (m->domain == 0 && m->dtype == BS_F32 && m->rank == 3 &&
         (first == 1 || first == attention_heads(infer->params)))
         return true;
-    return bs_infer_fail(
-        infer, BS_ERROR_SHAPE,
-        "operand %d is %s of %s, expected a mask, [] or [1] of each key, or a bias, a root value f32 [1 "
-        "or heads, positions, positions of keys]",
-        index, bs_say_typed(infer, m), bs_say_domain(infer, m->domain));
+    return bs_infer_fail(infer, BS_ERROR_SHAPE,
+                         "operand %" PRId32
+                         " is %s of %s, expected a mask, [] or [1] of each key, or a bias, a root value f32 [1 "
+                         "or heads, positions, positions of keys]",
+                         index, bs_say_typed(infer, m), bs_say_domain(infer, m->domain));
 }
 
 static bool attention_infer(bs_infer *infer)
@@ -118,7 +121,7 @@ static bool attention_infer(bs_infer *infer)
         return false;
     if (infer->n_in == 5)
         return bs_infer_fail(infer, BS_ERROR_GRAPH,
-                             "%d operands: cache_k, cache_v and cache_lengths are given all three or none",
+                             "%" PRId32 " operands: cache_k, cache_v and cache_lengths are given all three or none",
                              infer->n_in);
     return (!attention_cached(infer->n_in) || attention_cache_fits(infer, keys)) &&
            (!attention_masked(infer->n_in) || attention_mask_fits(infer, keys));

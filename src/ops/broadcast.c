@@ -18,7 +18,8 @@ static bool broadcast_dim_fits(bs_infer *infer, int32_t d)
             continue;
         const bs_dim_id id = infer->in[i]->dims[at];
         if (owner >= 0 && id != out->dims[d] && !is_one(infer->graph, id) && !is_one(infer->graph, out->dims[d]))
-            return bs_infer_fail(infer, BS_ERROR_SHAPE, "dimension %d%s is %s in operand %d and %s in operand %d", d,
+            return bs_infer_fail(infer, BS_ERROR_SHAPE,
+                                 "dimension %" PRId32 "%s is %s in operand %" PRId32 " and %s in operand %" PRId32, d,
                                  infer->in[owner]->rank == infer->in[i]->rank ? "" : " of the result",
                                  bs_say_dim(infer, out->dims[d]), owner, bs_say_dim(infer, id), i);
         if (owner >= 0 && (id == out->dims[d] || is_one(infer->graph, id)))
@@ -55,10 +56,11 @@ static bool broadcast_frames_fit(bs_infer *infer)
             continue;
         if (v->domain != out->domain)
             return bs_infer_fail(infer, BS_ERROR_DOMAIN,
-                                 "operand %d is a whole image beside patches; cut it with bs_patches (like)", i);
+                                 "operand %" PRId32 " is a whole image beside patches; cut it with bs_patches (like)",
+                                 i);
         if (v->rank != 3)
             return bs_infer_fail(infer, BS_ERROR_DOMAIN,
-                                 "operand %d is %s, which has no place in the frame of these patches", i,
+                                 "operand %" PRId32 " is %s, which has no place in the frame of these patches", i,
                                  bs_say_value(infer, v));
         if (owner >= 0 && !bs_infer_same_scale(infer, out, v))
             return false;

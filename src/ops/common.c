@@ -32,7 +32,7 @@ bs_status (bs_call_fail)(const bs_call *call, const char *format, ...)
 bool (bs_infer_dtypes)(bs_infer *infer, int32_t index, uint32_t dtypes, const char *expected)
 {
     const bs_dtype dtype = infer->in[index]->dtype;
-    return dtypes >> dtype & 1 || bs_infer_fail(infer, BS_ERROR_SHAPE, "operand %d is %s, expected %s", index,
+    return dtypes >> dtype & 1 || bs_infer_fail(infer, BS_ERROR_SHAPE, "operand %" PRId32 " is %s, expected %s", index,
                                                 bs_dtype_name(dtype), expected);
 }
 
@@ -48,22 +48,24 @@ bool bs_infer_number(bs_infer *infer, int32_t index)
 
 bool bs_infer_dim_differs(bs_infer *infer, int32_t index, int32_t d)
 {
-    return bs_infer_fail(infer, BS_ERROR_SHAPE, "dimension %d is %s in operand 0 and %s in operand %d", d,
-                         bs_say_dim(infer, infer->in[0]->dims[d]), bs_say_dim(infer, infer->in[index]->dims[d]), index);
+    return bs_infer_fail(infer, BS_ERROR_SHAPE, "dimension %" PRId32 " is %s in operand 0 and %s in operand %" PRId32,
+                         d, bs_say_dim(infer, infer->in[0]->dims[d]), bs_say_dim(infer, infer->in[index]->dims[d]),
+                         index);
 }
 
 bool bs_infer_dim_is(bs_infer *infer, int32_t index, int32_t d, bs_dim_id expected)
 {
     const bs_dim_id dim = infer->in[index]->dims[d];
-    return dim == expected || bs_infer_fail(infer, BS_ERROR_SHAPE, "dimension %d of operand %d is %s, expected %s", d,
-                                            index, bs_say_dim(infer, dim), bs_say_dim(infer, expected));
+    return dim == expected ||
+           bs_infer_fail(infer, BS_ERROR_SHAPE, "dimension %" PRId32 " of operand %" PRId32 " is %s, expected %s", d,
+                         index, bs_say_dim(infer, dim), bs_say_dim(infer, expected));
 }
 
 bool bs_infer_rank_out(bs_infer *infer, int32_t rank)
 {
     infer->out[0].rank = rank;
     return rank <= BS_MAX_RANK ||
-           bs_infer_fail(infer, BS_ERROR_SHAPE, "the result would have rank %d, expected %d at most", rank,
+           bs_infer_fail(infer, BS_ERROR_SHAPE, "the result would have rank %" PRId32 ", expected %d at most", rank,
                          BS_MAX_RANK);
 }
 
@@ -73,10 +75,10 @@ bool bs_infer_rank(bs_infer *infer, int32_t index, int32_t low, int32_t high)
     if (value->rank >= low && value->rank <= high)
         return true;
     if (low == high)
-        return bs_infer_fail(infer, BS_ERROR_SHAPE, "operand %d is %s, expected rank %d%s", index,
+        return bs_infer_fail(infer, BS_ERROR_SHAPE, "operand %" PRId32 " is %s, expected rank %" PRId32 "%s", index,
                              bs_say_value(infer, value), low, low == 3 ? " [C, H, W]" : "");
-    return bs_infer_fail(infer, BS_ERROR_SHAPE, "operand %d is %s, expected rank %d to %d", index,
-                         bs_say_value(infer, value), low, high);
+    return bs_infer_fail(infer, BS_ERROR_SHAPE, "operand %" PRId32 " is %s, expected rank %" PRId32 " to %" PRId32,
+                         index, bs_say_value(infer, value), low, high);
 }
 
 bool bs_infer_f32(bs_infer *infer, int32_t index, int32_t low, int32_t high)
@@ -94,7 +96,8 @@ bool bs_infer_same_rank(bs_infer *infer, int32_t index)
     const bs_value_info *value = infer->in[index], *first = infer->in[0];
     if (value->rank == first->rank)
         return true;
-    return bs_infer_fail(infer, BS_ERROR_SHAPE, "operand %d is %s, expected the rank of operand 0, which is %s", index,
+    return bs_infer_fail(infer, BS_ERROR_SHAPE,
+                         "operand %" PRId32 " is %s, expected the rank of operand 0, which is %s", index,
                          bs_say_value(infer, value), bs_say_value(infer, first));
 }
 
@@ -113,7 +116,8 @@ bool (bs_infer_const)(bs_infer *infer, int32_t index, int32_t axis, const char *
 {
     const bs_dim_id d = infer->in[index]->dims[axis];
     if (!bs_dim_is_const(infer->graph, d))
-        return bs_infer_fail(infer, BS_ERROR_SHAPE, "dimension %d of operand %d (%s) is %s, expected a constant", axis,
+        return bs_infer_fail(infer, BS_ERROR_SHAPE,
+                             "dimension %" PRId32 " of operand %" PRId32 " (%s) is %s, expected a constant", axis,
                              index, what, bs_say_dim(infer, d));
     *n = (int32_t)bs_dim_max(infer->graph, d);
     return true;
@@ -130,7 +134,7 @@ bool bs_infer_axis(bs_infer *infer, int32_t axis, int32_t *positive)
     *positive = bs_axis_of(axis, rank);
     if (*positive >= 0 && *positive < rank)
         return true;
-    return bs_infer_fail(infer, BS_ERROR_SHAPE, "axis %d of operand 0, which is %s", axis,
+    return bs_infer_fail(infer, BS_ERROR_SHAPE, "axis %" PRId32 " of operand 0, which is %s", axis,
                          bs_say_value(infer, infer->in[0]));
 }
 
@@ -139,8 +143,8 @@ bool bs_infer_padding(bs_infer *infer, int32_t padding, int32_t pad, int32_t sid
     if (!bs_infer_field(infer, "padding", padding, 0, BS_PAD_EXPLICIT))
         return false;
     if (padding != BS_PAD_EXPLICIT && (pad | sides) != 0)
-        return bs_infer_fail(infer, BS_ERROR_ARGUMENT, "pad is %d, expected 0 where padding is not BS_PAD_EXPLICIT",
-                             pad | sides);
+        return bs_infer_fail(infer, BS_ERROR_ARGUMENT,
+                             "pad is %" PRId32 ", expected 0 where padding is not BS_PAD_EXPLICIT", pad | sides);
     return bs_infer_field(infer, "pad", pad, 0, most);
 }
 
@@ -154,7 +158,7 @@ bool bs_infer_single(bs_infer *infer, int32_t index)
 {
     const bs_value_info *value = infer->in[index];
     return bs_bytes_figure(bs_value_elements(infer->graph, value)) == 1 ||
-           bs_infer_fail(infer, BS_ERROR_SHAPE, "operand %d is %s, expected one element", index,
+           bs_infer_fail(infer, BS_ERROR_SHAPE, "operand %" PRId32 " is %s, expected one element", index,
                          bs_say_value(infer, value));
 }
 
@@ -163,7 +167,7 @@ bool bs_infer_root(bs_infer *infer, int32_t index)
     const int32_t domain = infer->in[index]->domain;
     if (domain == 0)
         return true;
-    return bs_infer_fail(infer, BS_ERROR_DOMAIN, "operand %d is of %s, expected a root value", index,
+    return bs_infer_fail(infer, BS_ERROR_DOMAIN, "operand %" PRId32 " is of %s, expected a root value", index,
                          bs_say_domain(infer, domain));
 }
 
@@ -185,7 +189,7 @@ bool bs_infer_extent(bs_infer *infer, int32_t axis, int64_t mul, int64_t add, in
     const int64_t maximum = bs_floor_div(bs_dim_max(infer->graph, d) * mul + add, div);
     if (maximum < 1 || maximum > (int64_t)1 << 30)
         return bs_infer_fail(infer, BS_ERROR_SHAPE,
-                             "dimension %d is %s, which gives a result of %lld, expected 1 .. 2^30", axis,
+                             "dimension %" PRId32 " is %s, which gives a result of %lld, expected 1 .. 2^30", axis,
                              bs_say_dim(infer, d), (long long)maximum);
     infer->out[0].dims[axis] = bs_dim_derive(infer->graph, d, mul, add, div);
     return infer->out[0].dims[axis] >= 0;
@@ -213,8 +217,9 @@ bool bs_infer_bound_dim(bs_infer *infer, int32_t index, int32_t d)
     const bs_dim_id dim = infer->in[index]->dims[d];
     return !infer->graph->dims[dim].node ||
            bs_infer_fail(infer, BS_ERROR_SHAPE,
-                         "dimension %d of operand %d is %s, which comes from data, expected one that inputs give", d,
-                         index, bs_say_dim(infer, dim));
+                         "dimension %" PRId32 " of operand %" PRId32
+                         " is %s, which comes from data, expected one that inputs give",
+                         d, index, bs_say_dim(infer, dim));
 }
 
 /* By a dimension that no value has, which must be 1 or more as all must; 0 or more where it comes from data, so that
@@ -247,8 +252,8 @@ bool bs_infer_whole(bs_infer *infer, int32_t index)
 {
     if (!bs_value_in_patches(infer->graph, infer->in[index]))
         return true;
-    return bs_infer_fail(infer, BS_ERROR_DOMAIN, "operand %d is cut into patches, but this needs all of its pixels",
-                         index);
+    return bs_infer_fail(infer, BS_ERROR_DOMAIN,
+                         "operand %" PRId32 " is cut into patches, but this needs all of its pixels", index);
 }
 
 bool bs_infer_no_new_image(bs_infer *infer)
@@ -270,7 +275,8 @@ bool bs_infer_scale(bs_infer *infer, int32_t num, int32_t den)
     n /= divisor;
     d /= divisor;
     if ((int64_t)patches->size * n % d != 0) /* NOLINT(clang-analyzer-core.DivideZero): both are 1 or more */
-        return bs_infer_fail(infer, BS_ERROR_SHAPE, "cells of %lld pixels (dimensions 1 and 2) do not divide by %d",
+        return bs_infer_fail(infer, BS_ERROR_SHAPE,
+                             "cells of %lld pixels (dimensions 1 and 2) do not divide by %" PRId32,
                              (long long)((int64_t)patches->size * in->scale_num / in->scale_den), den);
     if (n > 1 << 15) /* the other divides the size of a cell */
         return bs_infer_fail(infer, BS_ERROR_LIMIT, "the frame's scale would be %lld/%lld, expected 2^15 at most",
@@ -283,7 +289,8 @@ bool bs_infer_scale(bs_infer *infer, int32_t num, int32_t den)
 bool bs_infer_same_scale(bs_infer *infer, const bs_value_info *a, const bs_value_info *b)
 {
     return (a->scale_num == b->scale_num && a->scale_den == b->scale_den) ||
-           bs_infer_fail(infer, BS_ERROR_SHAPE, "dimensions 1 and 2 are of frames of scale %d/%d and %d/%d",
+           bs_infer_fail(infer, BS_ERROR_SHAPE,
+                         "dimensions 1 and 2 are of frames of scale %" PRId32 "/%" PRId32 " and %" PRId32 "/%" PRId32,
                          a->scale_num, a->scale_den, b->scale_num, b->scale_den);
 }
 
@@ -315,13 +322,15 @@ static bool window_aligned(bs_infer *infer, const bs_window *w)
     for (int32_t i = 0; i < 2; i++, a++)
         if (window_slack(a) < 0 || window_slack(a) >= a->stride)
             return bs_infer_fail(infer, BS_ERROR_SHAPE,
-                                 "dimension %d: pads %d and %d with kernel %d move cells of a patch domain; their sum "
+                                 "dimension %" PRId32 ": pads %" PRId32 " and %" PRId32 " with kernel %" PRId32
+                                 " move cells of a patch domain; their sum "
                                  "must be dilation (kernel-1)",
                                  i + 1, a->before, a->after, a->kernel);
     if (w->axis[0].stride == w->axis[1].stride)
         return true;
     return bs_infer_fail(infer, BS_ERROR_SHAPE,
-                         "strides %d and %d make cells of a patch domain oblong; do this before the frame is cut",
+                         "strides %" PRId32 " and %" PRId32
+                         " make cells of a patch domain oblong; do this before the frame is cut",
                          w->axis[0].stride, w->axis[1].stride);
 }
 

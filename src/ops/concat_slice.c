@@ -17,7 +17,8 @@ static bool axis_may_change(bs_infer *infer, int32_t axis)
 {
     if (axis == 0 || !bs_value_in_patches(infer->graph, infer->in[0]))
         return true;
-    return bs_infer_fail(infer, BS_ERROR_DOMAIN, "axis %d of an image that is cut into patches, expected 0", axis);
+    return bs_infer_fail(infer, BS_ERROR_DOMAIN, "axis %" PRId32 " of an image that is cut into patches, expected 0",
+                         axis);
 }
 
 /* ----------------------------------------------------------------------------------------------------- concat */
@@ -43,7 +44,8 @@ static bool concat_extent(bs_infer *infer, int32_t axis)
         }
         d = linear ? dim->parent : d;
         if (symbol >= 0 && symbol != d)
-            return bs_infer_fail(infer, BS_ERROR_UNSUPPORTED, "dimension %d would be a sum of different symbols", axis);
+            return bs_infer_fail(infer, BS_ERROR_UNSUPPORTED,
+                                 "dimension %" PRId32 " would be a sum of different symbols", axis);
         symbol = d;
         times += linear ? dim->mul : 1;
         constant += linear ? dim->add : 0;
@@ -119,7 +121,9 @@ static bool slice_infer(bs_infer *infer)
     const bs_dim_id d = infer->in[0]->dims[axis];
     if (desc->start < 0 || desc->length < 0 ||
         (int64_t)desc->start + bs_max_i32(desc->length, 1) > bs_dim_max(infer->graph, d))
-        return bs_infer_fail(infer, BS_ERROR_SHAPE, "start %d and length %d are not within dimension %d, which is %s",
+        return bs_infer_fail(infer, BS_ERROR_SHAPE,
+                             "start %" PRId32 " and length %" PRId32 " are not within dimension %" PRId32
+                             ", which is %s",
                              desc->start, desc->length, axis, bs_say_dim(infer, d));
     if (desc->length == 0)
         return bs_infer_extent(infer, axis, 1, -(int64_t)desc->start, 1);

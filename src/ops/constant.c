@@ -21,7 +21,7 @@ static bool constant_infer(bs_infer *infer)
     infer->out[0].rank = desc->rank;
     for (int32_t d = 0; d < desc->rank; d++) {
         if (desc->dim[d] < 1 || desc->dim[d] > 1 << 30)
-            return bs_infer_fail(infer, BS_ERROR_SHAPE, "dimension %d is not a constant of 1 .. 2^30", d);
+            return bs_infer_fail(infer, BS_ERROR_SHAPE, "dimension %" PRId32 " is not a constant of 1 .. 2^30", d);
         infer->out[0].dims[d] = bs_dim_const(infer->graph, desc->dim[d]);
     }
     return true;

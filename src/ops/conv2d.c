@@ -68,8 +68,9 @@ static bool conv2d_infer(bs_infer *infer)
     const bs_conv2d_form form = bs_conv2d_form_of(desc, channels);
     if (channels % form.geometry.groups != 0 || desc->out % form.geometry.groups != 0)
         return bs_infer_fail(infer, BS_ERROR_SHAPE,
-                             "dimension 0: %d channels in and %d out are not divisible by %d groups", channels,
-                             desc->out, form.geometry.groups);
+                             "dimension 0: %" PRId32 " channels in and %" PRId32 " out are not divisible by %" PRId32
+                             " groups",
+                             channels, desc->out, form.geometry.groups);
     infer->out[0].dims[0] = bs_dim_const(infer->graph, desc->out);
     return bs_infer_window(infer, &form.window);
 }

@@ -48,11 +48,13 @@ static bool deconv2d_infer(bs_infer *infer)
     const bs_deconv2d_form f = bs_deconv2d_form_of(desc, channels);
     const int32_t extra = deconv2d_extra(&f);
     if (f.output_pad >= f.stride)
-        return bs_infer_fail(infer, BS_ERROR_ARGUMENT, "output_pad %d is not below stride %d", f.output_pad, f.stride);
+        return bs_infer_fail(infer, BS_ERROR_ARGUMENT, "output_pad %" PRId32 " is not below stride %" PRId32,
+                             f.output_pad, f.stride);
     if (extra != 0 && bs_value_in_patches(infer->graph, infer->in[0]))
-        return bs_infer_fail(
-            infer, BS_ERROR_SHAPE,
-            "dimensions 1 and 2: kernel - stride - 2 pad + output_pad is %d, in a patch domain it must be 0", extra);
+        return bs_infer_fail(infer, BS_ERROR_SHAPE,
+                             "dimensions 1 and 2: kernel - stride - 2 pad + output_pad is %" PRId32
+                             ", in a patch domain it must be 0",
+                             extra);
     infer->out[0].dims[0] = bs_dim_const(infer->graph, f.out);
     return bs_infer_frame(infer, f.stride, extra, extra, 1) && bs_infer_scale(infer, f.stride, 1);
 }

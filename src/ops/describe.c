@@ -27,9 +27,9 @@ static void describe_domain(const bs_graph *g, int32_t domain, describe_text *t)
 {
     const bs_domain *d = &g->domains[domain];
     for (; d->kind == BS_DOMAIN_PATH; d = &g->domains[d->parent])
-        describe_put(t, " %s:%d", g->routers[d->router].desc->name, d->path);
+        describe_put(t, " %s:%" PRId32, g->routers[d->router].desc->name, d->path);
     if (bs_domain_is_patches(d))
-        describe_put(t, " cells %d", d->size);
+        describe_put(t, " cells %" PRId32, d->size);
     else if (d->kind == BS_DOMAIN_ROWS)
         describe_put(t, " %s<=%lld", bs_domain_is_segments(d) ? "segments" : "rows", (long long)d->max_rows);
 }
@@ -38,7 +38,7 @@ static void describe_inputs(const bs_graph *g, const bs_node *node, describe_tex
 {
     const size_t start = t->used;
     for (int32_t i = 0; i < node->n_in; i++)
-        describe_put(t, "%s%d", i ? "," : "", bs_node_in(g, node)[i]);
+        describe_put(t, "%s%" PRId32, i ? "," : "", bs_node_in(g, node)[i]);
     while (t->used < start + 10)
         describe_put(t, " ");
 }
@@ -48,7 +48,7 @@ static void describe_outputs(const bs_graph *g, const bs_node *node, describe_te
     char shape[128];
     for (int32_t i = 0; i < node->n_out; i++) {
         const bs_value_info *value = bs_value_get(g, node->first_out + i);
-        describe_put(t, "%s%d %s %s", i ? ", " : "-> ", node->first_out + i, bs_dtype_name(value->dtype),
+        describe_put(t, "%s%" PRId32 " %s %s", i ? ", " : "-> ", node->first_out + i, bs_dtype_name(value->dtype),
                      bs_value_text(g, value, shape, sizeof shape));
     }
     if (node->n_out == 0)
@@ -100,7 +100,7 @@ static void describe_field(const bs_op *op, const bs_field *field, const uint8_t
     else if (field->kind == 'f')
         describe_put(t, "%s %g", field->name, (double)f);
     else
-        describe_put(t, "%s %d", field->name, n);
+        describe_put(t, "%s %" PRId32, field->name, n);
 }
 
 /* Whether a field says what an op is, so that it is printed even when it is the default. */
@@ -140,7 +140,7 @@ size_t bs_graph_describe(const bs_graph *graph, int32_t index, char *text, size_
         return 0;
     const bs_node *node = &graph->nodes[index];
     const bs_op *op = bs_op_get(node->op);
-    describe_put(&t, "%4d  %-14s %-22s ", index, op->name, bs_node_name(node));
+    describe_put(&t, "%4" PRId32 "  %-14s %-22s ", index, op->name, bs_node_name(node));
     describe_inputs(graph, node, &t);
     describe_outputs(graph, node, &t);
     if (node->n_in > 0) /* inputs, states and constants are described by their shape */
@@ -156,7 +156,7 @@ size_t bs_op_describe(int32_t index, char *text, size_t bytes)
         text[0] = 0;
     if (!op)
         return 0;
-    describe_put(&t, "%s %d %d", op->name, op->min_in, bs_op_max_in(op));
+    describe_put(&t, "%s %d %" PRId32, op->name, op->min_in, bs_op_max_in(op));
     for (int32_t i = 0; i < op->n_fields; i++)
         describe_put(&t, " %s%s", op->fields[i].name, op->fields[i].kind == 'f' ? "~" : "");
     return t.used;

@@ -197,7 +197,8 @@ static bool indexed_copies(const bs_call *call, const bs_operand *beside, const 
 static bs_status indexed_fail(const bs_call *call, const bs_operand *indices, const int32_t *bad, int32_t extent)
 {
     const ptrdiff_t at = bad - (const int32_t *)indices->data, row = indices->row_stride;
-    return bs_call_fail(call, "index %d is %d, expected 0 .. %d", (int32_t)(row > 0 ? at % row : at), *bad, extent - 1);
+    return bs_call_fail(call, "index %" PRId32 " is %" PRId32 ", expected 0 .. %" PRId32,
+                        (int32_t)(row > 0 ? at % row : at), *bad, extent - 1);
 }
 
 /* The elements, which are operand 0 or 2 or the result, beside the indices, as in indexed_shape. */

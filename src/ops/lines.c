@@ -262,8 +262,9 @@ static bool topk_infer(bs_infer *infer)
     const int32_t last = infer->in[0]->rank - 1;
     const bs_dim_id d = infer->in[0]->dims[last];
     if (desc->k < 1 || desc->k > bs_dim_max(infer->graph, d))
-        return bs_infer_fail(infer, BS_ERROR_SHAPE, "k is %d, expected 1 .. dimension %d of operand 0, which is %s",
-                             desc->k, last, bs_say_dim(infer, d));
+        return bs_infer_fail(infer, BS_ERROR_SHAPE,
+                             "k is %" PRId32 ", expected 1 .. dimension %" PRId32 " of operand 0, which is %s", desc->k,
+                             last, bs_say_dim(infer, d));
     infer->n_out = 2;
     infer->out[0].dims[last] = infer->out[1].dims[last] = bs_dim_const(infer->graph, desc->k);
     infer->out[1].dtype = BS_I32;

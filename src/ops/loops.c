@@ -121,7 +121,7 @@ static bs_router_info *loop_of(bs_infer *infer)
     bs_graph *g = infer->graph;
     const int32_t id = ((const bs_gather_params *)infer->params)->router;
     if (id < 1 || id >= g->n_routers || !bs_router_loops(g, id)) {
-        bs_infer_fail(infer, BS_ERROR_GRAPH, "router %d is no loop", id);
+        bs_infer_fail(infer, BS_ERROR_GRAPH, "router %" PRId32 " is no loop", id);
         return NULL;
     }
     if (id != g->open_loop) {
@@ -138,7 +138,7 @@ static bs_router_info *loop_of(bs_infer *infer)
 static bool is_of(bs_infer *infer, int32_t index, int32_t domain)
 {
     const int32_t has = infer->in[index]->domain;
-    return has == domain || bs_infer_fail(infer, BS_ERROR_DOMAIN, "operand %d is of %s, expected %s", index,
+    return has == domain || bs_infer_fail(infer, BS_ERROR_DOMAIN, "operand %" PRId32 " is of %s, expected %s", index,
                                           bs_say_domain(infer, has), bs_say_domain(infer, domain));
 }
 
@@ -262,7 +262,7 @@ static bool loop_slice_infer(bs_infer *infer)
         !bs_infer_whole(infer, 0))
         return false;
     if (!is_as_long(infer->graph, loop, x->dims[0]))
-        return bs_infer_fail(infer, BS_ERROR_SHAPE, "dimension 0 is %lld, loop \"%s\" makes up to %d trips",
+        return bs_infer_fail(infer, BS_ERROR_SHAPE, "dimension 0 is %lld, loop \"%s\" makes up to %" PRId32 " trips",
                              (long long)bs_dim_max(infer->graph, x->dims[0]), loop->desc->name, loop->bound);
     out->rank = x->rank - 1;
     for (int32_t i = 0; i < out->rank; i++)
@@ -295,7 +295,7 @@ static bool is_carried(bs_infer *infer, int32_t index)
     const bs_node *carry = &infer->graph->nodes[infer->in[index]->node];
     return (bs_node_is(carry, &bs_op_loop_carry) && carry->router == infer->router) ||
            bs_infer_fail(infer, BS_ERROR_GRAPH, "operand %d is made by %s, expected a value that loop \"%s\" carries",
-                         index, bs_op_get(carry->op)->name, infer->graph->routers[infer->router].desc->name);
+                         (int)index, bs_op_get(carry->op)->name, infer->graph->routers[infer->router].desc->name);
 }
 
 static bool loop_rows_infer(bs_infer *infer)
@@ -339,7 +339,7 @@ static bs_status loop_rows_run(const bs_call *call)
         const int32_t row = i / count, k = i % count;
         const int32_t named = *(const int32_t *)bs_operand_at(index, row * index->row_stride + k * index->stride[0]);
         if (named < -1 || named >= call->around)
-            return bs_call_fail(call, "index %d is %d, expected -1 .. %d", k, named, call->around - 1);
+            return bs_call_fail(call, "index %d is %d, expected -1 .. %d", (int)k, (int)named, (int)call->around - 1);
         to.data = bs_operand_at(out, row * out->row_stride + (index->rank ? k * out->stride[0] : 0));
         const void *from = named < 0 ? NULL : bs_operand_at(x, named * x->row_stride);
         if (line < 0)
@@ -475,9 +475,9 @@ static bool again_infer(bs_infer *infer)
                              bs_say_typed(infer, go_on));
     if (infer->ids[1] != loop->count)
         return bs_infer_fail(infer, BS_ERROR_GRAPH, "operand 1 is value %d, expected the loop's count, value %d",
-                             infer->ids[1], loop->count);
+                             (int)infer->ids[1], (int)loop->count);
     if (loop->n_carried > 0)
-        return bs_infer_fail(infer, BS_ERROR_GRAPH, "%d carried values have no bs_loop_next", loop->n_carried);
+        return bs_infer_fail(infer, BS_ERROR_GRAPH, "%" PRId32 " carried values have no bs_loop_next", loop->n_carried);
     loop->again = g->n_nodes; /* the node to be added */
     g->open_loop = loop->begun_before;
     return true;

@@ -10,8 +10,9 @@ static bool matmul_same_dim(bs_infer *infer, int32_t a_axis, int32_t b_axis)
     const bs_dim_id a = infer->in[0]->dims[a_axis], b = infer->in[1]->dims[b_axis];
     if (a == b)
         return true;
-    return bs_infer_fail(infer, BS_ERROR_SHAPE, "dimension %d of operand 0 is %s, dimension %d of operand 1 is %s",
-                         a_axis, bs_say_dim(infer, a), b_axis, bs_say_dim(infer, b));
+    return bs_infer_fail(infer, BS_ERROR_SHAPE,
+                         "dimension %" PRId32 " of operand 0 is %s, dimension %" PRId32 " of operand 1 is %s", a_axis,
+                         bs_say_dim(infer, a), b_axis, bs_say_dim(infer, b));
 }
 
 static bool matmul_infer(bs_infer *infer)

@@ -96,7 +96,7 @@ static bs_status nms_class(const bs_call *call, nms_job *job, int32_t batch, int
     for (int32_t i = 0; i < scores->dim[2]; i++) {
         const float score = job->score[i * job->step];
         if (score != score)
-            return bs_call_fail(call, "score [%d, %d, %d] is NaN", batch, class, i);
+            return bs_call_fail(call, "score [%" PRId32 ", %" PRId32 ", %" PRId32 "] is NaN", batch, class, i);
         if (score > above)
             job->ids[count++] = i;
     }

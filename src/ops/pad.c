@@ -25,8 +25,8 @@ static bool pad_reflects(bs_infer *infer, int32_t d, int32_t most)
         return true;
     if (most < bs_dim_max(infer->graph, dim))
         return bs_infer_least(infer, dim, (int64_t)most + 1);
-    return bs_infer_fail(infer, BS_ERROR_SHAPE, "dimension %d is %s, too few to reflect %d of them", d,
-                         bs_say_dim(infer, dim), most);
+    return bs_infer_fail(infer, BS_ERROR_SHAPE, "dimension %" PRId32 " is %s, too few to reflect %" PRId32 " of them",
+                         d, bs_say_dim(infer, dim), most);
 }
 
 static bool pad_infer(bs_infer *infer)

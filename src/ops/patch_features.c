@@ -19,7 +19,8 @@ static bool patch_features_infer(bs_infer *infer)
         if (!bs_infer_dtype(infer, 1, cells->dtype) || !bs_infer_rank(infer, 1, 3, 3))
             return false;
         if (cells->dims[d] != infer->in[1]->dims[d])
-            return bs_infer_fail(infer, BS_ERROR_SHAPE, "dimension %d is %s in the cells and %s in the reference", d,
+            return bs_infer_fail(infer, BS_ERROR_SHAPE,
+                                 "dimension %" PRId32 " is %s in the cells and %s in the reference", d,
                                  bs_say_dim(infer, cells->dims[d]), bs_say_dim(infer, infer->in[1]->dims[d]));
     }
     infer->out[0].dtype = BS_I32;

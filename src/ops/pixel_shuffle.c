@@ -29,7 +29,8 @@ static bool pixel_shuffle_infer(bs_infer *infer)
     if (!channels)
         return false;
     if (channels % (r * r) != 0)
-        return bs_infer_fail(infer, BS_ERROR_SHAPE, "dimension 0 is %d, not a multiple of r r = %d", channels, r * r);
+        return bs_infer_fail(infer, BS_ERROR_SHAPE, "dimension 0 is %" PRId32 ", not a multiple of r r = %" PRId32,
+                             channels, r * r);
     infer->out[0].dims[0] = bs_dim_const(infer->graph, channels / (r * r));
     return bs_infer_frame(infer, r, 0, 0, 1) && bs_infer_scale(infer, r, 1);
 }
@@ -39,7 +40,7 @@ static bool pixel_unshuffle_divides(bs_infer *infer, int32_t axis, int32_t r)
     const bs_dim_id d = infer->in[0]->dims[axis];
     if (!bs_dim_is_const(infer->graph, d) || bs_dim_max(infer->graph, d) % r == 0)
         return true;
-    return bs_infer_fail(infer, BS_ERROR_SHAPE, "dimension %d is %lld, not a multiple of r = %d", axis,
+    return bs_infer_fail(infer, BS_ERROR_SHAPE, "dimension %" PRId32 " is %lld, not a multiple of r = %" PRId32, axis,
                          (long long)bs_dim_max(infer->graph, d), r);
 }
 

@@ -40,8 +40,9 @@ static bool pool2d_infer(bs_infer *infer)
     for (int32_t i = 0; i < 2; i++) {
         const bs_window_axis *a = &window.axis[i];
         if (bs_max_i32(a->before, a->after) > bs_window_reach(a))
-            return bs_infer_fail(infer, BS_ERROR_ARGUMENT, "dimension %d: pads %d and %d, expected 0 .. %d", i + 1,
-                                 a->before, a->after, bs_window_reach(a));
+            return bs_infer_fail(infer, BS_ERROR_ARGUMENT,
+                                 "dimension %" PRId32 ": pads %" PRId32 " and %" PRId32 ", expected 0 .. %" PRId32,
+                                 i + 1, a->before, a->after, bs_window_reach(a));
     }
     if (!desc->global)
         return bs_infer_window(infer, &window);

@@ -28,16 +28,19 @@ static bool recurrent_infer(bs_infer *infer)
     if (!bs_infer_const(infer, 0, last, "features", &inputs) || !bs_infer_const(infer, 1, last, "units", &hidden))
         return false;
     if (hidden > RECURRENT_MOST)
-        return bs_infer_fail(infer, BS_ERROR_SHAPE, "dimension %d of operand 1 (units) is %d, expected at most %d",
-                             last, hidden, RECURRENT_MOST);
+        return bs_infer_fail(infer, BS_ERROR_SHAPE,
+                             "dimension %" PRId32 " of operand 1 (units) is %" PRId32 ", expected at most %d", last,
+                             hidden, RECURRENT_MOST);
     if (infer->n_in == 3 && infer->in[2]->dims[last] != infer->in[1]->dims[last])
-        return bs_infer_fail(infer, BS_ERROR_SHAPE, "dimension %d of operand 1 is %d, of operand 2 %s", last, hidden,
+        return bs_infer_fail(infer, BS_ERROR_SHAPE,
+                             "dimension %" PRId32 " of operand 1 is %" PRId32 ", of operand 2 %s", last, hidden,
                              bs_say_dim(infer, infer->in[2]->dims[last]));
     const bs_recurrent net = {0, hidden, infer->n_in == 2};
     if (((const bs_recurrent_desc *)infer->params)->projected && inputs != bs_recurrent_width(&net))
         return bs_infer_fail(infer, BS_ERROR_SHAPE,
-                             "dimension %d of operand 0 is %d, expected %d: its %d gates of %d units", last, inputs,
-                             bs_recurrent_width(&net), bs_recurrent_gates(net.gru), hidden);
+                             "dimension %" PRId32 " of operand 0 is %" PRId32 ", expected %" PRId32 ": its %" PRId32
+                             " gates of %" PRId32 " units",
+                             last, inputs, bs_recurrent_width(&net), bs_recurrent_gates(net.gru), hidden);
     infer->n_out = infer->n_in - 1;
     infer->out[0].dims[last] = infer->out[1].dims[last] = infer->in[1]->dims[last];
     return true;

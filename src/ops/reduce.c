@@ -19,7 +19,8 @@ static bool reduce_infer(bs_infer *infer)
     if (!bs_infer_dtype(infer, 0, BS_F32) || !bs_infer_axis(infer, desc->axis, &axis))
         return false;
     if (axes > infer->in[0]->rank - axis)
-        return bs_infer_fail(infer, BS_ERROR_SHAPE, "%d axes from axis %d on of operand 0, which is %s", axes, axis,
+        return bs_infer_fail(infer, BS_ERROR_SHAPE,
+                             "%" PRId32 " axes from axis %" PRId32 " on of operand 0, which is %s", axes, axis,
                              bs_say_value(infer, infer->in[0]));
     /* channels of one pixel may be combined anywhere; pixels of a patch may not: its halo would count */
     if ((axis != 0 || axes > 1) && !bs_infer_whole(infer, 0))

@@ -48,8 +48,8 @@ static bool reshape_take(bs_infer *infer, reshape_count *count, int32_t axis, in
         code = (int32_t)bs_dim_max(infer->graph, infer->in[0]->dims[source]);
     if (code == BS_RESHAPE_REST) {
         if (count->rest >= 0)
-            return bs_infer_fail(infer, BS_ERROR_SHAPE, "dimensions %d and %d are both to be worked out", count->rest,
-                                 axis);
+            return bs_infer_fail(infer, BS_ERROR_SHAPE,
+                                 "dimensions %" PRId32 " and %" PRId32 " are both to be worked out", count->rest, axis);
         count->rest = axis;
         return true;
     }
@@ -60,7 +60,7 @@ static bool reshape_take(bs_infer *infer, reshape_count *count, int32_t axis, in
     }
     if (code == 0 || source >= infer->in[0]->rank || count->left[source] < 0)
         return bs_infer_fail(infer, BS_ERROR_SHAPE,
-                             "dimension %d is not a constant, -1, or a symbol of operand 0, which is %s", axis,
+                             "dimension %" PRId32 " is not a constant, -1, or a symbol of operand 0, which is %s", axis,
                              bs_say_value(infer, infer->in[0]));
     infer->out[0].dims[axis] = count->left[source];
     count->left[source] = -1;
@@ -80,10 +80,11 @@ static bool reshape_rest(bs_infer *infer, reshape_count *count)
         symbol = dim->parent;
     }
     if (count->symbols > 1)
-        return bs_infer_fail(infer, BS_ERROR_UNSUPPORTED, "dimension %d would be a product of symbols", count->rest);
+        return bs_infer_fail(infer, BS_ERROR_UNSUPPORTED, "dimension %" PRId32 " would be a product of symbols",
+                             count->rest);
     if (count->in % count->out != 0)
-        return bs_infer_fail(infer, BS_ERROR_SHAPE, "dimension %d: %lld elements do not divide by %lld", count->rest,
-                             (long long)count->in, (long long)count->out);
+        return bs_infer_fail(infer, BS_ERROR_SHAPE, "dimension %" PRId32 ": %lld elements do not divide by %lld",
+                             count->rest, (long long)count->in, (long long)count->out);
     const int64_t factor = count->in / count->out;
     infer->out[0].dims[count->rest] =
         symbol < 0 ? bs_dim_const(infer->graph, factor) : bs_dim_derive(infer->graph, symbol, factor, 0, 1);
@@ -289,8 +290,8 @@ static bool transpose_infer(bs_infer *infer)
     bs_transpose_order(infer->params, x->rank, order);
     for (int32_t d = 0; d < x->rank; d++) {
         if (order[d] < 0 || order[d] >= x->rank || seen >> order[d] & 1u)
-            return bs_infer_fail(infer, BS_ERROR_ARGUMENT, "order[%d] = %d is out of range or there twice", d,
-                                 order[d]);
+            return bs_infer_fail(infer, BS_ERROR_ARGUMENT,
+                                 "order[%" PRId32 "] = %" PRId32 " is out of range or there twice", d, order[d]);
         seen |= 1u << order[d];
         infer->out[0].dims[d] = x->dims[order[d]];
     }

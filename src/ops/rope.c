@@ -31,12 +31,14 @@ static bool rope_infer(bs_infer *infer)
     if (x->rank == 2 && !bs_infer_field(infer, "heads", desc->heads, 0, 0)) /* dimension 0 says it */
         return false;
     if (width % heads != 0)
-        return bs_infer_fail(infer, BS_ERROR_ARGUMENT, "%d heads of cells [%d]: not a whole number of elements each",
-                             heads, width);
+        return bs_infer_fail(infer, BS_ERROR_ARGUMENT,
+                             "%" PRId32 " heads of cells [%" PRId32 "]: not a whole number of elements each", heads,
+                             width);
     const int32_t dims = bs_or_default(desc->dims, width / heads);
     if (dims % 2 != 0 || dims > width / heads)
-        return bs_infer_fail(infer, BS_ERROR_ARGUMENT, "%d dimensions to turn of heads of %d, expected an even number",
-                             dims, width / heads);
+        return bs_infer_fail(infer, BS_ERROR_ARGUMENT,
+                             "%" PRId32 " dimensions to turn of heads of %" PRId32 ", expected an even number", dims,
+                             width / heads);
     if (desc->base != 0.0f && !(desc->base >= 1.0f && desc->base <= FLT_MAX))
         return bs_infer_fail(infer, BS_ERROR_ARGUMENT, "base is %g, expected 1 or more", (double)desc->base);
     return true;
@@ -117,7 +119,7 @@ static bs_status rope_run(const bs_call *call)
     for (int32_t r = 0; r < call->rows; r++) {
         const int32_t position = ((const int32_t *)positions->data)[r * positions->row_stride];
         if (position < 0 || position > BS_ROPE_MOST)
-            return bs_call_fail(call, "position %d, expected 0 .. %d", position, BS_ROPE_MOST);
+            return bs_call_fail(call, "position %" PRId32 ", expected 0 .. %" PRId32, position, BS_ROPE_MOST);
         for (int32_t i = 0; i < job.form.pairs; i++)
             bs_rope_angle(job.turn[i], position, &job.cosine[i], &job.sine[i]);
         for (int32_t h = 0; h < job.form.heads; h++)

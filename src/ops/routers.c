@@ -102,7 +102,7 @@ bs_router_info *bs_infer_router(bs_infer *infer, const bs_route_desc *desc, int3
     bs_graph *g = infer->graph;
     bs_router_info *router = &g->routers[g->n_routers];
     if (g->n_routers > g->max_routers)
-        bs_infer_fail(infer, BS_ERROR_LIMIT, "the graph is full: %d routers (bs_graph_desc.max_routers)",
+        bs_infer_fail(infer, BS_ERROR_LIMIT, "the graph is full: %" PRId32 " routers (bs_graph_desc.max_routers)",
                       g->max_routers);
     if (desc && desc->paths > BS_MAX_ALL_PATHS - g->n_paths)
         bs_infer_fail(infer, BS_ERROR_LIMIT, "all routers together have more than %d paths", BS_MAX_ALL_PATHS);
@@ -186,14 +186,14 @@ static bool router_exists(bs_graph *graph, const char *op, bs_router router)
     if (!graph || graph->status != BS_OK)
         return false;
     return (router.id >= 1 && router.id < graph->n_routers) ||
-           bs_graph_fail(graph, BS_ERROR_GRAPH, "%s: router %d does not exist", op, router.id);
+           bs_graph_fail(graph, BS_ERROR_GRAPH, "%s: router %" PRId32 " does not exist", op, router.id);
 }
 
 static const bs_router_info *router_known(bs_infer *infer, int32_t id)
 {
     if (id >= 1 && id < infer->graph->n_routers)
         return &infer->graph->routers[id];
-    bs_infer_fail(infer, BS_ERROR_GRAPH, "router %d does not exist", id);
+    bs_infer_fail(infer, BS_ERROR_GRAPH, "router %" PRId32 " does not exist", id);
     return NULL;
 }
 
@@ -205,7 +205,7 @@ static bool scatter_infer(bs_infer *infer)
     if (!router)
         return false;
     if (p->path < 0 || p->path >= router->desc->paths)
-        return bs_infer_fail(infer, BS_ERROR_ARGUMENT, "path %d of router \"%s\", which has %d", p->path,
+        return bs_infer_fail(infer, BS_ERROR_ARGUMENT, "path %" PRId32 " of router \"%s\", which has %" PRId32, p->path,
                              router->desc->name, router->desc->paths);
     if (infer->in[0]->domain != router->domain)
         return bs_infer_fail(infer, BS_ERROR_DOMAIN, "operand 0 is of %s, router \"%s\" decides for %s",
@@ -278,8 +278,8 @@ static bool score_infer(bs_infer *infer)
         return false;
     if (infer->ids[0] != router->score)
         return bs_infer_fail(infer, BS_ERROR_GRAPH,
-                             "operand 0 is value %d, expected the scores of router \"%s\", value %d", infer->ids[0],
-                             router->desc->name, router->score);
+                             "operand 0 is value %" PRId32 ", expected the scores of router \"%s\", value %" PRId32,
+                             infer->ids[0], router->desc->name, router->score);
     infer->router = p->router;
     infer->out[0].dims[0] = bs_dim_const(infer->graph, 1);
     return true;
@@ -347,10 +347,11 @@ static bool gather_value_sound(bs_infer *infer, const bs_router_info *router, in
     const bs_value_info *v = &g->values[infer->ids[path]];
     const bs_domain *d = &g->domains[v->domain];
     if (d->kind != BS_DOMAIN_PATH || d->router != p->router || d->path != path)
-        return bs_infer_fail(infer, BS_ERROR_DOMAIN, "operand %d is of %s, expected path %d of \"%s\"", path,
+        return bs_infer_fail(infer, BS_ERROR_DOMAIN,
+                             "operand %" PRId32 " is of %s, expected path %" PRId32 " of \"%s\"", path,
                              bs_say_domain(infer, v->domain), path, router->desc->name);
     if (!bs_same_shape(v, first))
-        return bs_infer_fail(infer, BS_ERROR_SHAPE, "path %d of \"%s\" gives %s, another path %s", path,
+        return bs_infer_fail(infer, BS_ERROR_SHAPE, "path %" PRId32 " of \"%s\" gives %s, another path %s", path,
                              router->desc->name, bs_say_typed(infer, v), bs_say_typed(infer, first));
     return bs_infer_same_scale(infer, first, v);
 }
@@ -362,8 +363,8 @@ static bool gather_mode_sound(bs_infer *infer, const bs_router_info *router, con
         return false;
     if (p->mode == BS_GATHER_PLACE && router->max_paths_per_cell > 1)
         return bs_infer_fail(infer, BS_ERROR_ARGUMENT,
-                             "place takes at most one path a cell, router \"%s\" gives up to %d", router->desc->name,
-                             router->max_paths_per_cell);
+                             "place takes at most one path a cell, router \"%s\" gives up to %" PRId32,
+                             router->desc->name, router->max_paths_per_cell);
     const bool sums = p->mode == BS_GATHER_ADD || p->mode == BS_GATHER_WEIGHTED;
     if (sums && first->dtype != BS_F32)
         return bs_infer_fail(infer, BS_ERROR_SHAPE, "sums are of f32, the paths of \"%s\" give %s", router->desc->name,
@@ -380,8 +381,9 @@ static bool gather_infer(bs_infer *infer)
         return false;
     if (infer->n_in != router->desc->paths + 1)
         return bs_infer_fail(infer, BS_ERROR_GRAPH,
-                             "%d operands, expected one for each of %d paths of \"%s\" and a residual", infer->n_in,
-                             router->desc->paths, router->desc->name);
+                             "%" PRId32 " operands, expected one for each of %" PRId32
+                             " paths of \"%s\" and a residual",
+                             infer->n_in, router->desc->paths, router->desc->name);
     const bs_value_info *first = NULL;
     for (int32_t i = 0; i < infer->n_in && !first; i++)
         first = infer->ids[i] ? &g->values[infer->ids[i]] : NULL;

@@ -12,7 +12,7 @@ int32_t bs_infer_segments(bs_infer *infer, int32_t index)
     const int32_t domain = infer->in[index]->domain;
     if (bs_segmented(infer->graph, domain))
         return domain;
-    bs_infer_fail(infer, BS_ERROR_DOMAIN, "operand %d is of %s, expected segments (bs_segments)", index,
+    bs_infer_fail(infer, BS_ERROR_DOMAIN, "operand %" PRId32 " is of %s, expected segments (bs_segments)", index,
                   bs_say_domain(infer, domain));
     return 0;
 }
@@ -21,15 +21,15 @@ bool bs_infer_segment_input(bs_infer *infer, int32_t index, int32_t domain, cons
 {
     const bs_value_info *v = infer->in[index];
     if (!bs_node_is(&infer->graph->nodes[v->node], &bs_op_input))
-        return bs_infer_fail(infer, BS_ERROR_GRAPH, "operand %d (%s) is made by %s, expected an input", index, what,
-                             bs_op_get(infer->graph->nodes[v->node].op)->name);
+        return bs_infer_fail(infer, BS_ERROR_GRAPH, "operand %" PRId32 " (%s) is made by %s, expected an input", index,
+                             what, bs_op_get(infer->graph->nodes[v->node].op)->name);
     if (v->dtype != BS_I32 || v->rank != 1)
-        return bs_infer_fail(infer, BS_ERROR_SHAPE, "operand %d (%s) is %s, expected i32 [segments]", index, what,
-                             bs_say_typed(infer, v));
+        return bs_infer_fail(infer, BS_ERROR_SHAPE, "operand %" PRId32 " (%s) is %s, expected i32 [segments]", index,
+                             what, bs_say_typed(infer, v));
     if (domain && v->dims[0] != bs_segment_dim(infer->graph, domain))
-        return bs_infer_fail(infer, BS_ERROR_SHAPE, "operand %d (%s) is %s, expected one for each of %s segments",
-                             index, what, bs_say_value(infer, v),
-                             bs_say_dim(infer, bs_segment_dim(infer->graph, domain)));
+        return bs_infer_fail(infer, BS_ERROR_SHAPE,
+                             "operand %" PRId32 " (%s) is %s, expected one for each of %s segments", index, what,
+                             bs_say_value(infer, v), bs_say_dim(infer, bs_segment_dim(infer->graph, domain)));
     return true;
 }
 

@@ -68,9 +68,9 @@ static bool source_infer(bs_infer *infer)
     for (int32_t i = 0; i < p->rank; i++) {
         infer->out[0].dims[i] = p->dim[i] == 0 ? -1 : source_dim_decode(infer->graph, p->dim[i]);
         if (infer->out[0].dims[i] < 0)
-            return bs_infer_fail(infer, BS_ERROR_SHAPE,
-                                 "dimension %d is not a constant or up to 1024 times one of the first 65535 symbols",
-                                 i);
+            return bs_infer_fail(
+                infer, BS_ERROR_SHAPE,
+                "dimension %" PRId32 " is not a constant or up to 1024 times one of the first 65535 symbols", i);
     }
     return true;
 }
@@ -101,8 +101,9 @@ static bs_value source_add(bs_graph *g, const bs_op *op, const char *name, bs_dt
     g->adding_name = p.name;
     for (int32_t i = 0; i < shape.rank && i < BS_MAX_RANK; i++) {
         if (!bs_dim_is_known(g, shape.dim[i])) {
-            bs_graph_fail(g, BS_ERROR_SHAPE, "dimension %d is %lld, expected 1 .. 2^30, BS_UPTO of that, or a symbol",
-                          i, (long long)shape.dim[i]);
+            bs_graph_fail(g, BS_ERROR_SHAPE,
+                          "dimension %" PRId32 " is %lld, expected 1 .. 2^30, BS_UPTO of that, or a symbol", i,
+                          (long long)shape.dim[i]);
             return failed;
         }
         const bs_dim_id id = bs_dim_resolve(g, shape.dim[i]);

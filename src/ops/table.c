@@ -42,7 +42,7 @@ bs_node *bs_op_build_numbered(bs_graph *graph, int32_t number, const int32_t *in
     if (op)
         return bs_lift(graph, bs_graph_add(graph, op, number, in, n_in, params));
     if (graph)
-        bs_graph_fail(graph, BS_ERROR_GRAPH, "op %d does not exist", number);
+        bs_graph_fail(graph, BS_ERROR_GRAPH, "op %" PRId32 " does not exist", number);
     return NULL;
 }
 

@@ -32,7 +32,8 @@ static bs_status children_run(const bs_call *call)
     for (int32_t row = 0; row < out->dim[0]; row++) {
         const int32_t length = *index_at(lengths, row, 0), most = bs_min_i32(out->dim[1], indices->dim[0] - taken);
         if (length < 0 || length > most)
-            return bs_call_fail(call, "row %d has %d children, expected 0 .. %d", row, length, most);
+            return bs_call_fail(call, "row %" PRId32 " has %" PRId32 " children, expected 0 .. %" PRId32, row, length,
+                                most);
         for (int32_t k = 0; k < out->dim[1]; k++)
             *index_at(out, row, k) = k < length ? *index_at(indices, taken + k, 0) : -1;
         taken += length;
@@ -102,7 +103,9 @@ static bs_status levels_list(const bs_call *call, levels_job *job)
         for (int32_t k = 0; k < slots; k++) {
             const int32_t child = *index_at(job->children, row, k), at = row * slots + k;
             if (child < -1 || child >= rows)
-                return bs_call_fail(call, "child %d of row %d is %d, expected -1 .. %d", k, row, child, rows - 1);
+                return bs_call_fail(call,
+                                    "child %" PRId32 " of row %" PRId32 " is %" PRId32 ", expected -1 .. %" PRId32, k,
+                                    row, child, rows - 1);
             if (child < 0)
                 continue;
             job->lists.next[at] = job->lists.above[child];
@@ -131,7 +134,8 @@ static bs_status levels_run(const bs_call *call)
     int32_t row = 0;
     while (status == BS_OK && row < rows && job.lists.waits[row] == 0)
         row++;
-    return status != BS_OK || row == rows ? status : bs_call_fail(call, "the children of row %d go round", row);
+    return status != BS_OK || row == rows ? status
+                                          : bs_call_fail(call, "the children of row %" PRId32 " go round", row);
 }
 
 static const bs_op_rules levels_rules = {.plan = levels_plan, .on_device = true};

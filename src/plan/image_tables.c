@@ -280,7 +280,7 @@ static bool is_within(const image_bounds *b, const bs_image_field *f, int32_t ro
 {
     if (number >= b->low[f->range] && number <= b->high[f->range])
         return true;
-    return bs_refuse(error, BS_ERROR_FORMAT, "%s[%d], from its byte %d on, is %lld, expected %lld .. %lld",
+    return bs_refuse(error, BS_ERROR_FORMAT, "%s[%" PRId32 "], from its byte %d on, is %lld, expected %lld .. %lld",
                      table_name(f->table), row, f->offset, (long long)number, (long long)b->low[f->range],
                      (long long)b->high[f->range]);
 }

@@ -37,7 +37,8 @@ bool bs_plan_desc_sound(const bs_plan_desc *d, bs_error *error)
         int32_t n;
         memcpy(&n, (const char *)d + r->offset, sizeof n);
         if (n != 0 && (n < r->low || n > r->high))
-            return bs_refuse(error, BS_ERROR_ARGUMENT, "bs_plan_desc.%s is %d, expected %s%d .. %d", r->field, n,
+            return bs_refuse(error, BS_ERROR_ARGUMENT,
+                             "bs_plan_desc.%s is %" PRId32 ", expected %s%" PRId32 " .. %" PRId32, r->field, n,
                              r->low ? "0 or " : "", r->low, r->high);
     }
     if (d->tier != BS_TIER_CUDA && (d->half != 0 || d->shared_bytes != 0 || d->launch_mode != 0 || d->in_place != 0))
@@ -62,8 +63,8 @@ bool bs_plan_look_ahead_fits(const bs_plan *plan, int32_t n, int32_t router, bs_
                          bs_node_name(node));
     const int64_t scores = bs_dim_max(g, g->values[bs_node_in(g, node)[0]].dims[0]);
     if (scores != d->paths)
-        return bs_refuse(error, BS_ERROR_SHAPE, "look_ahead \"%s\": %lld scores for %d paths", bs_node_name(node),
-                         (long long)scores, d->paths);
+        return bs_refuse(error, BS_ERROR_SHAPE, "look_ahead \"%s\": %lld scores for %" PRId32 " paths",
+                         bs_node_name(node), (long long)scores, d->paths);
     return true;
 }
 
@@ -80,7 +81,8 @@ static bool rows_fit(const bs_plan *plan, bs_error *error)
         const int64_t rows = plan->domains[g->routers[r].domain].max_rows;
         if (plan->routers[r].live && rows * g->routers[r].max_paths_per_cell > BS_MAX_ROWS)
             return bs_refuse(error, BS_ERROR_LIMIT,
-                             "router \"%s\" chooses %d paths for up to %lld cells, expected 2^30 choices at most",
+                             "router \"%s\" chooses %" PRId32
+                             " paths for up to %lld cells, expected 2^30 choices at most",
                              g->routers[r].desc->name, g->routers[r].max_paths_per_cell, (long long)rows);
     }
     return true;
@@ -100,7 +102,7 @@ static bool cells_fit(const bs_plan *plan, bs_error *error)
         const int32_t domain = cell->domain;
         if (root->rank > cell->rank && bs_dim_max(g, root->dims[0]) < plan->domains[domain].max_rows)
             return bs_refuse(error, BS_ERROR_LIMIT,
-                             "patch size %d makes up to %lld cells, %s \"%s\" holds %lld: take larger patches",
+                             "patch size %" PRId32 " makes up to %lld cells, %s \"%s\" holds %lld: take larger patches",
                              plan->desc.patch_size, (long long)plan->domains[domain].max_rows,
                              bs_op_get(node->op)->name, bs_node_name(node), (long long)bs_dim_max(g, root->dims[0]));
     }
@@ -118,7 +120,8 @@ static bool cells_are_whole(const bs_plan *plan, bs_error *error)
             (int64_t)plan->domains[patches].size * value->scale_num % value->scale_den == 0)
             continue;
         return bs_refuse(error, BS_ERROR_SHAPE,
-                         "patch size %d: %s \"%s\" makes cells of %d/%d of it, which are not whole pixels",
+                         "patch size %" PRId32 ": %s \"%s\" makes cells of %" PRId32 "/%" PRId32
+                         " of it, which are not whole pixels",
                          plan->domains[patches].size, bs_op_get(g->nodes[value->node].op)->name,
                          bs_node_name(&g->nodes[value->node]), value->scale_num, value->scale_den);
     }
@@ -147,7 +150,8 @@ static bool loops_fit(const bs_plan *plan, bs_error *error)
         if (loop && bs_node_is_view(node) && node->writer && g->domains[node->domain].patches >= 0 &&
             plan->values[node->first_out].margin > 0)
             return bs_refuse(error, BS_ERROR_UNSUPPORTED,
-                             "loop \"%s\" carries value %d, of which %d pixels around a cell are read: carry them in "
+                             "loop \"%s\" carries value %" PRId32 ", of which %" PRId32
+                             " pixels around a cell are read: carry them in "
                              "the value, or loop over the assembled frame",
                              g->routers[loop].desc->name, node->first_out, plan->values[node->first_out].margin);
     }

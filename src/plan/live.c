@@ -15,8 +15,9 @@ static bool force_routes(bs_plan *plan, bs_error *error)
         const bs_force *force = &plan->desc.forces[f];
         const int32_t found = bs_graph_router_named(g, force->router);
         if (!found || force->path < 0 || force->path >= g->routers[found].desc->paths)
-            return bs_refuse(error, BS_ERROR_ARGUMENT, "cannot force path %d of router \"%s\": there is no such %s",
-                             force->path, force->router ? force->router : "", found ? "path" : "router");
+            return bs_refuse(error, BS_ERROR_ARGUMENT,
+                             "cannot force path %" PRId32 " of router \"%s\": there is no such %s", force->path,
+                             force->router ? force->router : "", found ? "path" : "router");
         if (bs_router_loops(g, found))
             return bs_refuse(error, BS_ERROR_ARGUMENT, "cannot force router \"%s\": it is a loop", force->router);
         plan->routers[found].forced = force->path + 1;

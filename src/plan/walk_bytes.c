@@ -254,8 +254,8 @@ bs_status bs_plan_verify(const bs_plan *p, bs_arena *arena, bs_error *error)
     const int32_t at = bs_plan_walk_bytes(p, workspace);
     if (at == BS_WALK_SOUND)
         return BS_OK;
-    return bs_fail(error, BS_ERROR_INTERNAL, "bs_plan_verify: instruction %d of %d, of node %d, is wrong or missing, or "
-                   "what it reads was written over", at, p->n_instrs, at < p->n_instrs ? p->instrs[at].node : 0);
+    return bs_fail(error, BS_ERROR_INTERNAL, "bs_plan_verify: instruction %" PRId32 " of %" PRId32 ", of node "
+                   "%" PRId32 ", is wrong or missing, or what it reads was written over", at, p->n_instrs, at < p->n_instrs ? p->instrs[at].node : 0);
 }
 
 #endif

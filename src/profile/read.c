@@ -40,25 +40,27 @@ static bool check_header(const bs_profile_file *h, bs_error *error)
     if (h->magic != BS_PROFILE_MAGIC)
         return bs_refuse(error, BS_ERROR_FORMAT, "not a profile: it does not begin with BSPF");
     if (h->version != BS_PROFILE_VERSION && h->version != BS_PROFILE_VERSION_PLAIN)
-        return bs_refuse(error, BS_ERROR_VERSION, "profile: version %u, expected %d or %d", h->version,
+        return bs_refuse(error, BS_ERROR_VERSION, "profile: version %" PRIu32 ", expected %d or %d", h->version,
                          BS_PROFILE_VERSION_PLAIN, BS_PROFILE_VERSION);
     if (h->header_bytes < sizeof *h || h->header_bytes > PROFILE_MAX_HEADER_BYTES || h->header_bytes % 8)
-        return bs_refuse(error, BS_ERROR_FORMAT, "profile: a header of %u bytes, expected %d .. %d by eights",
+        return bs_refuse(error, BS_ERROR_FORMAT, "profile: a header of %" PRIu32 " bytes, expected %d .. %d by eights",
                          h->header_bytes, (int)sizeof *h, PROFILE_MAX_HEADER_BYTES);
     if (h->event_bytes < sizeof(bs_event) || h->event_bytes > PROFILE_MAX_EVENT_BYTES || h->event_bytes % 8)
-        return bs_refuse(error, BS_ERROR_FORMAT, "profile: events of %u bytes, expected %d .. %d by eights",
+        return bs_refuse(error, BS_ERROR_FORMAT, "profile: events of %" PRIu32 " bytes, expected %d .. %d by eights",
                          h->event_bytes, (int)sizeof(bs_event), PROFILE_MAX_EVENT_BYTES);
     if (h->routers > PROFILE_MAX_ROUTERS || h->units > PROFILE_MAX_UNITS || h->phases > PROFILE_MAX_PHASES ||
         h->phase_units > PROFILE_MAX_PHASE_UNITS)
         return bs_refuse(error, BS_ERROR_LIMIT,
-                         "profile: %u routers, %u units, %u phases of %u units, at most %d, %d, %d, %d", h->routers,
-                         h->units, h->phases, h->phase_units, PROFILE_MAX_ROUTERS, PROFILE_MAX_UNITS,
+                         "profile: %" PRIu32 " routers, %" PRIu32 " units, %" PRIu32 " phases of %" PRIu32
+                         " units, at most %d, %d, %d, %d",
+                         h->routers, h->units, h->phases, h->phase_units, PROFILE_MAX_ROUTERS, PROFILE_MAX_UNITS,
                          PROFILE_MAX_PHASES, PROFILE_MAX_PHASE_UNITS);
     if (h->nodes > (h->version == BS_PROFILE_VERSION ? PROFILE_MAX_NODES : 0))
-        return bs_refuse(error, BS_ERROR_LIMIT, "profile: %u nodes, at most %d, and none in version %d", h->nodes,
-                         PROFILE_MAX_NODES, BS_PROFILE_VERSION_PLAIN);
+        return bs_refuse(error, BS_ERROR_LIMIT, "profile: %" PRIu32 " nodes, at most %d, and none in version %d",
+                         h->nodes, PROFILE_MAX_NODES, BS_PROFILE_VERSION_PLAIN);
     if (h->policy < 0 || h->policy >= BS_POLICY_COUNT || h->speculation < 0 || h->speculation > BS_SPECULATE_OFF)
-        return bs_refuse(error, BS_ERROR_FORMAT, "profile: policy %d, speculation %d, expected 0 .. %d and 0 .. %d",
+        return bs_refuse(error, BS_ERROR_FORMAT,
+                         "profile: policy %" PRId32 ", speculation %" PRId32 ", expected 0 .. %d and 0 .. %d",
                          h->policy, h->speculation, BS_POLICY_COUNT - 1, BS_SPECULATE_OFF);
     return true;
 }
@@ -113,11 +115,12 @@ static bool read_routers(bs_profile_reader *r, bs_cursor *c, bs_profile_file_rou
 {
     for (int32_t i = 0; i < r->facts.routers; i++) {
         if (!bs_cursor_take(c, &routers[i], bs_bytes_of(sizeof routers[i])))
-            return bs_refuse(error, c->status, "profile: router %d cannot be read", i + 1);
+            return bs_refuse(error, c->status, "profile: router %" PRId32 " cannot be read", i + 1);
         if (!name_is_plain(routers[i].name) || !bs_in_range(routers[i].paths, 1, BS_MAX_PATHS + 1))
             return bs_refuse(error, BS_ERROR_FORMAT,
-                             "profile: router %d has %d paths, expected 1 .. %d, or its name is not plain ASCII", i + 1,
-                             routers[i].paths, BS_MAX_PATHS);
+                             "profile: router %" PRId32 " has %" PRId32
+                             " paths, expected 1 .. %d, or its name is not plain ASCII",
+                             i + 1, routers[i].paths, BS_MAX_PATHS);
     }
     return true;
 }
@@ -139,14 +142,15 @@ static bool read_units(bs_profile_reader *r, bs_cursor *c, bs_trace_unit *units,
     for (int32_t i = 0; i < r->facts.units; i++) {
         bs_profile_file_unit u;
         if (!bs_cursor_take(c, &u, bs_bytes_of(sizeof u)))
-            return bs_refuse(error, c->status, "profile: unit %d cannot be read", i);
+            return bs_refuse(error, c->status, "profile: unit %" PRId32 " cannot be read", i);
         if (!name_is_plain(u.name) || !place_is_good(r, u.router, u.path))
-            return bs_refuse(
-                error, BS_ERROR_FORMAT,
-                "profile: unit %d is path %d of router %d, which there is not, or its name is not plain ASCII", i,
-                u.path, u.router);
+            return bs_refuse(error, BS_ERROR_FORMAT,
+                             "profile: unit %" PRId32 " is path %" PRId32 " of router %" PRId32
+                             ", which there is not, or its name is not plain ASCII",
+                             i, u.path, u.router);
         if (u.read_bytes > PROFILE_MAX_UNIT_BYTES || u.slot_bytes > PROFILE_MAX_UNIT_BYTES)
-            return bs_refuse(error, BS_ERROR_LIMIT, "profile: unit %d of %llu bytes, in a slot %llu, at most %llu", i,
+            return bs_refuse(error, BS_ERROR_LIMIT,
+                             "profile: unit %" PRId32 " of %llu bytes, in a slot %llu, at most %llu", i,
                              (unsigned long long)u.read_bytes, (unsigned long long)u.slot_bytes,
                              (unsigned long long)PROFILE_MAX_UNIT_BYTES);
         memcpy(units[i].name, u.name, sizeof u.name);
@@ -163,17 +167,18 @@ static bool read_phases(bs_profile_reader *r, bs_cursor *c, bs_trace_phase *phas
     for (int32_t i = 0; i < r->facts.phases; i++) {
         bs_profile_file_phase s;
         if (!bs_cursor_take(c, &s, bs_bytes_of(sizeof s)))
-            return bs_refuse(error, c->status, "profile: phase %d cannot be read", i);
+            return bs_refuse(error, c->status, "profile: phase %" PRId32 " cannot be read", i);
         if (!bs_in_range(s.router, 0, r->facts.routers + 1) || !bs_is_part(first, s.n_units, r->tables.n_phase_units))
             return bs_refuse(error, BS_ERROR_FORMAT,
-                             "profile: phase %d has router %d of %d and %d units, of which %d are left", i, s.router,
-                             r->facts.routers, s.n_units, (r->tables.n_phase_units - first));
+                             "profile: phase %" PRId32 " has router %" PRId32 " of %" PRId32 " and %" PRId32
+                             " units, of which %" PRId32 " are left",
+                             i, s.router, r->facts.routers, s.n_units, (r->tables.n_phase_units - first));
         phases[i] = (bs_trace_phase){s.router, first, s.n_units};
         first += s.n_units;
     }
     if (first != r->tables.n_phase_units)
-        return bs_refuse(error, BS_ERROR_FORMAT, "profile: phases have %d units, %d are listed", first,
-                         r->tables.n_phase_units);
+        return bs_refuse(error, BS_ERROR_FORMAT, "profile: phases have %" PRId32 " units, %" PRId32 " are listed",
+                         first, r->tables.n_phase_units);
     return true;
 }
 
@@ -184,8 +189,8 @@ static bool read_phase_units(bs_profile_reader *r, bs_cursor *c, int32_t *units,
         if (c->status != BS_OK)
             return bs_refuse(error, c->status, "profile: the units of phases cannot be read");
         if (!bs_in_range(units[i], 0, r->facts.units))
-            return bs_refuse(error, BS_ERROR_FORMAT, "profile: a phase needs unit %d, there are %d", units[i],
-                             r->facts.units);
+            return bs_refuse(error, BS_ERROR_FORMAT, "profile: a phase needs unit %" PRId32 ", there are %" PRId32,
+                             units[i], r->facts.units);
     }
     return true;
 }
@@ -202,13 +207,14 @@ static bool read_nodes(bs_profile_reader *r, bs_profile_file_node *nodes, bs_err
     for (int32_t i = 0; i < r->facts.nodes; i++) {
         bs_profile_file_node *n = &nodes[i];
         if (!bs_cursor_take(&c, n, bs_bytes_of(sizeof *n)))
-            return bs_refuse(error, c.status, "profile: node %d cannot be read", i + 1);
+            return bs_refuse(error, c.status, "profile: node %" PRId32 " cannot be read", i + 1);
         const bool outside = n->router == 0 && n->path == 0;
         if (!name_is_plain(n->name) || !name_is_plain(n->block) || !ends_plain(n->op, sizeof n->op) ||
             !(outside || path_is_good(r, n->router, n->path)) || !cost_is_good(n->flops) ||
             !cost_is_good(n->bytes) || !cost_is_good(n->weight_bytes))
             return bs_refuse(error, BS_ERROR_FORMAT,
-                             "profile: node %d is of path %d of router %d, which there is not, or a text of it is not "
+                             "profile: node %" PRId32 " is of path %" PRId32 " of router %" PRId32
+                             ", which there is not, or a text of it is not "
                              "plain ASCII, or a cost is no number",
                              i + 1, n->path, n->router);
     }
@@ -380,7 +386,8 @@ bool bs_profile_next(bs_profile_reader *profile, bs_event *event, bs_error *erro
             continue; /* an event of a later version */
         if (!event_is_good(r, event))
             return bs_refuse(error, BS_ERROR_FORMAT,
-                             "profile: event %llu (kind %d): subject %d, index %d or value out of range",
+                             "profile: event %llu (kind %d): subject %" PRId32 ", index %" PRId32
+                             " or value out of range",
                              (unsigned long long)(r->next - 1), event->kind, event->subject, event->index);
         if (event->end_ns < event->start_ns)
             event->end_ns = event->start_ns;

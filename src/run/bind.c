@@ -24,7 +24,8 @@ static bool strides_fit(const bs_buffer *b, bool written, bs_error *error)
             continue;
         if (written && step[i] <= reach)
             return bs_refuse(error, BS_ERROR_ARGUMENT,
-                             "its elements overlap: the stride of dimension %d is %lld, expected %llu or more, "
+                             "its elements overlap: the stride of dimension %" PRId32
+                             " is %lld, expected %llu or more, "
                              "either way",
                              i, (long long)b->stride[i], (unsigned long long)bs_add_u64(reach, 1));
         reach = bs_add_u64(reach, bs_mul_u64(step[i], (uint64_t)b->dim[i] - 1));
@@ -66,7 +67,7 @@ static bool session_bind(bs_session *session, const char *name, const bs_buffer 
         return bs_refuse(error, BS_ERROR_ARGUMENT, "there is no input, output or state of that name");
     const bs_value_info *v = bs_bound_info(session, n);
     if (buffer->dtype != v->dtype || buffer->rank != v->rank)
-        return bs_refuse(error, BS_ERROR_SHAPE, "%s of rank %d given, %s of rank %d expected",
+        return bs_refuse(error, BS_ERROR_SHAPE, "%s of rank %" PRId32 " given, %s of rank %" PRId32 " expected",
                          bs_dtype_name(buffer->dtype), buffer->rank, bs_dtype_name(v->dtype), v->rank);
     bs_buffer b = *buffer;
     bool dense = true;
@@ -75,7 +76,8 @@ static bool session_bind(bs_session *session, const char *name, const bs_buffer 
         const int64_t maximum = bs_dim_max(session->graph, v->dims[i]);
         const bool fixed = bs_dim_is_const(session->graph, v->dims[i]);
         if (b.dim[i] < 1 || b.dim[i] > maximum || (fixed && b.dim[i] != maximum))
-            return bs_refuse(error, BS_ERROR_SHAPE, "dimension %d is %lld, expected %s%s", i, (long long)b.dim[i],
+            return bs_refuse(error, BS_ERROR_SHAPE, "dimension %" PRId32 " is %lld, expected %s%s", i,
+                             (long long)b.dim[i],
                              fixed ? "" : "1<=", bs_dim_text(session->graph, v->dims[i], text, sizeof text));
         dense = dense && b.stride[i] == 0;
     }

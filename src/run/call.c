@@ -137,7 +137,7 @@ static bool wants_kernel(const bs_session *s, const bs_node *node, const bs_call
         char text[64];
         if (along < 0)
             continue;
-        *status = bs_call_fail(call, "operand %d is empty: dimension %d (%s) is 0", i, along,
+        *status = bs_call_fail(call, "operand %" PRId32 " is empty: dimension %" PRId32 " (%s) is 0", i, along,
                                bs_dim_text(s->graph, s->graph->values[in[i]].dims[along], text, sizeof text));
         return false;
     }

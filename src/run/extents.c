@@ -31,10 +31,10 @@ static bool take_symbols(bs_session *s, int32_t n, bs_error *error)
         if (dim->kind == BS_DIM_CONST)
             continue;
         if (symbol && *now != 0 && *now != extent && s->plan->node_live[n])
-            return bs_refuse(error, BS_ERROR_SHAPE, "input \"%s\": dimension %d (%s) is %lld, by \"%s\" it is %lld",
-                             bs_node_name(&s->graph->nodes[n]), i,
-                             bs_dim_text(s->graph, v->dims[i], text, sizeof text), (long long)extent,
-                             symbol_input(s, v->dims[i]), (long long)*now);
+            return bs_refuse(error, BS_ERROR_SHAPE,
+                             "input \"%s\": dimension %" PRId32 " (%s) is %lld, by \"%s\" it is %lld",
+                             bs_node_name(&s->graph->nodes[n]), i, bs_dim_text(s->graph, v->dims[i], text, sizeof text),
+                             (long long)extent, symbol_input(s, v->dims[i]), (long long)*now);
         *now = *now ? *now : extent / bs_or_default(dim->mul, 1);
     }
     return true;
@@ -84,10 +84,9 @@ static bool check_extents(const bs_session *s, int32_t n, bs_error *error)
     for (int32_t i = 0; i < v->rank; i++)
         if (s->bound[n].dim[i] != s->dims[v->dims[i]])
             return bs_refuse(error, BS_ERROR_SHAPE,
-                             "\"%s\": dimension %d of its buffer (%s) is %lld, this run needs %lld",
-                             bs_node_name(&s->graph->nodes[n]), i,
-                             bs_dim_text(s->graph, v->dims[i], text, sizeof text), (long long)s->bound[n].dim[i],
-                             (long long)s->dims[v->dims[i]]);
+                             "\"%s\": dimension %" PRId32 " of its buffer (%s) is %lld, this run needs %lld",
+                             bs_node_name(&s->graph->nodes[n]), i, bs_dim_text(s->graph, v->dims[i], text, sizeof text),
+                             (long long)s->bound[n].dim[i], (long long)s->dims[v->dims[i]]);
     return true;
 }
 
@@ -141,11 +140,11 @@ static bool check_rows(const bs_session *s, int32_t at, bs_error *error)
         const int32_t cells = s->root.domains[node->domain].count;
         char text[64], domain[96];
         if (x->rank > g->values[node->first_out].rank && rows < cells)
-            return bs_refuse(error, BS_ERROR_SHAPE,
-                             "rows (node %d): dimension 0 (%s) of \"%s\" is %lld, this run has %d cells of %s",
-                             node->number, bs_dim_text(g, x->dims[0], text, sizeof text),
-                             bs_node_name(&g->nodes[x->node]),
-                             (long long)rows, cells, bs_domain_text(g, node->domain, domain, sizeof domain));
+            return bs_refuse(
+                error, BS_ERROR_SHAPE,
+                "rows (node %" PRId32 "): dimension 0 (%s) of \"%s\" is %lld, this run has %" PRId32 " cells of %s",
+                node->number, bs_dim_text(g, x->dims[0], text, sizeof text), bs_node_name(&g->nodes[x->node]),
+                (long long)rows, cells, bs_domain_text(g, node->domain, domain, sizeof domain));
     }
     return true;
 }

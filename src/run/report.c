@@ -36,11 +36,11 @@ static void say_instr(report *r, const bs_plan *p, const bs_instr *i, const char
     const char *name = bs_node_name(node);
     char time[16] = "end";
     if (i->time < BS_TIME_END)
-        snprintf(time, sizeof time, "t%d", i->time);
+        snprintf(time, sizeof time, "t%" PRId32, i->time);
     say(r, "%s[%s] %-5s ", indent, time,
         bs_name_of(instr_names, i->kind, BS_INSTR_RUN + 1));
     if (i->kind == BS_INSTR_RUN) {
-        say(r, "region %d: tiles of domain %d\n", i->region, i->domain);
+        say(r, "region %" PRId32 ": tiles of domain %" PRId32 "\n", i->region, i->domain);
         return;
     }
     say(r, "%s%s%s", bs_op_get(node->op)->name, *name ? " " : "", name);
@@ -62,7 +62,7 @@ static void say_region(report *r, const bs_plan *p, int32_t region)
     for (int32_t k = all->first; k < all->first + all->count; k++) {
         const bs_part *part = &p->parts[p->region_parts[k]];
         if (part->router)
-            say(r, "    path %d of \"%s\": scratch %llu bytes, %.3g flop a cell\n", part->path,
+            say(r, "    path %" PRId32 " of \"%s\": scratch %llu bytes, %.3g flop a cell\n", part->path,
                 p->graph->routers[part->router].desc->name, bs_bytes_figure(part->scratch_bytes), part->flops);
         else
             say(r, "    every cell: scratch %llu bytes, %.3g flop a cell\n", bs_bytes_figure(part->scratch_bytes),
@@ -86,7 +86,9 @@ static void say_memory(report *r, const bs_plan *p, const bs_sizes *sizes)
             bs_bytes_figure(p->transient_bytes), bs_bytes_figure(p->weight_bytes), bs_tier_name(p->tier),
             p->desc.half ? "f16" : "f32", bs_bytes_figure(p->shared_bytes));
     } else {
-        say(r, "of transient %llu shared, %llu a thread x %d\ntier %s, %d threads, prepared weights %llu bytes\n",
+        say(r,
+            "of transient %llu shared, %llu a thread x %" PRId32 "\ntier %s, %" PRId32
+            " threads, prepared weights %llu bytes\n",
             bs_bytes_figure(p->transient_bytes), bs_bytes_figure(p->scratch_bytes), p->threads, bs_tier_name(p->tier),
             p->threads, bs_bytes_figure(p->weight_bytes));
     }
@@ -172,8 +174,9 @@ static void say_tails(report *r, const bs_plan *p)
                   (double)bs_bytes_figure(bs_value_bytes(p->graph, &p->graph->values[node->first_out]));
     }
     if (steps)
-        say(r, "fused, with the same result: %d ops run behind the kernel whose result they change,\n"
-               "  which spares %.3g bytes of reading and writing, of each node a row\n",
+        say(r,
+            "fused, with the same result: %" PRId32 " ops run behind the kernel whose result they change,\n"
+            "  which spares %.3g bytes of reading and writing, of each node a row\n",
             steps, spared);
 }
 
@@ -202,7 +205,7 @@ static void say_dataflow(report *r, const bs_plan *p)
         if (sunk || lifted)
             say(r, "%s alone, %.3g flop a row", bs_domain_text(g, node->domain, text, sizeof text), facts.flops);
         if (node->merged)
-            say(r, "%scomputed once instead of %d times", sunk || lifted ? "; " : "", node->merged + 1);
+            say(r, "%scomputed once instead of %" PRId32 " times", sunk || lifted ? "; " : "", node->merged + 1);
         say(r, "\n");
         saved += sunk ? facts.flops : 0;
     }
@@ -228,7 +231,7 @@ static void say_steps(report *r, const bs_plan *p)
         }
     }
     if (steps > 0)
-        say(r, "%d instructions at top level in %d %s, a loop one trip\n", p->n_top, steps,
+        say(r, "%" PRId32 " instructions at top level in %" PRId32 " %s, a loop one trip\n", p->n_top, steps,
             device ? "launches" : "steps");
 }
 
@@ -248,7 +251,9 @@ static size_t report_of(const bs_plan *plan, const bs_session *session, char *te
         (unsigned long long)sizes.staging, (unsigned long long)sizes.slots);
     say_memory(&r, plan, &sizes);
     if (bs_plan_streams(plan))
-        say(&r, "streamed: %d units of %llu bytes in all, the largest %llu; %d phases, %d lanes of %llu bytes\n",
+        say(&r,
+            "streamed: %" PRId32 " units of %llu bytes in all, the largest %llu; %" PRId32 " phases, %" PRId32
+            " lanes of %llu bytes\n",
             plan->n_units - 1, bs_bytes_figure(plan->all_unit_bytes), bs_bytes_figure(plan->largest_unit_bytes),
             plan->n_phases, plan->lanes, bs_bytes_figure(plan->lane_bytes));
     say_maxima(&r, plan, session);

@@ -15,10 +15,10 @@ bs_status bs_route_fail(const bs_route_fault *fault, bs_error *error)
     case BS_ROUTE_SOUND:
         return BS_OK;
     case BS_ROUTE_BAD_SCORE:
-        return bs_fail(error, BS_ERROR_DATA, "score %d is NaN", fault->number);
+        return bs_fail(error, BS_ERROR_DATA, "score %" PRId32 " is NaN", fault->number);
     case BS_ROUTE_BAD_KNOB: return bs_fail(error, BS_ERROR_DATA, "the knob is NaN");
     case BS_ROUTE_BAD_STATUS:
-        return bs_fail(error, BS_ERROR_DATA, "its callback returned %d, which is no bs_status", fault->number);
+        return bs_fail(error, BS_ERROR_DATA, "its callback returned %" PRId32 ", which is no bs_status", fault->number);
     case BS_ROUTE_NO_FUNCTION: return bs_fail(error, BS_ERROR_UNBOUND, "its callback is not set (bs_set_route)");
     case BS_ROUTE_BAD_LABEL:
         what = "label";
@@ -36,16 +36,17 @@ bs_status bs_route_fail(const bs_route_fault *fault, bs_error *error)
         what = "the callback chose";
         break;
     case BS_ROUTE_BAD_COUNT:
-        return bs_fail(error, BS_ERROR_DATA, "%d trips, its bound is %d", fault->number, fault->end);
+        return bs_fail(error, BS_ERROR_DATA, "%" PRId32 " trips, its bound is %" PRId32, fault->number, fault->end);
     case BS_ROUTE_ENDLESS:
-        return bs_fail(error, BS_ERROR_DATA, "it would go on after %d trips, its bound", fault->end);
+        return bs_fail(error, BS_ERROR_DATA, "it would go on after %" PRId32 " trips, its bound", fault->end);
     case BS_ROUTE_FULL:
-        return bs_fail(error, BS_ERROR_DATA, "with the %d rows that it makes there would be more than %d",
-                       fault->number, fault->end);
+        return bs_fail(error, BS_ERROR_DATA,
+                       "with the %" PRId32 " rows that it makes there would be more than %" PRId32, fault->number,
+                       fault->end);
     case BS_ROUTE_BAD_PREDICATE:
-        return bs_fail(error, BS_ERROR_DATA, "its predicate after trip %d is NaN", fault->number);
+        return bs_fail(error, BS_ERROR_DATA, "its predicate after trip %" PRId32 " is NaN", fault->number);
     }
-    return bs_fail(error, BS_ERROR_DATA, "%s %d, expected 0 .. %d", what, fault->number, fault->end - 1);
+    return bs_fail(error, BS_ERROR_DATA, "%s %" PRId32 ", expected 0 .. %" PRId32, what, fault->number, fault->end - 1);
 }
 
 bs_status bs_route_say(const bs_route_fault *fault, int32_t cell, char *message)
@@ -55,7 +56,7 @@ bs_status bs_route_say(const bs_route_fault *fault, int32_t cell, char *message)
     if (status == BS_OK)
         return BS_OK;
     if (fault->row >= 0)
-        bs_error_prefix(&error, "cell %d: ", cell);
+        bs_error_prefix(&error, "cell %" PRId32 ": ", cell);
     memcpy(message, error.message, BS_FAULT_BYTES - 1); /* bs_error.message is the longer of the two */
     message[BS_FAULT_BYTES - 1] = '\0';
     return status;

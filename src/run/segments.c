@@ -44,13 +44,15 @@ static bool begin_offsets(bs_session *s, int32_t domain, bs_error *error)
         const int32_t length = bound_i32(s, node, g);
         if (length < 0 || length > rows - offsets[g])
             return bs_refuse(error, BS_ERROR_DATA,
-                             "input \"%s\": segment %lld has %d rows, expected 0 .. %d, what is left of %d (%s)",
+                             "input \"%s\": segment %lld has %" PRId32 " rows, expected 0 .. %" PRId32
+                             ", what is left of %" PRId32 " (%s)",
                              name, (long long)g, length, rows - offsets[g], rows,
                              bs_dim_text(s->graph, s->graph->domains[domain].rows, text, sizeof text));
         offsets[g + 1] = offsets[g] + length;
     }
     if (offsets[segments] != rows)
-        return bs_refuse(error, BS_ERROR_DATA, "input \"%s\": the segments have %d rows together, this run has %d (%s)",
+        return bs_refuse(error, BS_ERROR_DATA,
+                         "input \"%s\": the segments have %" PRId32 " rows together, this run has %" PRId32 " (%s)",
                          name, offsets[segments], rows,
                          bs_dim_text(s->graph, s->graph->domains[domain].rows, text, sizeof text));
     return true;
@@ -62,7 +64,8 @@ static bool begin_cache_lengths(bs_session *s, int32_t node, bs_error *error)
     for (int64_t g = 0; g < segments; g++) {
         s->cache_lengths[node][g] = bound_i32(s, node, g);
         if (s->cache_lengths[node][g] < 0 || s->cache_lengths[node][g] > MAX_CACHE_LENGTH)
-            return bs_refuse(error, BS_ERROR_DATA, "input \"%s\": segment %lld has %d tokens already, expected 0 .. %d",
+            return bs_refuse(error, BS_ERROR_DATA,
+                             "input \"%s\": segment %lld has %" PRId32 " tokens already, expected 0 .. %" PRId32,
                              bs_node_name(&s->graph->nodes[node]), (long long)g, s->cache_lengths[node][g],
                              MAX_CACHE_LENGTH);
     }

@@ -132,10 +132,10 @@ static void say_extents(bs_session *s, int32_t node)
     for (int32_t i = 0; i < v->rank && used < sizeof s->fault; i++) {
         char text[64];
         if (!bs_dim_is_const(s->graph, v->dims[i]))
-            used += (size_t)snprintf(s->fault + used, sizeof s->fault - used, "%s%d (%s) is %lld",
-                                     used ? ", " : "operand 0: dimension ", i,
-                                     bs_dim_text(s->graph, v->dims[i], text, sizeof text),
-                                     (long long)s->dims[v->dims[i]]);
+            used +=
+                (size_t)snprintf(s->fault + used, sizeof s->fault - used, "%s%" PRId32 " (%s) is %lld",
+                                 used ? ", " : "operand 0: dimension ", i,
+                                 bs_dim_text(s->graph, v->dims[i], text, sizeof text), (long long)s->dims[v->dims[i]]);
     }
 }
 #endif
@@ -152,7 +152,7 @@ static bs_status run_failed_at(bs_session *s, bs_status status, int32_t node, bs
     const int32_t router = s->graph->nodes[node].router;
     const bool ends = router && s->graph->routers[router].again == node; /* a loop is known by how it begins */
     const int32_t named = ends ? s->graph->routers[router].node : node;
-    return (bs_fail)(error, status, "%s \"%s\" (node %d): %s", bs_op_get(s->graph->nodes[named].op)->name,
+    return (bs_fail)(error, status, "%s \"%s\" (node %" PRId32 "): %s", bs_op_get(s->graph->nodes[named].op)->name,
                      bs_node_name(&s->graph->nodes[named]), s->graph->nodes[named].number,
                      *s->fault ? s->fault : bs_status_text(status));
 }

@@ -331,12 +331,14 @@ static bool trace_is_sound(const bs_trace *t, bs_error *error)
 {
     int32_t at = 0;
     if (!bs_in_range(t->n_units, 1, REPLAY_MOST + 1) || !bs_in_range(t->n_phases, 1, REPLAY_MOST + 1))
-        return bs_refuse(error, BS_ERROR_ARGUMENT, "bs_replay: the trace has %d units, %d phases, expected 1 .. %d",
-                         t->n_units, t->n_phases, REPLAY_MOST);
+        return bs_refuse(error, BS_ERROR_ARGUMENT,
+                         "bs_replay: the trace has %" PRId32 " units, %" PRId32 " phases, expected 1 .. %d", t->n_units,
+                         t->n_phases, REPLAY_MOST);
     const char *table = trace_fault(t, &at);
     return !table ||
            bs_refuse(error, BS_ERROR_ARGUMENT,
-                     "bs_replay: %s[%d] of the trace refers to what it does not have, or another has", table, at);
+                     "bs_replay: %s[%" PRId32 "] of the trace refers to what it does not have, or another has", table,
+                     at);
 }
 
 static bs_bytes least_slots(const bs_trace *t)
@@ -356,12 +358,13 @@ static bs_status replay_check(const bs_trace *t, const bs_replay_desc *d, bs_err
     if (d->bytes_per_second == 0 || d->chunk_bytes < 0 || !bs_in_range(d->lanes, 0, REPLAY_MAX_LANES + 1) ||
         !(d->prepare_ns_per_byte >= 0))
         return bs_fail(error, BS_ERROR_ARGUMENT,
-                       "bs_replay: bytes_per_second %llu, chunk_bytes %d, lanes %d, prepare_ns_per_byte %g, expected "
+                       "bs_replay: bytes_per_second %llu, chunk_bytes %" PRId32 ", lanes %" PRId32
+                       ", prepare_ns_per_byte %g, expected "
                        "> 0, >= 0, 0 .. %d, >= 0",
                        (unsigned long long)d->bytes_per_second, d->chunk_bytes, d->lanes, d->prepare_ns_per_byte,
                        REPLAY_MAX_LANES);
     if (!bs_in_range(d->stream.policy, 0, BS_POLICY_COUNT))
-        return bs_fail(error, BS_ERROR_ARGUMENT, "bs_replay: policy %d, expected 0 .. %d", d->stream.policy,
+        return bs_fail(error, BS_ERROR_ARGUMENT, "bs_replay: policy %" PRId32 ", expected 0 .. %d", d->stream.policy,
                        BS_POLICY_COUNT - 1);
     if (bs_bytes_less(bs_bytes_of(d->slot_bytes), least_slots(t)))
         return bs_fail_room(error, "slots", d->slot_bytes, least_slots(t), "the largest unit");

@@ -130,8 +130,9 @@ static bool start_lanes(bs_store *s, bs_error *error)
         if (p->thread_start(p->user, s->lanes[s->started].handle, lane_main, &s->lanes[s->started]) != 0) {
             const int32_t number = s->started + 1;
             bs_store_close(s);
-            return bs_refuse(error, BS_ERROR_PLATFORM, "reader thread %d of %d: the platform's thread_start failed",
-                             number, s->n_lanes);
+            return bs_refuse(error, BS_ERROR_PLATFORM,
+                             "reader thread %" PRId32 " of %" PRId32 ": the platform's thread_start failed", number,
+                             s->n_lanes);
         }
     return true;
 }
@@ -155,7 +156,8 @@ bool bs_store_open(bs_store *s, const bs_store_desc *d, bs_error *error)
         if (!bs_in_range(d->stream->policy, 0, BS_POLICY_BELADY) ||
             !bs_in_range(d->stream->speculation, 0, BS_SPECULATE_OFF + 1))
             return bs_refuse(error, BS_ERROR_ARGUMENT,
-                             "bs_session_desc.stream: policy %d, speculation %d, expected 0 .. %d and 0 .. %d",
+                             "bs_session_desc.stream: policy %" PRId32 ", speculation %" PRId32
+                             ", expected 0 .. %d and 0 .. %d",
                              d->stream->policy, d->stream->speculation, BS_POLICY_BELADY - 1, BS_SPECULATE_OFF);
         s->plan = d->plan;
         s->weights = *d->weights;

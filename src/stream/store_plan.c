@@ -154,7 +154,7 @@ static bool add_node(store_planner *p, bs_store_unit *unit, const bs_store_node 
     const bs_bytes record_begin = bs_bytes_of(record.offset), head = bs_bytes_of(record.head_bytes);
     const bs_bytes record_end = bs_bytes_add(record_begin, bs_bytes_of(record.bytes));
     if (!found || bs_bytes_less(node->begin, record_begin) || bs_bytes_less(record_end, node->end))
-        return bs_refuse(p->error, BS_ERROR_FORMAT, "%s \"%s\": its weights do not lie in the record of block %d",
+        return bs_refuse(p->error, BS_ERROR_FORMAT, "%s \"%s\": its weights do not lie in the record of block %" PRId32,
                          bs_op_get(s->plan->graph->nodes[node->node].op)->name,
                          bs_node_name(&s->plan->graph->nodes[node->node]), block);
     if (open && open->block == block && !bs_bytes_less(node->begin, open->end) &&
@@ -192,11 +192,11 @@ static bool check_cover(store_planner *p, const bs_store_unit *unit)
         const bool last = i + 1 == unit->first_chunk + unit->n_chunks || s->chunks[i + 1].block != chunk->block;
         const bool whole = chunk->head || bs_bytes_same(chunk->begin, at);
         if (!whole || chunk->tail != last)
-            return bs_refuse(
-                p->error, BS_ERROR_UNSUPPORTED,
-                "check_records: the record of block %d cannot be checked as it is read, this plan leaves out "
-                "some of its weights",
-                chunk->block);
+            return bs_refuse(p->error, BS_ERROR_UNSUPPORTED,
+                             "check_records: the record of block %" PRId32
+                             " cannot be checked as it is read, this plan leaves out "
+                             "some of its weights",
+                             chunk->block);
         at = chunk->end;
     }
     return true;

@@ -106,7 +106,7 @@ int main(void)
     }
     story_close(&tale);
     bs_model_close(model);
-    console_print("stacks   %u bytes of main's used, %u and %u of the readers'\n", scheduler_stack_used(0),
-                  scheduler_stack_used(1), scheduler_stack_used(2));
+    console_print("stacks   %u bytes of main's used, %u and %u of the readers'\n", (unsigned)scheduler_stack_used(0),
+                  (unsigned)scheduler_stack_used(1), (unsigned)scheduler_stack_used(2));
     return right ? 0 : 1;
 }

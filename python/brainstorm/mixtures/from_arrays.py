@@ -14,9 +14,9 @@ import re
 
 import numpy as np
 
+from ..outputs import only_file
 from . import known, published
 from .from_gguf import chosen
-from .gguf_file import only_file
 from .layer import Mixture, Refused
 from .rules import ARRAYS, HUGGING_FACE, rule_of
 from .tensor_files import Files
@@ -221,7 +221,7 @@ def read_safetensors(path, config=None, layers=None, normalise=None, like="", ig
     arrays = Files(path)
     if config is None:
         beside = os.path.join(path if os.path.isdir(path) else os.path.dirname(path), "config.json")
-        only_file(beside)
+        only_file(beside, Refused)
         try:
             with open(beside, encoding="utf-8") as file:
                 config = json.load(file)

@@ -7,6 +7,7 @@ the file. Weights f32, f16 or bf16; others only where `dequantise` asks for it.
 import os
 import struct
 
+from ..outputs import only_file
 from .layer import Refused
 
 SIZES = {0: 1, 1: 1, 2: 2, 3: 2, 4: 4, 5: 4, 6: 4, 7: 1, 10: 8, 11: 8, 12: 8}  # of types of keys; 8 text, 9 arrays
@@ -53,15 +54,9 @@ class _Walk:
             raise Refused(f"{self.path}: a key of type {kind}")
 
 
-def only_file(path):
-    """Fails where there is something that is no file. A pipe has no end to seek from, and no second reading."""
-    if os.path.exists(path) and not os.path.isfile(path):
-        raise Refused(f"{path} is not a file (what comes from a pipe must be written to one first)")
-
-
 def sound(path):
     """Fails unless the head of a GGUF file is whole."""
-    only_file(path)
+    only_file(path, Refused)
     with open(path, "rb") as file:
         walk = _Walk(file, path)
         if file.read(4) != b"GGUF" or walk.take("I") not in (2, 3):

@@ -9,7 +9,7 @@ import struct
 
 import numpy as np
 
-from .gguf_file import only_file
+from ..outputs import only_file
 from .layer import Refused
 
 
@@ -26,7 +26,7 @@ class Files:
         if not paths:
             raise Refused(f"there is no .safetensors file in {path}")
         for each in paths:
-            only_file(each)
+            only_file(each, Refused)
             for name in self._keys(each):
                 self.where[name] = each
 

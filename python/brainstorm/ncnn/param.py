@@ -5,8 +5,9 @@ Must never know what a layer means. The file comes from anywhere: what is odd is
 """
 
 import math
-import os
 import re
+
+from ..outputs import only_file
 
 MAGIC = "7767517"
 MAX_BYTES = 64 * 2**20     # of the file
@@ -148,14 +149,8 @@ def parse(text):
     return layers
 
 
-def only_file(path):
-    """Fails where there is something that is no file: what comes from a pipe cannot be read again, by ncnn."""
-    if os.path.exists(path) and not os.path.isfile(path):
-        raise Refused(f"{path} is not a file (what comes from a pipe must be written to one first)")
-
-
 def read_param(path):
-    only_file(path)
+    only_file(path, Refused)
     with open(path, "rb") as file:
         data = file.read(MAX_BYTES + 1)
     if len(data) > MAX_BYTES:

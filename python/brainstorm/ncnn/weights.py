@@ -8,7 +8,8 @@ import os
 
 import numpy as np
 
-from .param import MAX_INTEGER, Refused, only_file
+from ..outputs import only_file
+from .param import MAX_INTEGER, Refused
 
 F16, INT8, RAW = 0x01306B47, 0x000D4B38, 0x0002C056
 MOST = 2**31  # weights of one array
@@ -17,7 +18,7 @@ MOST = 2**31  # weights of one array
 class Bytes:
     def __init__(self, path):
         self.path, self.at = path, 0
-        only_file(path)
+        only_file(path, Refused)
         with open(path, "rb") as file:
             size = os.fstat(file.fileno()).st_size
             self.data = np.frombuffer(file.read(size), np.uint8)
