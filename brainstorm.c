@@ -1,6 +1,6 @@
 /* brainstorm.c - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: 9265fd3f8b9ad5d8436b3febc0b9f672033ae6f671e90148b13b466d490f15db
+ * sha256 of the parts: b2b6ed4a86a2a6e2c976b72ff374f77c55dfc0e0917aafddd7b8a44383af088d
  */
 #if !defined(_POSIX_C_SOURCE) && !defined(BS_NO_POSIX)
 #define _POSIX_C_SOURCE 200809L
@@ -38438,7 +38438,10 @@ typedef struct bs_fusion {
 
 /* In a build without the ops of a chain. */
 #if defined(BS_ONLY_OPS)
-static bool never_match(const bs_fusion_search *f, int32_t n, bs_fusion_match *m) { return (void)f, (void)n, (void)m, false; }
+static bool never_match(const bs_fusion_search *f, int32_t n, bs_fusion_match *m)
+{
+    return (void)f, (void)n, (void)m, false;
+}
 #endif
 #define OF_SHUFFLE(yes, no) BS_OP_IF(pixel_shuffle, yes, no)
 #define OF_TRANSPOSE(yes, no) BS_OP_IF(transpose, yes, no)
@@ -39343,11 +39346,14 @@ static bool is_done_here(const bs_walk *w, int32_t n)
     const int32_t last = w->last[n];
     if (w->left[n] != (goes_on ? 1 : 0))
         return false;
-    const bs_instr *i = &w->p->instrs[last];
-    return last < 0 || (i->part == BS_TOP ? i->time < w->time
-                        : i->part == w->i->part && bs_plan_is_within(w->g, w->g->values[node->first_out].domain, w->tile)
-                            ? last < w->at
-                            : w->p->instrs[w->p->regions[w->p->parts[i->part].region].instr].time < w->time);
+    if (last < 0)
+        return true;
+    const int32_t part = w->p->instrs[last].part;
+    if (part == BS_TOP)
+        return w->p->instrs[last].time < w->time;
+    if (part == w->i->part && bs_plan_is_within(w->g, w->g->values[node->first_out].domain, w->tile))
+        return last < w->at;
+    return w->p->instrs[w->p->regions[w->p->parts[part].region].instr].time < w->time;
 }
 
 /* Whether all instructions of a node have come that are to come before this one. */
@@ -39448,7 +39454,9 @@ static inline bool may_read(bs_walk *w, int32_t value, int32_t index)
 static bool may_read_operands(bs_walk *w)
 {
     int32_t n_in = w->node->n_read;
-    const int32_t *in = w->p->nodes[w->i->node].fusion ? bs_plan_in(w->p, w->i->node, &n_in) : bs_node_in(w->g, w->node);
+    const int32_t *in = bs_node_in(w->g, w->node);
+    if (w->p->nodes[w->i->node].fusion)
+        in = bs_plan_in(w->p, w->i->node, &n_in);
     bool all = true;
     for (int32_t k = 0; k < n_in && all; k++)
         all = in[k] == 0 || may_read(w, in[k], k) || (w->node->router && !bs_plan_reads(w->p, w->node, k));
@@ -40064,9 +40072,9 @@ BS_EFFORT_ONCE
  * must still be there, all of it: nothing else was written over it since; and of one time, whose instructions run in
  * any order, none writes what another one reads or writes.
  *
- * An arena is a list of spans, each with the value whose rows it holds. Paths of a router may share their bytes: a slab,
- * in which decisions keep the rows of each path apart. States and outputs that values are stored in are spans of their
- * own, behind those of the arena. Each part has a scratch of its own, where times are the places of its instructions.
+ * An arena is a list of spans, each with the value whose rows it holds. Paths of a router may share their bytes: a
+ * slab, in which decisions keep the rows of each path apart. States and outputs that values are stored in are spans of
+ * their own, behind those of the arena. Each part has a scratch of its own, where times are places of instructions.
  * For builds that ask for it (BS_VERIFY, BS_DEBUG): an arena of its own is needed, and time (bs_plan_verify).
  * Relies on plan/walk.h, and on the first half having looked at each instruction before. Must never write a plan. */
 /* #include "plan/walk.h" */
@@ -40081,38 +40089,38 @@ typedef struct bs_walk_span {
     int32_t owner;   /* the value whose rows it holds, of a slab the last one that was written; 0 none */
     int32_t since;   /* when that, or the first one of its slab, was written */
     int32_t written, read; /* the times at which it last was; -1 never */
-} span;
+} walk_span;
 
 typedef struct bs_walk_arena {
-    span *spans;
+    walk_span *spans;
     int32_t count;
-} space;
+} walk_space;
 
 struct bs_walk_bytes {
     const bs_walk *w;
-    space transient, scratch;
+    walk_space transient, scratch;
     int32_t *wrote; /* [values] when its rows began to be written */
     int32_t *read, *reader; /* [values] the time at which it was read last, and what at top level did; -1: several */
     int32_t clock;  /* instructions so far, those of repeated trips as well */
 };
 
 /* One access: where, and at which time. */
-typedef struct access {
-    space *in;
+typedef struct walk_access {
+    walk_space *in;
     uint64_t begin, end;
     int32_t time;
-} access;
+} walk_access;
 
 /* ------------------------------------------------------------------------------------------------- spans */
 
-static void clear(space *a)
+static void walk_clear(walk_space *a)
 {
     a->count = 1;
-    a->spans[0] = (span){0, 0, 0, -1, -1};
+    a->spans[0] = (walk_span){0, 0, 0, -1, -1};
 }
 
 /* The span that begins at `at`, cut off the one that holds it. */
-static int32_t cut_at(space *a, uint64_t at)
+static int32_t cut_at(walk_space *a, uint64_t at)
 {
     int32_t low = 0, high = a->count; /* the first one behind it */
     while (low < high) {
@@ -40124,7 +40132,7 @@ static int32_t cut_at(space *a, uint64_t at)
     }
     if (a->spans[low - 1].begin == at)
         return low - 1;
-    memmove(&a->spans[low + 1], &a->spans[low], (size_t)(a->count - low) * sizeof(span));
+    memmove(&a->spans[low + 1], &a->spans[low], (size_t)(a->count - low) * sizeof(walk_span));
     a->spans[low] = a->spans[low - 1];
     a->spans[low].begin = at;
     a->count++;
@@ -40154,7 +40162,7 @@ static bool live_together(const bs_plan *p, int32_t a, int32_t b)
 }
 
 /* Where a value, which has storage of its own, is accessed now. False: in memory that nothing else shares. */
-static bool find_access(bs_walk_bytes *b, int32_t value, access *at)
+static bool find_access(bs_walk_bytes *b, int32_t value, walk_access *at)
 {
     const bs_plan *p = b->w->p;
     const bs_value_plan *v = &p->values[value];
@@ -40183,13 +40191,13 @@ static bool may_meet(const bs_walk *w, int32_t value, int32_t other)
 static bool is_still_there(bs_walk_bytes *b, int32_t value)
 {
     const bs_walk *w = b->w;
-    access a;
+    walk_access a;
     bool there = true;
     if (!find_access(b, value, &a))
         return true;
     const int32_t end = (cut_at(a.in, a.begin), cut_at(a.in, a.end));
     for (int32_t k = cut_at(a.in, a.begin); k < end && there; k++) {
-        span *s = &a.in->spans[k];
+        walk_span *s = &a.in->spans[k];
         const bool given = s->owner == 0 && w->last[w->g->values[value].node] < 0;
         there = given || (s->owner != 0 && live_together(w->p, s->owner, value) && s->since <= b->wrote[value]);
         s->read = a.time;
@@ -40203,18 +40211,18 @@ static bool is_still_there(bs_walk_bytes *b, int32_t value)
 static bool may_write_over(bs_walk_bytes *b, int32_t value, int32_t owner, bool first)
 {
     const bs_walk *w = b->w;
-    access a;
+    walk_access a;
     bool apart = true;
     if (!find_access(b, value, &a))
         return true;
     const int32_t end = (cut_at(a.in, a.begin), cut_at(a.in, a.end));
     const bool alone = b->read[value] != a.time || may_meet(w, value, b->reader[value]);
     for (int32_t k = cut_at(a.in, a.begin); k < end && apart; k++) {
-        span *s = &a.in->spans[k];
+        walk_span *s = &a.in->spans[k];
         const bool same = s->owner != 0 && live_together(w->p, s->owner, value);
         apart = alone && (same || (s->written != a.time && s->read != a.time)) &&
                 (first || (same && s->since <= b->wrote[value]));
-        *s = (span){s->begin, owner, same ? s->since : b->clock, a.time, s->read};
+        *s = (walk_span){s->begin, owner, same ? s->since : b->clock, a.time, s->read};
     }
     if (first)
         b->wrote[value] = b->clock;
@@ -40248,7 +40256,8 @@ bool bs_walk_bytes_sound(bs_walk_bytes *b, bool first)
 {
     const bs_walk *w = b->w;
     const bs_plan *p = w->p;
-    const bool move = w->i->kind == BS_INSTR_MOVE, view = move && w->i->map == BS_MAP_VIEW; /* its value: what it makes */
+    const bool move = w->i->kind == BS_INSTR_MOVE;
+    const bool view = move && w->i->map == BS_MAP_VIEW; /* its value is what it makes */
     bool sound = true, written;
     b->clock++;
     for (int32_t k = 0, value; sound && (value = bs_walk_touched(p, w->i, k, &written)) >= 0; k++)
@@ -40260,13 +40269,13 @@ bool bs_walk_bytes_sound(bs_walk_bytes *b, bool first)
     return sound && (!move || w->i->target != 0 || ends_apart(b));
 }
 
-void bs_walk_bytes_part(bs_walk_bytes *b) { clear(&b->scratch); }
+void bs_walk_bytes_part(bs_walk_bytes *b) { walk_clear(&b->scratch); }
 
 /* ------------------------------------------------------------------------------------------------- the whole */
 
 static void carve_bytes(bs_carver *c, bs_walk_bytes *b, const bs_graph *g)
 {
-    const int64_t spans = 2 * (int64_t)g->n_values + 2 * (int64_t)g->n_nodes + 4; /* each value and buffer is cut at two places */
+    const int64_t spans = 2 * ((int64_t)g->n_values + g->n_nodes) + 4; /* each value and buffer is cut at two places */
     BS_CARVE(c, b->transient.spans, spans);
     BS_CARVE(c, b->scratch.spans, spans);
     BS_CARVE(c, b->wrote, g->n_values);
@@ -40300,7 +40309,7 @@ int32_t bs_plan_walk_bytes(const bs_plan *p, void *workspace)
     memset(w.repeated, 0, (size_t)p->graph->n_routers * sizeof *w.repeated);
     memset(b.wrote, 0, (size_t)p->graph->n_values * sizeof *b.wrote);
     memset(b.read, 0xff, (size_t)p->graph->n_values * sizeof *b.read); /* -1 */
-    clear(&b.transient);
+    walk_clear(&b.transient);
     b.w = &w;
     return bs_walk_all(&w);
 }
@@ -40317,7 +40326,8 @@ bs_status bs_plan_verify(const bs_plan *p, bs_arena *arena, bs_error *error)
     if (at == BS_WALK_SOUND)
         return BS_OK;
     return bs_fail(error, BS_ERROR_INTERNAL, "bs_plan_verify: instruction %" PRId32 " of %" PRId32 ", of node "
-                   "%" PRId32 ", is wrong or missing, or what it reads was written over", at, p->n_instrs, at < p->n_instrs ? p->instrs[at].node : 0);
+                   "%" PRId32 ", is wrong or missing, or what it reads was written over", at, p->n_instrs,
+                   at < p->n_instrs ? p->instrs[at].node : 0);
 }
 
 #endif
@@ -43940,8 +43950,8 @@ static bool is_right(const bs_plan *p, void *workspace, bs_error *error)
     const int32_t at = WALK(p, workspace);
     return at == BS_WALK_SOUND ||
            bs_refuse(error, BS_ERROR_INTERNAL, /* unreachable: as far as we know */
-                     "bs_plan_create: instruction %" PRId32 " of %" PRId32 ", of node %" PRId32 ", is wrong or missing",
-                     at, p->n_instrs, at < p->n_instrs ? p->instrs[at].node : 0);
+                     "bs_plan_create: instruction %" PRId32 " is wrong, node %" PRId32, at,
+                     at < p->n_instrs ? p->instrs[at].node : 0);
 }
 
 /* All passes, in order. When tiles are too large for a device's shared memory, their domain is planned again, to run
@@ -44635,13 +44645,11 @@ static bool readers_sound(const bs_plan *p, int32_t n)
     for (int32_t i = 0; i < n_in; i++) {
         if (in[i] == 0 || !bs_plan_reads(p, node, i))
             continue;
-        if (!finds(p, n, i, in[i]))
-            return false;
-        if (p->values[in[i]].planar && bs_plan_is_of_images(p, n))
-            return false;
-        if (bs_node_role(node, i) == BS_ROLE_DECIDING && p->values[in[i]].narrow)
-            return false;
-        if (bs_node_role(node, i) == BS_ROLE_CACHE_LENGTH && !p->values[in[i]].is_cache_length)
+        const bs_value_plan *v = &p->values[in[i]];
+        const bs_role role = bs_node_role(node, i);
+        if (!p->node_live[g->values[in[i]].node] || !finds(p, n, i, in[i]) ||
+            (v->planar && bs_plan_is_of_images(p, n)) || (role == BS_ROLE_DECIDING && v->narrow) ||
+            (role == BS_ROLE_CACHE_LENGTH && !v->is_cache_length))
             return false;
     }
     for (int32_t i = 0; i < node->n_in; i++)
@@ -44806,7 +44814,8 @@ static bool meets(const bs_plan *p, const bs_instr *a, const bs_instr *b)
             return true; /* what ends a run, before its end */
         for (int32_t n = 0, value; (value = bs_walk_touched(p, b, n, &other)) >= 0; n++)
             for (bool more = true; more; value = values[value].source) { /* what is seen has its rows in both */
-                if (overlap(p, to, value) && !(other && to == value && bs_walk_are_paths(p->graph, a->domain, b->domain)))
+                if (overlap(p, to, value) &&
+                    !(other && to == value && bs_walk_are_paths(p->graph, a->domain, b->domain)))
                     return true;
                 more = values[value].storage == BS_STORAGE_VIEW || bs_plan_is_seen(p, value);
             }
@@ -45066,7 +45075,7 @@ static bool take_image(bs_plan *p, const uint8_t *image, const bs_image_head *he
 
 static bool no_plan(bs_error *error)
 {
-    return bs_refuse(error, BS_ERROR_FORMAT, "the image is no plan that this library makes of the graph");
+    return bs_refuse(error, BS_ERROR_FORMAT, "the image is no plan that this library makes");
 }
 
 /* Whether it is a plan of its graph; with workspace that is given back. */
@@ -45076,9 +45085,9 @@ static bool is_plan(bs_plan *p, const bs_arena *arena, int32_t dataflow, bs_erro
     void *workspace = bs_lend(arena, bytes);
     if (!workspace)
         return bs_fail_arena(error, arena, bytes, "what walks the plan"), false;
-    return (bs_dataflow_of(&p->desc) == dataflow && bs_image_values_sound(p) && bs_plan_walk(p, true, workspace) == BS_WALK_SOUND &&
-            !bs_plan_domain_beyond_shared(p) && bs_plan_each(p, 0, p->n_top, bs_image_side_sound) &&
-            bs_image_sums_sound(p) && bs_image_phases_sound(p)) ||
+    return (bs_dataflow_of(&p->desc) == dataflow && bs_image_values_sound(p) &&
+            bs_plan_walk(p, true, workspace) == BS_WALK_SOUND && !bs_plan_domain_beyond_shared(p) &&
+            bs_plan_each(p, 0, p->n_top, bs_image_side_sound) && bs_image_sums_sound(p) && bs_image_phases_sound(p)) ||
            no_plan(error);
 }
 
@@ -50528,6 +50537,7 @@ static void zero_beyond_frame(const bs_operand *o, int32_t margin)
 /* A row of lines that is a channel of a root image, as that. */
 static void as_channel(const bs_operand *row, bs_operand *image)
 {
+    image->rank = 3;
     image->dtype = row->dtype;
     image->data = row->data;
     image->dim[0] = 1;
@@ -50544,18 +50554,19 @@ void bs_zero_around(const bs_context *c, int32_t target, const bs_operand *o)
 {
     const bs_session *s = c->session;
     const int32_t margin = target ? s->plan->values[target].margin : 0;
-    int64_t h, w;
-    if (margin == 0)
+    const bool in_root = s->graph->values[target].domain == 0;
+    bs_operand image;
+    if (margin != 0 && in_root && o->rank == 2) {
+        as_channel(o, &image);
+        o = &image;
+    }
+    if (margin == 0 || o->rank != 3)
         return;
-    if (s->graph->values[target].domain == 0 && o->rank >= 2) {
-        bs_operand image;
-        if (o->rank == 2)
-            as_channel(o, &image);
-        zero_beyond_frame(o->rank == 3 ? o : &image, margin);
+    if (in_root) {
+        zero_beyond_frame(o, margin);
         return;
     }
-    if (o->rank != 3)
-        return;
+    int64_t h, w;
     bs_plan_core(s->plan, &s->graph->values[target], &h, &w);
     bs_zero_margin(o, margin, h, w);
 }

@@ -215,7 +215,7 @@ int32_t bs_version(void);
     X(BS_ERROR_PLATFORM, -12, "a platform call failed")                       \
     X(BS_ERROR_DATA, -13, "run-time data is out of range (index, NaN score)") \
     X(BS_ERROR_VERSION, -14, "version of header, library or file differs")    \
-    X(BS_ERROR_INTERNAL, -15, "a fault of the library's own: please report it")
+    X(BS_ERROR_INTERNAL, -15, "a fault of the library: please tell us")
 
 typedef enum bs_status {
 #define BS_STATUS_ENUM(name, number, text) name = number,
@@ -1162,10 +1162,10 @@ typedef struct bs_sizes {
 
 #ifndef BS_NO_PLANNER
 /* At most; bs_plan_create takes less where less is moved or fused than might be (no_dataflow,
- * no_fusion). 0: the graph has failed, or more
- * than a size_t holds. */
+ * no_fusion). 0: the graph has failed, or more than a size_t holds. */
 size_t bs_plan_bytes(const bs_graph *graph, const bs_plan_desc *desc);
-/* In `arena` (persistent); desc may be NULL. NULL on failure. The graph must outlive the plan. */
+/* In `arena` (persistent); desc may be NULL. NULL on failure. The graph must outlive the plan. Each plan is walked once
+ * more before it is returned: BS_ERROR_INTERNAL if an instruction read what is not written yet. */
 bs_plan *bs_plan_create(bs_arena *arena, const bs_graph *graph, const bs_plan_desc *desc, bs_error *error);
 #endif
 #if defined(BS_VERIFY) || defined(BS_DEBUG)

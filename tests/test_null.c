@@ -254,6 +254,9 @@ static void rows_of_plan(void)
                           bs_plan_open(&memory, NULL, image, bytes, NULL) == NULL &&
                           bs_plan_open(&memory, r.plan->graph, NULL, bytes, NULL) == NULL &&
                           bs_plan_open(&memory, r.plan->graph, image, bytes, NULL) != NULL);
+    ROW(bs_plan_verify, bs_plan_verify(NULL, &memory, NULL) == BS_ERROR_ARGUMENT &&
+                            bs_plan_verify(plan, NULL, NULL) == BS_ERROR_ARGUMENT &&
+                            bs_plan_verify(plan, &memory, NULL) == BS_OK);
     bs_plan_sizes(plan, NULL);
     bs_plan_sizes(NULL, &sizes);
     ROW(bs_plan_sizes, ZEROS(sizes));

@@ -90,6 +90,14 @@ is_refused() {
 }
 check "... and so is half of it" half
 
+verified() {
+    saves $model --input $size --verify "$@" && grep -q "^verified: all that an instruction reads was written before" \
+        "$work/said"
+}
+check "--verify says that nothing is read which was written over" verified
+check "... of weights that come and go" verified --slots 100% --threads 2 --order depth
+check "... and of a GPU" verified --device cuda --half
+
 # --- what it refuses -------------------------------------------------------------------------------------
 
 cp $model "$work/model.gguf"

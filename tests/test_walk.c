@@ -61,8 +61,8 @@ static bool touches(int32_t k, int32_t value, bool writes)
     return false;
 }
 
-/* A value that is stored, a call that makes it, and an instruction behind that which reads it: in one list, of a part or
- * at top level. */
+/* A value that is stored, a call that makes it, and an instruction behind that which reads it: in one list, of a part
+ * or at top level. */
 typedef struct use {
     int32_t value, maker, reader;
 } use;

@@ -143,7 +143,10 @@ typedef struct bs_fusion {
 
 /* In a build without the ops of a chain. */
 #if defined(BS_ONLY_OPS)
-static bool never_match(const bs_fusion_search *f, int32_t n, bs_fusion_match *m) { return (void)f, (void)n, (void)m, false; }
+static bool never_match(const bs_fusion_search *f, int32_t n, bs_fusion_match *m)
+{
+    return (void)f, (void)n, (void)m, false;
+}
 #endif
 #define OF_SHUFFLE(yes, no) BS_OP_IF(pixel_shuffle, yes, no)
 #define OF_TRANSPOSE(yes, no) BS_OP_IF(transpose, yes, no)

@@ -80,7 +80,7 @@ static bool take_image(bs_plan *p, const uint8_t *image, const bs_image_head *he
 
 static bool no_plan(bs_error *error)
 {
-    return bs_refuse(error, BS_ERROR_FORMAT, "the image is no plan that this library makes of the graph");
+    return bs_refuse(error, BS_ERROR_FORMAT, "the image is no plan that this library makes");
 }
 
 /* Whether it is a plan of its graph; with workspace that is given back. */
@@ -90,9 +90,9 @@ static bool is_plan(bs_plan *p, const bs_arena *arena, int32_t dataflow, bs_erro
     void *workspace = bs_lend(arena, bytes);
     if (!workspace)
         return bs_fail_arena(error, arena, bytes, "what walks the plan"), false;
-    return (bs_dataflow_of(&p->desc) == dataflow && bs_image_values_sound(p) && bs_plan_walk(p, true, workspace) == BS_WALK_SOUND &&
-            !bs_plan_domain_beyond_shared(p) && bs_plan_each(p, 0, p->n_top, bs_image_side_sound) &&
-            bs_image_sums_sound(p) && bs_image_phases_sound(p)) ||
+    return (bs_dataflow_of(&p->desc) == dataflow && bs_image_values_sound(p) &&
+            bs_plan_walk(p, true, workspace) == BS_WALK_SOUND && !bs_plan_domain_beyond_shared(p) &&
+            bs_plan_each(p, 0, p->n_top, bs_image_side_sound) && bs_image_sums_sound(p) && bs_image_phases_sound(p)) ||
            no_plan(error);
 }
 

@@ -35,7 +35,8 @@ static bool meets(const bs_plan *p, const bs_instr *a, const bs_instr *b)
             return true; /* what ends a run, before its end */
         for (int32_t n = 0, value; (value = bs_walk_touched(p, b, n, &other)) >= 0; n++)
             for (bool more = true; more; value = values[value].source) { /* what is seen has its rows in both */
-                if (overlap(p, to, value) && !(other && to == value && bs_walk_are_paths(p->graph, a->domain, b->domain)))
+                if (overlap(p, to, value) &&
+                    !(other && to == value && bs_walk_are_paths(p->graph, a->domain, b->domain)))
                     return true;
                 more = values[value].storage == BS_STORAGE_VIEW || bs_plan_is_seen(p, value);
             }

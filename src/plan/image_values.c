@@ -147,13 +147,11 @@ static bool readers_sound(const bs_plan *p, int32_t n)
     for (int32_t i = 0; i < n_in; i++) {
         if (in[i] == 0 || !bs_plan_reads(p, node, i))
             continue;
-        if (!finds(p, n, i, in[i]))
-            return false;
-        if (p->values[in[i]].planar && bs_plan_is_of_images(p, n))
-            return false;
-        if (bs_node_role(node, i) == BS_ROLE_DECIDING && p->values[in[i]].narrow)
-            return false;
-        if (bs_node_role(node, i) == BS_ROLE_CACHE_LENGTH && !p->values[in[i]].is_cache_length)
+        const bs_value_plan *v = &p->values[in[i]];
+        const bs_role role = bs_node_role(node, i);
+        if (!p->node_live[g->values[in[i]].node] || !finds(p, n, i, in[i]) ||
+            (v->planar && bs_plan_is_of_images(p, n)) || (role == BS_ROLE_DECIDING && v->narrow) ||
+            (role == BS_ROLE_CACHE_LENGTH && !v->is_cache_length))
             return false;
     }
     for (int32_t i = 0; i < node->n_in; i++)

@@ -183,8 +183,8 @@ static bool is_right(const bs_plan *p, void *workspace, bs_error *error)
     const int32_t at = WALK(p, workspace);
     return at == BS_WALK_SOUND ||
            bs_refuse(error, BS_ERROR_INTERNAL, /* unreachable: as far as we know */
-                     "bs_plan_create: instruction %" PRId32 " of %" PRId32 ", of node %" PRId32 ", is wrong or missing",
-                     at, p->n_instrs, at < p->n_instrs ? p->instrs[at].node : 0);
+                     "bs_plan_create: instruction %" PRId32 " is wrong, node %" PRId32, at,
+                     at < p->n_instrs ? p->instrs[at].node : 0);
 }
 
 /* All passes, in order. When tiles are too large for a device's shared memory, their domain is planned again, to run

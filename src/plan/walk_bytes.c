@@ -2,9 +2,9 @@
  * must still be there, all of it: nothing else was written over it since; and of one time, whose instructions run in
  * any order, none writes what another one reads or writes.
  *
- * An arena is a list of spans, each with the value whose rows it holds. Paths of a router may share their bytes: a slab,
- * in which decisions keep the rows of each path apart. States and outputs that values are stored in are spans of their
- * own, behind those of the arena. Each part has a scratch of its own, where times are the places of its instructions.
+ * An arena is a list of spans, each with the value whose rows it holds. Paths of a router may share their bytes: a
+ * slab, in which decisions keep the rows of each path apart. States and outputs that values are stored in are spans of
+ * their own, behind those of the arena. Each part has a scratch of its own, where times are places of instructions.
  * For builds that ask for it (BS_VERIFY, BS_DEBUG): an arena of its own is needed, and time (bs_plan_verify).
  * Relies on plan/walk.h, and on the first half having looked at each instruction before. Must never write a plan. */
 #include "plan/walk.h"
@@ -19,38 +19,38 @@ typedef struct bs_walk_span {
     int32_t owner;   /* the value whose rows it holds, of a slab the last one that was written; 0 none */
     int32_t since;   /* when that, or the first one of its slab, was written */
     int32_t written, read; /* the times at which it last was; -1 never */
-} span;
+} walk_span;
 
 typedef struct bs_walk_arena {
-    span *spans;
+    walk_span *spans;
     int32_t count;
-} space;
+} walk_space;
 
 struct bs_walk_bytes {
     const bs_walk *w;
-    space transient, scratch;
+    walk_space transient, scratch;
     int32_t *wrote; /* [values] when its rows began to be written */
     int32_t *read, *reader; /* [values] the time at which it was read last, and what at top level did; -1: several */
     int32_t clock;  /* instructions so far, those of repeated trips as well */
 };
 
 /* One access: where, and at which time. */
-typedef struct access {
-    space *in;
+typedef struct walk_access {
+    walk_space *in;
     uint64_t begin, end;
     int32_t time;
-} access;
+} walk_access;
 
 /* ------------------------------------------------------------------------------------------------- spans */
 
-static void clear(space *a)
+static void walk_clear(walk_space *a)
 {
     a->count = 1;
-    a->spans[0] = (span){0, 0, 0, -1, -1};
+    a->spans[0] = (walk_span){0, 0, 0, -1, -1};
 }
 
 /* The span that begins at `at`, cut off the one that holds it. */
-static int32_t cut_at(space *a, uint64_t at)
+static int32_t cut_at(walk_space *a, uint64_t at)
 {
     int32_t low = 0, high = a->count; /* the first one behind it */
     while (low < high) {
@@ -62,7 +62,7 @@ static int32_t cut_at(space *a, uint64_t at)
     }
     if (a->spans[low - 1].begin == at)
         return low - 1;
-    memmove(&a->spans[low + 1], &a->spans[low], (size_t)(a->count - low) * sizeof(span));
+    memmove(&a->spans[low + 1], &a->spans[low], (size_t)(a->count - low) * sizeof(walk_span));
     a->spans[low] = a->spans[low - 1];
     a->spans[low].begin = at;
     a->count++;
@@ -92,7 +92,7 @@ static bool live_together(const bs_plan *p, int32_t a, int32_t b)
 }
 
 /* Where a value, which has storage of its own, is accessed now. False: in memory that nothing else shares. */
-static bool find_access(bs_walk_bytes *b, int32_t value, access *at)
+static bool find_access(bs_walk_bytes *b, int32_t value, walk_access *at)
 {
     const bs_plan *p = b->w->p;
     const bs_value_plan *v = &p->values[value];
@@ -121,13 +121,13 @@ static bool may_meet(const bs_walk *w, int32_t value, int32_t other)
 static bool is_still_there(bs_walk_bytes *b, int32_t value)
 {
     const bs_walk *w = b->w;
-    access a;
+    walk_access a;
     bool there = true;
     if (!find_access(b, value, &a))
         return true;
     const int32_t end = (cut_at(a.in, a.begin), cut_at(a.in, a.end));
     for (int32_t k = cut_at(a.in, a.begin); k < end && there; k++) {
-        span *s = &a.in->spans[k];
+        walk_span *s = &a.in->spans[k];
         const bool given = s->owner == 0 && w->last[w->g->values[value].node] < 0;
         there = given || (s->owner != 0 && live_together(w->p, s->owner, value) && s->since <= b->wrote[value]);
         s->read = a.time;
@@ -141,18 +141,18 @@ static bool is_still_there(bs_walk_bytes *b, int32_t value)
 static bool may_write_over(bs_walk_bytes *b, int32_t value, int32_t owner, bool first)
 {
     const bs_walk *w = b->w;
-    access a;
+    walk_access a;
     bool apart = true;
     if (!find_access(b, value, &a))
         return true;
     const int32_t end = (cut_at(a.in, a.begin), cut_at(a.in, a.end));
     const bool alone = b->read[value] != a.time || may_meet(w, value, b->reader[value]);
     for (int32_t k = cut_at(a.in, a.begin); k < end && apart; k++) {
-        span *s = &a.in->spans[k];
+        walk_span *s = &a.in->spans[k];
         const bool same = s->owner != 0 && live_together(w->p, s->owner, value);
         apart = alone && (same || (s->written != a.time && s->read != a.time)) &&
                 (first || (same && s->since <= b->wrote[value]));
-        *s = (span){s->begin, owner, same ? s->since : b->clock, a.time, s->read};
+        *s = (walk_span){s->begin, owner, same ? s->since : b->clock, a.time, s->read};
     }
     if (first)
         b->wrote[value] = b->clock;
@@ -186,7 +186,8 @@ bool bs_walk_bytes_sound(bs_walk_bytes *b, bool first)
 {
     const bs_walk *w = b->w;
     const bs_plan *p = w->p;
-    const bool move = w->i->kind == BS_INSTR_MOVE, view = move && w->i->map == BS_MAP_VIEW; /* its value: what it makes */
+    const bool move = w->i->kind == BS_INSTR_MOVE;
+    const bool view = move && w->i->map == BS_MAP_VIEW; /* its value is what it makes */
     bool sound = true, written;
     b->clock++;
     for (int32_t k = 0, value; sound && (value = bs_walk_touched(p, w->i, k, &written)) >= 0; k++)
@@ -198,13 +199,13 @@ bool bs_walk_bytes_sound(bs_walk_bytes *b, bool first)
     return sound && (!move || w->i->target != 0 || ends_apart(b));
 }
 
-void bs_walk_bytes_part(bs_walk_bytes *b) { clear(&b->scratch); }
+void bs_walk_bytes_part(bs_walk_bytes *b) { walk_clear(&b->scratch); }
 
 /* ------------------------------------------------------------------------------------------------- the whole */
 
 static void carve_bytes(bs_carver *c, bs_walk_bytes *b, const bs_graph *g)
 {
-    const int64_t spans = 2 * (int64_t)g->n_values + 2 * (int64_t)g->n_nodes + 4; /* each value and buffer is cut at two places */
+    const int64_t spans = 2 * ((int64_t)g->n_values + g->n_nodes) + 4; /* each value and buffer is cut at two places */
     BS_CARVE(c, b->transient.spans, spans);
     BS_CARVE(c, b->scratch.spans, spans);
     BS_CARVE(c, b->wrote, g->n_values);
@@ -238,7 +239,7 @@ int32_t bs_plan_walk_bytes(const bs_plan *p, void *workspace)
     memset(w.repeated, 0, (size_t)p->graph->n_routers * sizeof *w.repeated);
     memset(b.wrote, 0, (size_t)p->graph->n_values * sizeof *b.wrote);
     memset(b.read, 0xff, (size_t)p->graph->n_values * sizeof *b.read); /* -1 */
-    clear(&b.transient);
+    walk_clear(&b.transient);
     b.w = &w;
     return bs_walk_all(&w);
 }
@@ -255,7 +256,8 @@ bs_status bs_plan_verify(const bs_plan *p, bs_arena *arena, bs_error *error)
     if (at == BS_WALK_SOUND)
         return BS_OK;
     return bs_fail(error, BS_ERROR_INTERNAL, "bs_plan_verify: instruction %" PRId32 " of %" PRId32 ", of node "
-                   "%" PRId32 ", is wrong or missing, or what it reads was written over", at, p->n_instrs, at < p->n_instrs ? p->instrs[at].node : 0);
+                   "%" PRId32 ", is wrong or missing, or what it reads was written over", at, p->n_instrs,
+                   at < p->n_instrs ? p->instrs[at].node : 0);
 }
 
 #endif

@@ -78,11 +78,14 @@ static bool is_done_here(const bs_walk *w, int32_t n)
     const int32_t last = w->last[n];
     if (w->left[n] != (goes_on ? 1 : 0))
         return false;
-    const bs_instr *i = &w->p->instrs[last];
-    return last < 0 || (i->part == BS_TOP ? i->time < w->time
-                        : i->part == w->i->part && bs_plan_is_within(w->g, w->g->values[node->first_out].domain, w->tile)
-                            ? last < w->at
-                            : w->p->instrs[w->p->regions[w->p->parts[i->part].region].instr].time < w->time);
+    if (last < 0)
+        return true;
+    const int32_t part = w->p->instrs[last].part;
+    if (part == BS_TOP)
+        return w->p->instrs[last].time < w->time;
+    if (part == w->i->part && bs_plan_is_within(w->g, w->g->values[node->first_out].domain, w->tile))
+        return last < w->at;
+    return w->p->instrs[w->p->regions[w->p->parts[part].region].instr].time < w->time;
 }
 
 /* Whether all instructions of a node have come that are to come before this one. */
@@ -183,7 +186,9 @@ static inline bool may_read(bs_walk *w, int32_t value, int32_t index)
 static bool may_read_operands(bs_walk *w)
 {
     int32_t n_in = w->node->n_read;
-    const int32_t *in = w->p->nodes[w->i->node].fusion ? bs_plan_in(w->p, w->i->node, &n_in) : bs_node_in(w->g, w->node);
+    const int32_t *in = bs_node_in(w->g, w->node);
+    if (w->p->nodes[w->i->node].fusion)
+        in = bs_plan_in(w->p, w->i->node, &n_in);
     bool all = true;
     for (int32_t k = 0; k < n_in && all; k++)
         all = in[k] == 0 || may_read(w, in[k], k) || (w->node->router && !bs_plan_reads(w->p, w->node, k));

@@ -70,6 +70,7 @@ static void zero_beyond_frame(const bs_operand *o, int32_t margin)
 /* A row of lines that is a channel of a root image, as that. */
 static void as_channel(const bs_operand *row, bs_operand *image)
 {
+    image->rank = 3;
     image->dtype = row->dtype;
     image->data = row->data;
     image->dim[0] = 1;
@@ -86,18 +87,19 @@ void bs_zero_around(const bs_context *c, int32_t target, const bs_operand *o)
 {
     const bs_session *s = c->session;
     const int32_t margin = target ? s->plan->values[target].margin : 0;
-    int64_t h, w;
-    if (margin == 0)
+    const bool in_root = s->graph->values[target].domain == 0;
+    bs_operand image;
+    if (margin != 0 && in_root && o->rank == 2) {
+        as_channel(o, &image);
+        o = &image;
+    }
+    if (margin == 0 || o->rank != 3)
         return;
-    if (s->graph->values[target].domain == 0 && o->rank >= 2) {
-        bs_operand image;
-        if (o->rank == 2)
-            as_channel(o, &image);
-        zero_beyond_frame(o->rank == 3 ? o : &image, margin);
+    if (in_root) {
+        zero_beyond_frame(o, margin);
         return;
     }
-    if (o->rank != 3)
-        return;
+    int64_t h, w;
     bs_plan_core(s->plan, &s->graph->values[target], &h, &w);
     bs_zero_margin(o, margin, h, w);
 }
