@@ -274,6 +274,12 @@ static void writes_what_is_read(const bs_plan *p)
     lies_at(p, made_by(p, "activation", 1), value_at(p, made_by(p, "linear", 0)));
 }
 
+/* What the first activation writes is what the second one reads. */
+static void writes_what_is_read_later(const bs_plan *p)
+{
+    lies_at(p, made_by(p, "activation", 0), value_at(p, made_by(p, "linear", 1)));
+}
+
 /* The same with the two layers of one expert, which are alike but for their path. */
 static void path_writes_twice(const bs_plan *p)
 {
@@ -332,6 +338,7 @@ int main(void)
     test_image(branches, "read while it is written, on a device", &gpu, reads_too_early);
     test_image(branches, "written twice", &two, writes_the_same);
     test_image(branches, "written while it is read", &two, writes_what_is_read);
+    test_image(branches, "written before it is read", &two, writes_what_is_read_later);
     test_image(experts, "one path writes twice", &two, path_writes_twice);
     test_image(experts, "a slab with wider rows of one path", &two, slab_is_uneven);
     plan_image_free(&image);

@@ -1,343 +1,23 @@
 /* tags: asan */
 /* Promises: no plan is handed out whose instructions stand in a wrong order, are missing, or come twice, and none that
  * bs_plan_verify passes reads what another instruction wrote over: in plans of random graphs and networks, in every
- * order, with threads and slots, faults of each kind below are planted, one at a time, and the walk refuses each; as it
- * was, each plan passes.
+ * order, with threads and slots, faults of each kind below are planted, one at a time, and the walk refuses each, or,
+ * of what only an image may say, what looks at its values; as it was, each plan passes.
  *
- * Owns: the kinds of faults. Must never: plant what would still be right. */
+ * Owns: which plans. The kinds of faults are walk_faults.h's. */
 #include "random_networks.h"
 
 #include "budget.h"
 #include "random_graph.h"
 
-#include "plan/walk.h"
+#include "walk_faults.h"
 
-enum { SEEDS = 160, LEAST = 24, WORKSPACE = 1 << 20, MOST_INSTRS = 4096, MOST_VALUES = 4096 };
+enum { SEEDS = 160, LEAST = 24, WORKSPACE = 1 << 20 };
 
 static random_graph rg;
 static random_layers rl;
 static net_table weights;
-static bs_plan *plan;
 static _Alignas(64) uint8_t graph_memory[4 << 20], plan_memory[8 << 20], workspace[WORKSPACE];
-
-/* What a fault may change, as it was. */
-static bs_instr instrs[MOST_INSTRS];
-static bs_value_plan values[MOST_VALUES];
-static bs_router_plan routers[256];
-
-static void keep(void)
-{
-    memcpy(instrs, plan->instrs, (size_t)plan->n_instrs * sizeof *instrs);
-    memcpy(values, plan->values, (size_t)plan->graph->n_values * sizeof *values);
-    memcpy(routers, plan->routers, (size_t)plan->graph->n_routers * sizeof *routers);
-}
-
-static void restore(void)
-{
-    memcpy(plan->instrs, instrs, (size_t)plan->n_instrs * sizeof *instrs);
-    memcpy(plan->values, values, (size_t)plan->graph->n_values * sizeof *values);
-    memcpy(plan->routers, routers, (size_t)plan->graph->n_routers * sizeof *routers);
-}
-
-/* --------------------------------------------------------------------------------------------- who reads what */
-
-static bool computes(const bs_instr *i) { return i->kind == BS_INSTR_CALL || i->kind == BS_INSTR_MOVE; }
-
-static int32_t stored_in(int32_t value)
-{
-    while (plan->values[value].storage == BS_STORAGE_VIEW)
-        value = plan->values[value].source;
-    return value;
-}
-
-/* Whether instruction k reads, or writes, rows in the storage of `value`. */
-static bool touches(int32_t k, int32_t value, bool writes)
-{
-    bool written;
-    for (int32_t n = 0, v; (v = bs_walk_touched(plan, &plan->instrs[k], n, &written)) >= 0; n++)
-        if (v != 0 && written == writes && stored_in(v) == value &&
-            (writes || plan->instrs[k].map != BS_MAP_VIEW || v != plan->instrs[k].value))
-            return true;
-    return false;
-}
-
-/* A value that is stored, a call that makes it, and an instruction behind that which reads it: in one list, of a part
- * or at top level. */
-typedef struct use {
-    int32_t value, maker, reader;
-} use;
-
-static int32_t made_by(int32_t k)
-{
-    const bs_node *node = &plan->graph->nodes[plan->instrs[k].node];
-    const bool makes = plan->instrs[k].kind == BS_INSTR_CALL && node->n_out == 1 && !node->makes &&
-                       plan->instrs[k].extent == BS_EXTENT_ALL && bs_plan_is_stored(plan, node->first_out);
-    return makes ? node->first_out : 0;
-}
-
-/* The nth use, from 0, of a list; the last one's number: -1 there are fewer. */
-static bool find_use(int32_t first, int32_t count, int32_t nth, use *u)
-{
-    for (int32_t a = first; a < first + count; a++) {
-        const int32_t value = computes(&plan->instrs[a]) ? made_by(a) : 0;
-        for (int32_t b = a + 1; value && b < first + count; b++) {
-            if (!touches(b, value, false) || !computes(&plan->instrs[b]) ||
-                plan->instrs[b].extent != BS_EXTENT_ALL)
-                continue;
-            *u = (use){value, a, b};
-            if (nth-- == 0)
-                return true;
-        }
-    }
-    return false;
-}
-
-static bool any_use(int32_t first, int32_t count, use *u)
-{
-    use other;
-    int32_t n = 0;
-    while (find_use(first, count, n, &other))
-        n++;
-    return n > 0 && find_use(first, count, (int32_t)check_below(n), u);
-}
-
-/* Two instructions change places; times stay where they are. */
-static void swap(int32_t a, int32_t b)
-{
-    const bs_instr was = plan->instrs[a];
-    const int32_t time_a = was.time, time_b = plan->instrs[b].time;
-    plan->instrs[a] = plan->instrs[b];
-    plan->instrs[b] = was;
-    plan->instrs[a].time = time_a;
-    plan->instrs[b].time = time_b;
-}
-
-static bool any_part(int32_t *part)
-{
-    *part = plan->n_parts > 0 ? (int32_t)check_below(plan->n_parts) : -1;
-    return *part >= 0 && plan->parts[*part].count > 1;
-}
-
-/* ------------------------------------------------------------------------------------------ faults of the order */
-
-static bool reads_before(void)
-{
-    use u;
-    const bool any = any_use(0, plan->n_top, &u);
-    if (any)
-        swap(u.maker, u.reader);
-    return any;
-}
-
-static bool reads_at_the_same_time(void)
-{
-    use u;
-    const bool any = any_use(0, plan->n_top, &u);
-    for (int32_t k = u.maker; any && k <= u.reader; k++)
-        plan->instrs[k].time = instrs[u.maker].time;
-    return any;
-}
-
-static bool reads_before_in_a_tile(void)
-{
-    use u;
-    int32_t part;
-    const bool any = any_part(&part) && any_use(plan->parts[part].first, plan->parts[part].count, &u);
-    if (any)
-        swap(u.maker, u.reader);
-    return any;
-}
-
-/* The region runs at the time of what one of its tiles reads. */
-static bool tile_at_the_same_time(void)
-{
-    int32_t part;
-    if (!any_part(&part))
-        return false;
-    const int32_t run = plan->regions[plan->parts[part].region].instr;
-    for (int32_t a = 0; a < run; a++) {
-        const int32_t value = computes(&plan->instrs[a]) ? made_by(a) : 0;
-        for (int32_t k = 0; value && k < plan->parts[part].count; k++) {
-            if (!touches(plan->parts[part].first + k, value, false))
-                continue;
-            for (int32_t j = a; j <= run; j++)
-                plan->instrs[j].time = instrs[a].time;
-            return true;
-        }
-    }
-    return false;
-}
-
-static bool comes_twice(void)
-{
-    const int32_t k = 1 + (int32_t)check_below(bs_max_i32(plan->n_top - 1, 1));
-    if (k >= plan->n_top || plan->instrs[k - 1].kind != BS_INSTR_CALL || plan->instrs[k].kind != BS_INSTR_CALL)
-        return false;
-    const int32_t time = plan->instrs[k].time;
-    plan->instrs[k] = plan->instrs[k - 1];
-    plan->instrs[k].time = time;
-    return true;
-}
-
-static bool last_is_missing(void)
-{
-    const bs_instr *last = &plan->instrs[plan->n_top - 1];
-    if (!computes(last) || plan->n_instrs > plan->n_top)
-        return false;
-    plan->n_top--, plan->n_instrs--;
-    return true;
-}
-
-/* A path's rows are stored twice, those of another one never. */
-static bool other_path_is_stored(void)
-{
-    for (int32_t a = 0; a < plan->n_instrs; a++)
-        for (int32_t b = a + 1; b < plan->n_instrs; b++) {
-            bs_instr *x = &plan->instrs[a], *y = &plan->instrs[b];
-            const bool stores = x->kind == BS_INSTR_MOVE && y->kind == BS_INSTR_MOVE && x->node == y->node &&
-                                x->combine == BS_COMBINE_COPY && y->combine == BS_COMBINE_COPY && x->value &&
-                                y->value && x->part == y->part && bs_node_gathers(&plan->graph->nodes[x->node]) &&
-                                !bs_router_loops(plan->graph, plan->graph->nodes[x->node].router);
-            if (!stores)
-                continue;
-            y->value = x->value;
-            y->domain = x->domain;
-            return true;
-        }
-    return false;
-}
-
-/* What works on rows of a path before the router has decided. */
-static bool decides_too_late(void)
-{
-    for (int32_t a = 0; a < plan->n_top; a++)
-        for (int32_t b = a + 1; plan->instrs[a].kind == BS_INSTR_ROUTE && b < plan->n_top; b++) {
-            const int32_t router = plan->graph->nodes[plan->instrs[a].node].router;
-            const bs_domain *d = &plan->graph->domains[plan->instrs[b].domain];
-            if (plan->routers[router].instr != a || d->kind != BS_DOMAIN_PATH || d->router != router ||
-                !computes(&plan->instrs[b]))
-                continue;
-            swap(a, b);
-            plan->routers[router].instr = b;
-            return true;
-        }
-    return false;
-}
-
-/* A loop's result is moved when its last trip is over. */
-static bool moves_after_the_loop(void)
-{
-    for (int32_t r = 1; r < plan->graph->n_routers; r++) {
-        const int32_t again = plan->routers[r].again;
-        if (!plan->routers[r].live || again < 1 || plan->instrs[again].part != plan->instrs[again - 1].part)
-            continue;
-        const bs_instr *i = &plan->instrs[again - 1];
-        if (i->kind != BS_INSTR_MOVE || plan->graph->nodes[i->node].router != r || i->map == BS_MAP_ROW)
-            continue;
-        swap(again - 1, again);
-        plan->routers[r].again = again - 1;
-        return true;
-    }
-    return false;
-}
-
-/* What is there before the first trip comes after the decision. */
-static bool begins_too_late(void)
-{
-    for (int32_t r = 1; r < plan->graph->n_routers; r++) {
-        const int32_t at = plan->routers[r].instr;
-        if (!plan->routers[r].live || !bs_router_loops(plan->graph, r) || at < 1 ||
-            plan->instrs[at].part != plan->instrs[at - 1].part)
-            continue;
-        const bs_instr *i = &plan->instrs[at - 1];
-        if (i->kind != BS_INSTR_MOVE || plan->graph->nodes[i->node].router != r || i->map != BS_MAP_ROW)
-            continue;
-        swap(at - 1, at);
-        plan->routers[r].instr = at - 1;
-        return true;
-    }
-    return false;
-}
-
-/* Less of an image is computed near its core, or in its ring, than its readers need. */
-static bool reaches_less(uint8_t extent)
-{
-    for (int32_t k = plan->n_top; k < plan->n_instrs; k++) {
-        bs_instr *i = &plan->instrs[k];
-        if (i->kind != BS_INSTR_CALL || i->extent != extent ||
-            bs_op_grain(bs_node_op(&plan->graph->nodes[i->node]), &plan->nodes[i->node]) > 1)
-            continue;
-        const bs_reach less = extent == BS_EXTENT_RING ? i->done : (bs_reach){0, 0};
-        if (i->reach.before <= less.before && i->reach.after <= less.after)
-            continue;
-        i->reach = less;
-        return true;
-    }
-    return false;
-}
-
-static bool reaches_less_near(void) { return reaches_less(BS_EXTENT_NEAR); }
-static bool reaches_less_in_a_ring(void) { return reaches_less(BS_EXTENT_RING); }
-
-/* -------------------------------------------------------------------------------------------- faults of bytes */
-
-static bool are_alike(int32_t a, int32_t b)
-{
-    return a == b || bs_walk_are_paths(plan->graph, plan->graph->values[a].domain, plan->graph->values[b].domain);
-}
-
-/* A value is written between where another one is and where that is read, into its place. */
-static bool written_over(int32_t first, int32_t count)
-{
-    use u;
-    if (!any_use(first, count, &u))
-        return false;
-    for (int32_t k = u.maker + 1; k < u.reader; k++) {
-        const int32_t other = computes(&plan->instrs[k]) ? made_by(k) : 0;
-        const bool between = plan->instrs[k].part != BS_TOP || (plan->instrs[k].time > plan->instrs[u.maker].time &&
-                                                                plan->instrs[k].time <= plan->instrs[u.reader].time);
-        if (!other || !between || are_alike(other, u.value) ||
-            plan->values[other].storage != plan->values[u.value].storage)
-            continue;
-        plan->values[other].offset = plan->values[u.value].offset;
-        return true;
-    }
-    return false;
-}
-
-static bool written_over_at_top(void) { return written_over(0, plan->n_top); }
-
-static bool written_over_in_a_tile(void)
-{
-    int32_t part;
-    return any_part(&part) && written_over(plan->parts[part].first, plan->parts[part].count);
-}
-
-/* What a loop's trips read from outside is written over in the body behind its last reader: by the first trip, for the
- * second. */
-static bool written_over_for_the_next_trip(void)
-{
-    for (int32_t r = 1; r < plan->graph->n_routers; r++) {
-        const int32_t begin = plan->routers[r].instr, end = plan->routers[r].again;
-        if (!plan->routers[r].live || end < 0 || plan->instrs[end].part != BS_TOP)
-            continue;
-        for (int32_t a = 0; a < begin; a++) {
-            const int32_t value = computes(&plan->instrs[a]) ? made_by(a) : 0;
-            int32_t reader = -1;
-            for (int32_t k = begin + 1; value && k < end; k++)
-                reader = touches(k, value, false) ? k : reader;
-            for (int32_t k = reader + 1; reader >= 0 && k < end; k++) {
-                const int32_t other = computes(&plan->instrs[k]) ? made_by(k) : 0;
-                if (!other || plan->instrs[k].time <= plan->instrs[reader].time || are_alike(other, value) ||
-                    plan->values[other].storage != plan->values[value].storage)
-                    continue;
-                plan->values[other].offset = plan->values[value].offset;
-                return true;
-            }
-        }
-    }
-    return false;
-}
 
 /* ------------------------------------------------------------------------------------------- images with exits */
 
@@ -386,24 +66,30 @@ static bool exits_grow(bs_graph *g)
 static struct fault {
     bool (*plant)(void); /* false: there is no place for it in this plan */
     const char *what;
-    bool of_bytes;
+    enum { OF_ORDER, OF_BYTES, OF_VALUES, OF_LISTS } of;
     int32_t planted, found;
 } faults[] = {
-    {reads_before, "what reads runs where what makes should", false, 0, 0},
-    {reads_at_the_same_time, "what reads has the time of what makes", false, 0, 0},
-    {reads_before_in_a_tile, "the same in the list of a tile", false, 0, 0},
-    {tile_at_the_same_time, "tiles run at the time of what they read", false, 0, 0},
-    {comes_twice, "an instruction comes twice, another one never", false, 0, 0},
-    {last_is_missing, "the last instruction is missing", false, 0, 0},
-    {other_path_is_stored, "a path is stored twice, another one never", false, 0, 0},
-    {decides_too_late, "a router decides where its rows are worked on", false, 0, 0},
-    {moves_after_the_loop, "a result of a loop is moved behind its end", false, 0, 0},
-    {begins_too_late, "what a loop begins with is moved behind its beginning", false, 0, 0},
-    {reaches_less_near, "too little of an image is computed near its core", false, 0, 0},
-    {reaches_less_in_a_ring, "too little of an image is computed in a ring", false, 0, 0},
-    {written_over_at_top, "another value is written over what is read later", true, 0, 0},
-    {written_over_in_a_tile, "the same in the scratch of a tile", true, 0, 0},
-    {written_over_for_the_next_trip, "a trip writes over what the next one reads", true, 0, 0},
+    {reads_before, "what reads runs where what makes should", OF_ORDER, 0, 0},
+    {reads_at_the_same_time, "what reads has the time of what makes", OF_ORDER, 0, 0},
+    {reads_before_in_a_tile, "the same in the list of a tile", OF_ORDER, 0, 0},
+    {tile_at_the_same_time, "tiles run at the time of what they read", OF_ORDER, 0, 0},
+    {comes_twice, "an instruction comes twice, another one never", OF_ORDER, 0, 0},
+    {last_is_missing, "the last instruction is missing", OF_ORDER, 0, 0},
+    {other_path_is_stored, "a path is stored twice, another one never", OF_ORDER, 0, 0},
+    {decides_too_late, "a router decides where its rows are worked on", OF_ORDER, 0, 0},
+    {moves_after_the_loop, "a result of a loop is moved behind its end", OF_ORDER, 0, 0},
+    {begins_too_late, "what a loop begins with is moved behind its beginning", OF_ORDER, 0, 0},
+    {reaches_less_near, "too little of an image is computed near its core", OF_ORDER, 0, 0},
+    {reaches_less_in_a_ring, "too little of an image is computed in a ring", OF_ORDER, 0, 0},
+    {written_over_at_top, "another value is written over what is read later", OF_BYTES, 0, 0},
+    {written_over_in_a_tile, "the same in the scratch of a tile", OF_BYTES, 0, 0},
+    {written_over_at_one_time, "the same by what runs beside the reader", OF_BYTES, 0, 0},
+    {written_over_for_the_next_trip, "a trip writes over what the next one reads", OF_BYTES, 0, 0},
+    {margin_is_smaller, "a margin is smaller than its readers need", OF_VALUES, 0, 0},
+    {weights_are_smaller, "prepared weights take fewer bytes than they do", OF_VALUES, 0, 0},
+    {sees_another_value, "a value is looked for in another one", OF_VALUES, 0, 0},
+    {stands_elsewhere, "an instruction says that it is another part's", OF_LISTS, 0, 0},
+    {nothing_decides, "what is said to decide a router computes", OF_LISTS, 0, 0},
 };
 enum { FAULTS = sizeof faults / sizeof *faults };
 
@@ -413,10 +99,12 @@ static void plant(struct fault *f)
 {
     const int32_t n_top = plan->n_top, n_instrs = plan->n_instrs;
     if (f->plant()) {
-        const bool order = bs_plan_walk(plan, false, workspace) == BS_WALK_SOUND;
-        const bool bytes = bs_plan_walk_bytes(plan, workspace) == BS_WALK_SOUND;
+        const bool order = f->of < OF_VALUES && bs_plan_walk(plan, false, workspace) == BS_WALK_SOUND;
+        const bool bytes = f->of < OF_VALUES && bs_plan_walk_bytes(plan, workspace) == BS_WALK_SOUND;
         f->planted++;
-        f->found += f->of_bytes ? order && !bytes : !order && !bytes;
+        f->found += f->of == OF_VALUES  ? !bs_image_values_sound(plan)
+                    : f->of == OF_LISTS ? bs_plan_walk(plan, true, workspace) != BS_WALK_SOUND
+                                        : !bytes && order == (f->of == OF_BYTES);
     }
     plan->n_top = n_top;
     plan->n_instrs = n_instrs;
@@ -432,7 +120,7 @@ static void try_plan(const bs_graph *g, const bs_plan_desc *d)
     if (!plan || plan->n_instrs > MOST_INSTRS || plan->graph->n_values > MOST_VALUES)
         return;
     plans++;
-    sound += bs_plan_walk(plan, true, workspace) == BS_WALK_SOUND &&
+    sound += bs_plan_walk(plan, true, workspace) == BS_WALK_SOUND && bs_image_values_sound(plan) &&
              bs_plan_walk_bytes(plan, workspace) == BS_WALK_SOUND;
     keep();
     for (int32_t k = 0; k < FAULTS; k++)

@@ -1,4 +1,4 @@
-/* stdint.h as newlib has it, for `gcc -m32`: int32_t is long, which %d is not for. `make lint PARTS=warnings` uses it. */
+/* stdint.h as newlib has it, for `gcc -m32`: int32_t is long, which %d is not for (`make lint PARTS=warnings`). */
 #include_next <stdint.h>
 #ifndef INT32_LONG_STDINT_H
 #define INT32_LONG_STDINT_H
