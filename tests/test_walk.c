@@ -93,7 +93,7 @@ static struct fault {
 };
 enum { FAULTS = sizeof faults / sizeof *faults };
 
-static int32_t plans, sound;
+static int32_t plans, sound, internal;
 
 static void plant(struct fault *f)
 {
@@ -117,6 +117,7 @@ static void try_plan(const bs_graph *g, const bs_plan_desc *d)
     bs_error error;
     bs_arena_init(&arena, "plan", plan_memory, sizeof plan_memory);
     plan = bs_plan_create(&arena, g, d, &error);
+    internal += !plan && error.status == BS_ERROR_INTERNAL;
     if (!plan || plan->n_instrs > MOST_INSTRS || plan->graph->n_values > MOST_VALUES)
         return;
     plans++;
@@ -154,7 +155,8 @@ int main(void)
     uint64_t seed = 0;
     while (budget_left(&b, (int32_t)seed, LEAST, SEEDS))
         try_seed(++seed);
-    check(plans > 0 && sound == plans, "%d plans of %d graphs pass as they are: %d", plans, (int)seed, sound);
+    check(plans > 0 && sound == plans && internal == 0, "%d plans of %d graphs pass as they are: %d, %d are refused",
+          plans, (int)seed, sound, internal);
     for (int32_t k = 0; k < FAULTS; k++)
         check(faults[k].planted > 0 && faults[k].found == faults[k].planted, "%s: %d of %d found", faults[k].what,
               faults[k].found, faults[k].planted);
