@@ -1,6 +1,6 @@
 /* brainstorm.c - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: b2b6ed4a86a2a6e2c976b72ff374f77c55dfc0e0917aafddd7b8a44383af088d
+ * sha256 of the parts: f16f4854bf6d85d0c2dfa3427b34d38206cd831abfa1afc27949f8a0bc75f7c6
  */
 #if !defined(_POSIX_C_SOURCE) && !defined(BS_NO_POSIX)
 #define _POSIX_C_SOURCE 200809L
@@ -39183,10 +39183,11 @@ BS_EFFORT_END
 
 /* ==== begin src/plan/walk.h =================================================================== */
 /* plan/walk.h - what the files of the walk share: plan/walk.c (the list of instructions, from the first to the last),
- * plan/walk_reads.c (what has been written when one of them runs), plan/walk_makes.c (which instruction a node gets).
+ * plan/walk_reads.c (what has been written when one of them runs), plan/walk_makes.c (which instruction a node gets),
+ * plan/walk_bytes.c (whose rows each byte holds); plan/image_side.c asks it what an instruction touches.
  *
- * Relies on plan/plan.h. Must never be included by anything else; and never go by what a pass noted of times, lives or
- * readers: what is not seen to happen has not happened. */
+ * Relies on plan/plan.h. Must never be included by a pass; nor go by what one noted of times, lives or readers: what is
+ * not seen to happen has not happened. */
 #ifndef BS_PLAN_WALK_H
 #define BS_PLAN_WALK_H
 
@@ -39279,8 +39280,10 @@ BS_EFFORT_ONCE
  * time in any order, as tiles come in any order. */
 static bool has_come(const bs_walk *w, int32_t k)
 {
+    if (k < 0)
+        return false;
     const bs_instr *i = &w->p->instrs[k];
-    return k >= 0 && (i->part == BS_TOP ? i->time < w->time : i->part == w->i->part && k < w->at);
+    return i->part == BS_TOP ? i->time < w->time : i->part == w->i->part && k < w->at;
 }
 
 bool bs_walk_is_decided(const bs_walk *w, int32_t router)

@@ -1172,7 +1172,7 @@ bs_plan *bs_plan_create(bs_arena *arena, const bs_graph *graph, const bs_plan_de
 /* Walks a plan once more, which bs_plan_create has done already for the order of its instructions, for its bytes: that
  * nothing is read which another one has written over, whatever runs side by side. BS_ERROR_INTERNAL, with the
  * instruction: please report it. Only builds with BS_VERIFY or BS_DEBUG have it; under BS_DEBUG bs_plan_create calls
- * it. Takes workspace from `arena` and gives it back: some 130 bytes a value and node. */
+ * it. Takes workspace from `arena` and gives it back: some 110 bytes for each value and each node. */
 bs_status bs_plan_verify(const bs_plan *plan, bs_arena *arena, bs_error *error);
 #endif
 void bs_plan_sizes(const bs_plan *plan, bs_sizes *sizes);

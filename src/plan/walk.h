@@ -1,8 +1,9 @@
 /* plan/walk.h - what the files of the walk share: plan/walk.c (the list of instructions, from the first to the last),
- * plan/walk_reads.c (what has been written when one of them runs), plan/walk_makes.c (which instruction a node gets).
+ * plan/walk_reads.c (what has been written when one of them runs), plan/walk_makes.c (which instruction a node gets),
+ * plan/walk_bytes.c (whose rows each byte holds); plan/image_side.c asks it what an instruction touches.
  *
- * Relies on plan/plan.h. Must never be included by anything else; and never go by what a pass noted of times, lives or
- * readers: what is not seen to happen has not happened. */
+ * Relies on plan/plan.h. Must never be included by a pass; nor go by what one noted of times, lives or readers: what is
+ * not seen to happen has not happened. */
 #ifndef BS_PLAN_WALK_H
 #define BS_PLAN_WALK_H
 

@@ -11,8 +11,10 @@
  * time in any order, as tiles come in any order. */
 static bool has_come(const bs_walk *w, int32_t k)
 {
+    if (k < 0)
+        return false;
     const bs_instr *i = &w->p->instrs[k];
-    return k >= 0 && (i->part == BS_TOP ? i->time < w->time : i->part == w->i->part && k < w->at);
+    return i->part == BS_TOP ? i->time < w->time : i->part == w->i->part && k < w->at;
 }
 
 bool bs_walk_is_decided(const bs_walk *w, int32_t router)
