@@ -1,6 +1,6 @@
 /* brainstorm.c - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: f16f4854bf6d85d0c2dfa3427b34d38206cd831abfa1afc27949f8a0bc75f7c6
+ * sha256 of the parts: fdc6c54183b85e29e30bb97d3442e62b6525687a584d1086f9202df92da34e9c
  */
 #if !defined(_POSIX_C_SOURCE) && !defined(BS_NO_POSIX)
 #define _POSIX_C_SOURCE 200809L
@@ -39200,14 +39200,13 @@ typedef struct bs_walk_bytes bs_walk_bytes; /* plan/walk_bytes.c */
 typedef struct bs_walk {
     const bs_plan *p;
     const bs_graph *g;
-    int32_t *left;  /* [nodes] how many of its instructions are still to come */
+    int32_t *left;  /* [nodes] how many of its instructions are still to come; -1: nobody has asked yet, none has come */
     int32_t *last;  /* [nodes] the last one that came, or -1 */
-    /* [nodes] the time at top level after which all that it makes is there; BS_WALK_NOT_READY: not yet; above: when
-     * it is is not so simple */
+    /* [nodes] the time at top level after which all that it makes is there; or `here` of the part in which it is;
+     * BS_WALK_NOT_READY: not yet, or when it is is not so simple */
     int32_t *ready;
     int32_t *known; /* [domains] the last list that knows its rows: 0: that at top level, else number of the part + 1 */
     bool *stored;   /* [operands] a gather's: the rows of this path have been stored */
-    int32_t due;    /* instructions of all nodes that are still to come */
     /* the instruction that is looked at */
     const bs_instr *i;
     const bs_node *node;
@@ -39217,12 +39216,14 @@ typedef struct bs_walk {
     int32_t time; /* of that */
     int32_t tile; /* the domain of its part; 0: it stands at top level */
     int32_t list; /* 0: it stands at top level, else number of its part + 1 */
+    int32_t here; /* in a part: what `ready` is of what the part has made for itself */
     bool whole;           /* what each instruction is is looked at, too, not only whether it may run */
     bs_walk_bytes *bytes; /* NULL: only the order of instructions is looked at, not what they write over */
     bool *repeated;       /* with bytes: [routers] a loop that goes through its second trip, or has */
 } bs_walk;
 
-#define BS_WALK_NOT_READY (INT32_MAX - 1)
+#define BS_WALK_NOT_READY INT32_MAX /* `here` of parts lies below, times below those */
+#define BS_WALK_NOWHERE (-1)
 
 /* Whether the router has decided before this instruction runs, and the instruction sees the decision; and whether it is
  * a loop whose last trip is over. */
@@ -39241,13 +39242,21 @@ BS_INTERNAL bool bs_walk_may_run(bs_walk *w);
 /* Whether what a call of this tile computes first near its core is there as far as `need`, for the rows of the
  * instruction. */
 BS_INTERNAL bool bs_walk_covers(const bs_walk *w, int32_t node, bs_reach need);
+/* Whether the node that is looked at moves rows back from the paths of its router. */
+static inline bool bs_walk_gathers(const bs_walk *w) { return w->op->work == BS_WORK_MOVE && w->node->router != 0; }
 /* A value that instruction i touches, number k: what it writes comes first. 0: none; -1: there are no more. */
 BS_INTERNAL int32_t bs_walk_touched(const bs_plan *plan, const bs_instr *i, int32_t k, bool *is_written);
 /* Whether rows of both domains are apart from each other: of two paths of a router. */
 BS_INTERNAL bool bs_walk_are_paths(const bs_graph *graph, int32_t a, int32_t b);
 
-/* How many instructions a node needs, beside those for rings. */
+/* How many instructions a node needs, beside those for rings; and how many of them are still to come. */
 BS_INTERNAL int32_t bs_walk_due(const bs_walk *w, int32_t node);
+static inline int32_t bs_walk_left(bs_walk *w, int32_t node)
+{
+    if (w->left[node] < 0)
+        w->left[node] = bs_walk_due(w, node);
+    return w->left[node];
+}
 /* Whether the planner makes this instruction of its node, where it stands. */
 BS_INTERNAL bool bs_walk_makes(bs_walk *w);
 
@@ -39288,18 +39297,16 @@ static bool has_come(const bs_walk *w, int32_t k)
 
 bool bs_walk_is_decided(const bs_walk *w, int32_t router)
 {
-    return w->p->routers[router].live && has_come(w, w->p->routers[router].instr);
+    return w->p->routers[router].live && has_come(w, w->last[w->g->routers[router].node]);
 }
 
-bool bs_walk_has_ended(const bs_walk *w, int32_t router) { return has_come(w, w->p->routers[router].again); }
+bool bs_walk_has_ended(const bs_walk *w, int32_t router) { return has_come(w, w->last[w->g->routers[router].again]); }
 
 /* Whether the node that says how many rows or elements there are has run before. */
 static bool is_counted(const bs_walk *w, int32_t maker)
 {
-    const int32_t at = w->p->nodes[maker].instr;
-    const bs_instr *instrs = w->p->instrs;
-    return maker == 0 || (at >= 0 && instrs[at].part == BS_TOP && instrs[at].kind == BS_INSTR_CALL &&
-                          instrs[at].node == maker && instrs[at].time < w->time);
+    const int32_t at = w->last[maker];
+    return maker == 0 || (at >= 0 && w->p->instrs[at].part == BS_TOP && w->p->instrs[at].time < w->time);
 }
 
 /* If a path is seen, the instruction that decided saw the domain above it. */
@@ -39315,9 +39322,14 @@ static bool knows(const bs_walk *w, int32_t domain)
 
 bool bs_walk_looks_for(bs_walk *w, int32_t domain)
 {
-    const bool known = knows(w, domain);
-    w->known[domain] = known ? w->list : w->known[domain];
-    return known;
+    const bs_domain *domains = w->g->domains, *d = &domains[domain];
+    if (!knows(w, domain))
+        return false;
+    w->known[domain] = w->list;
+    /* at top level what tells the rows of one path tells those of all */
+    for (int32_t k = w->list == 0 ? w->g->routers[d->router].path_domains : 0; k; k = domains[k].next)
+        w->known[k] = 0;
+    return true;
 }
 
 static bool has_storage(const bs_walk *w, int32_t value)
@@ -39341,13 +39353,13 @@ bool bs_walk_may_write(bs_walk *w, int32_t value)
 }
 
 /* The same of what a loop gives, and of rows of a tile. */
-static bool is_done_here(const bs_walk *w, int32_t n)
+static bool is_done_here(bs_walk *w, int32_t n)
 {
     const bs_node *node = &w->g->nodes[n];
     const bool of_loop = bs_node_gathers(node) && bs_router_loops(w->g, node->router);
     const bool goes_on = of_loop && bs_walk_is_decided(w, node->router) && !bs_walk_has_ended(w, node->router);
     const int32_t last = w->last[n];
-    if (w->left[n] != (goes_on ? 1 : 0))
+    if (bs_walk_left(w, n) != (goes_on ? 1 : 0))
         return false;
     if (last < 0)
         return true;
@@ -39355,16 +39367,19 @@ static bool is_done_here(const bs_walk *w, int32_t n)
     if (part == BS_TOP)
         return w->p->instrs[last].time < w->time;
     if (part == w->i->part && bs_plan_is_within(w->g, w->g->values[node->first_out].domain, w->tile))
-        return last < w->at;
+        return true;
     return w->p->instrs[w->p->regions[w->p->parts[part].region].instr].time < w->time;
 }
 
 /* Whether all instructions of a node have come that are to come before this one. */
-static inline bool is_done(const bs_walk *w, int32_t n) { return w->ready[n] < w->time || is_done_here(w, n); }
+static inline bool is_done(bs_walk *w, int32_t n)
+{
+    return w->ready[n] < w->time || w->ready[n] == w->here || is_done_here(w, n);
+}
 
 /* Whether a value that is no view is written. Cells may lie where they are joined before they are: then what joins
  * them has no more to do than to zero what is beyond them. */
-static bool is_written(const bs_walk *w, int32_t value)
+static bool is_written(bs_walk *w, int32_t value)
 {
     const int32_t n = w->g->values[value].node;
     const bs_node *node = &w->g->nodes[n];
@@ -39405,14 +39420,16 @@ static bs_reach result_of(const bs_walk *w)
 
 static bs_reach needed(const bs_walk *w, const bs_node *node, int32_t index, bs_reach out)
 {
-    return (bs_reach){bs_plan_margin_for(w->p, node, index, out.before),
-                      bs_plan_margin_for(w->p, node, index, out.after)};
+    const int32_t before = bs_plan_margin_for(w->p, node, index, out.before);
+    return (bs_reach){before, out.after == out.before ? before : bs_plan_margin_for(w->p, node, index, out.after)};
 }
 
-/* Whether enough is there of an image that a call of this tile computes at first only near its core. value: operand
- * `index` of the node, through which the image is seen. */
+/* Whether enough is there of what node n made: a call of this tile may compute an image at first only near its core.
+ * value: operand `index` of the node that is looked at, through which it is seen. */
 static bool is_near_enough(const bs_walk *w, int32_t value, int32_t index, int32_t n)
 {
+    if (w->last[n] < 0 || w->p->instrs[w->last[n]].extent != BS_EXTENT_NEAR)
+        return true;
     bs_reach need = needed(w, w->node, index, result_of(w));
     while (w->g->values[value].node != n) {
         const bs_node *view = &w->g->nodes[w->g->values[value].node];
@@ -39425,7 +39442,7 @@ static bool is_near_enough(const bs_walk *w, int32_t value, int32_t index, int32
 /* ------------------------------------------------------------------------------------------------ what is read */
 
 /* Views lead to values of lower numbers, or to what a loop gives, which is no view. */
-static bool is_found(const bs_walk *w, int32_t value, int32_t index)
+static bool is_found(bs_walk *w, int32_t value, int32_t index)
 {
     for (int32_t at = value;;) {
         const int32_t n = w->g->values[at].node;
@@ -39433,9 +39450,7 @@ static bool is_found(const bs_walk *w, int32_t value, int32_t index)
         const bs_value_plan *v = &w->p->values[at];
         const bool stored = v->storage != BS_STORAGE_VIEW;
         if (!bs_node_is_view(node))
-            return is_written(w, at) && has_storage(w, stored ? at : v->source) &&
-                   (w->last[n] < 0 || w->p->instrs[w->last[n]].extent != BS_EXTENT_NEAR ||
-                    is_near_enough(w, value, index, n));
+            return is_written(w, at) && has_storage(w, stored ? at : v->source) && is_near_enough(w, value, index, n);
         if (stored && (!has_storage(w, at) || !is_done(w, n)))
             return false;
         if (stored && !bs_plan_is_seen(w->p, at)) /* what is seen has its rows in both */
@@ -39450,20 +39465,22 @@ static bool is_found(const bs_walk *w, int32_t value, int32_t index)
  * knew its rows. */
 static inline bool may_read(bs_walk *w, int32_t value, int32_t index)
 {
-    return w->ready[w->g->values[value].node] < w->time ||
+    const int32_t n = w->g->values[value].node;
+    return w->ready[n] < w->time || (w->ready[n] == w->here && is_near_enough(w, value, index, n)) ||
            (value != 0 && bs_walk_sees(w, w->g->values[value].domain) && is_found(w, value, index));
 }
 
 static bool may_read_operands(bs_walk *w)
 {
-    int32_t n_in = w->node->n_read;
-    const int32_t *in = bs_node_in(w->g, w->node);
+    const bs_node *node = w->node;
+    int32_t n_in = node->n_read;
+    const int32_t *in = bs_node_in(w->g, node);
     if (w->p->nodes[w->i->node].fusion)
         in = bs_plan_in(w->p, w->i->node, &n_in);
-    bool all = true;
-    for (int32_t k = 0; k < n_in && all; k++)
-        all = in[k] == 0 || may_read(w, in[k], k) || (w->node->router && !bs_plan_reads(w->p, w->node, k));
-    return all;
+    for (int32_t k = 0; k < n_in; k++)
+        if (in[k] != 0 && !may_read(w, in[k], k) && !(node->router && !bs_plan_reads(w->p, node, k)))
+            return false;
+    return true;
 }
 
 /* Rows of a call's operand 0, all of them, as they lie around the loop. */
@@ -39474,23 +39491,23 @@ static bool may_read_around(bs_walk *w)
 }
 
 /* A loop's results come first before it has decided, then while it goes on; what combines paths when they are known. */
-static bool is_in_turn(const bs_walk *w)
+static bool is_in_turn(bs_walk *w)
 {
     const int32_t router = w->node->router;
     const bool decided = bs_walk_is_decided(w, router);
     if (!bs_router_loops(w->g, router))
         return decided || w->i->combine == BS_COMBINE_COPY;
-    return w->left[w->i->node] == (decided ? 1 : 2) && decided == (w->i->map != BS_MAP_ROW) &&
+    return bs_walk_left(w, w->i->node) == (decided ? 1 : 2) && decided == (w->i->map != BS_MAP_ROW) &&
            !(decided && bs_walk_has_ended(w, router));
 }
 
 static bool may_move(bs_walk *w)
 {
     const bs_instr *i = w->i;
-    if (bs_node_gathers(w->node) && !is_in_turn(w))
+    if (bs_walk_gathers(w) && !is_in_turn(w))
         return false;
     if (i->map == BS_MAP_VIEW) /* to the view's own rows */
-        return !bs_node_is_view(w->node) || may_read(w, bs_view_of(w->g, w->node), 0);
+        return w->op->work != BS_WORK_VIEW || may_read(w, bs_view_of(w->g, w->node), 0);
     return (i->value == 0 || may_read(w, i->value, 0)) && (i->map != BS_MAP_PATHS || may_read_operands(w));
 }
 
@@ -39641,7 +39658,8 @@ static bool is_extent(const bs_walk *w, bs_instr *made)
 static bool make_call(bs_walk *w, bs_instr *made)
 {
     const bs_node *node = w->node;
-    bool sound = w->op->work == BS_WORK_CALL && (node->n_out > 0 || (!w->tile && bs_plan_streams(w->p))) &&
+    bool sound = w->op->work == BS_WORK_CALL && (!node->makes || w->p->nodes[w->i->node].instr == w->at) &&
+                 (node->n_out > 0 || (!w->tile && bs_plan_streams(w->p))) &&
                  !(w->tile && bs_op_sees_rows(w->op)) && is_extent(w, made);
     for (int32_t out = node->first_out; out < node->first_out + node->n_out && sound; out++) {
         const bs_storage storage = (bs_storage)w->p->values[out].storage;
@@ -39658,7 +39676,8 @@ static bool make_route(const bs_walk *w, bs_instr *made)
     const bs_router_plan *r = &w->p->routers[w->node->router];
     const bool again = w->g->routers[w->node->router].again == w->i->node;
     made->domain = again ? w->node->domain : w->g->routers[w->node->router].domain;
-    return (again ? r->again == w->at && bs_walk_is_decided(w, w->node->router) : r->instr == w->at) &&
+    return (again ? r->again == w->at && bs_walk_is_decided(w, w->node->router)
+                  : r->instr == w->at && r->again != w->at) &&
            r->in_tile == (w->tile != 0);
 }
 
@@ -39789,7 +39808,8 @@ BS_EFFORT_ONCE
  *     part; regions: instr                                                    regions, each once
  *   instrs: node, map, combine,      other rows than those of the node,     what the planner makes of such a node
  *     value, target, domain, extent    in another way                         (plan/walk_makes.c)
- *   routers: instr, again            rows of decisions that are not made    decided once, before it is read
+ *   routers: instr, again            rows of decisions that are not made    decided once, before it is read, by what
+ *                                                                             has come; noted where that is
  *   nodes: instr                     rows beyond buffers                    counted before they are seen
  *   the order of all                 what was there before is read          written before (plan/walk_reads.c)
  *   a node without instruction       the same                               all have come in the end
@@ -39835,40 +39855,13 @@ static bool region_sound(const bs_plan *p, int32_t r)
     return true;
 }
 
-/* Where a router decides is noted, for who looks for it: it must be what decides. */
-static bool decider_sound(const bs_plan *p, int32_t r)
-{
-    const bs_router_plan *router = &p->routers[r];
-    if (router->instr < 0)
-        return router->again < 0;
-    const bs_instr *i = &p->instrs[router->instr], *end = router->again < 0 ? NULL : &p->instrs[router->again];
-    const bs_router_info *info = &p->graph->routers[r];
-    if (i->kind != BS_INSTR_ROUTE || i->node != info->node)
-        return false;
-    return !end || (end->kind == BS_INSTR_ROUTE && info->again && end->node == info->again && end->part == i->part);
-}
-
 /* ------------------------------------------------------------------------------------------------ one instruction */
-
-/* So many instructions of a node are still to come. Its results are ready with the last of them if they are not rows of
- * a tile, no view, and not moved. */
-static inline void begin_node(bs_walk *w, int32_t n, int32_t due)
-{
-    const bs_node *node = &w->g->nodes[n];
-    const bs_op_work work = bs_node_work(node);
-    const uint32_t storage = w->p->values[node->n_out > 0 ? node->first_out : 0].storage;
-    const bool simple = work != BS_WORK_VIEW && work != BS_WORK_MOVE && storage != BS_STORAGE_SCRATCH &&
-                        storage != BS_STORAGE_NONE;
-    w->left[n] = due;
-    w->ready[n] = !simple ? INT32_MAX : due ? BS_WALK_NOT_READY : INT32_MIN;
-    w->due += due;
-}
 
 /* Whether the rows of a path are stored for the first time; of other moves: true. */
 static bool stores_once(bs_walk *w)
 {
     const bs_instr *i = w->i;
-    if (i->combine != BS_COMBINE_COPY || !bs_node_gathers(w->node) || bs_router_loops(w->g, w->node->router))
+    if (i->combine != BS_COMBINE_COPY || !bs_walk_gathers(w) || bs_router_loops(w->g, w->node->router))
         return true;
     bool *stored = &w->stored[w->node->in + w->g->domains[w->g->values[i->value].domain].path];
     const bool once = !*stored;
@@ -39876,20 +39869,38 @@ static bool stores_once(bs_walk *w)
     return once;
 }
 
+/* When all that the node makes is there, which has come: at top level after this time; in a part, where it is the
+ * part's own, behind this instruction. Of what is moved that is simple for a view with rows of its own. */
+static inline int32_t ready_at(const bs_walk *w, const bs_value_plan *v)
+{
+    const bs_instr *i = w->i;
+    if (v->storage == BS_STORAGE_NONE || (i->kind == BS_INSTR_MOVE && (i->map != BS_MAP_VIEW || v->source != 0)))
+        return BS_WALK_NOT_READY;
+    if (v->storage != BS_STORAGE_SCRATCH)
+        return w->time;
+    return v->scope == i->part && w->node->n_out == 1 ? w->here : BS_WALK_NOT_READY;
+}
+
 /* Whether a node's instruction may come now; then it has. A ring does not count: it goes on with what has come. What is
  * not needed has none. */
-static bool comes(bs_walk *w)
+static inline bool comes(bs_walk *w)
 {
-    const int32_t n = w->i->node;
-    if (w->i->kind == BS_INSTR_RUN || w->i->extent == BS_EXTENT_RING)
+    const bs_instr *i = w->i;
+    const bs_node *node = w->node;
+    const bs_value_plan *v = &w->p->values[node->n_out > 0 ? node->first_out : 0];
+    const int32_t n = i->node;
+    int32_t left = w->left[n];
+    if (i->kind == BS_INSTR_RUN || i->extent == BS_EXTENT_RING)
         return true;
-    if (w->i->kind == BS_INSTR_MOVE && !stores_once(w))
+    if (i->kind == BS_INSTR_MOVE && i->map != BS_MAP_VIEW && !stores_once(w))
         return false;
+    if (left < 0) /* the first one: all but what moves rows need no other */
+        left = w->op->work != BS_WORK_MOVE ? w->p->node_live[n] : bs_walk_due(w, n);
+    left--;
+    w->ready[n] = left == 0 ? ready_at(w, v) : BS_WALK_NOT_READY;
     w->last[n] = w->at;
-    w->due--;
-    if (--w->left[n] == 0 && w->ready[n] == BS_WALK_NOT_READY)
-        w->ready[n] = w->time;
-    return w->left[n] >= 0;
+    w->left[n] = left;
+    return left >= 0;
 }
 
 #if defined(BS_VERIFY) || defined(BS_DEBUG)
@@ -39897,7 +39908,7 @@ static bool bytes_sound(bs_walk *w)
 {
     const bool ring = w->i->extent == BS_EXTENT_RING;
     return !w->bytes || w->i->kind == BS_INSTR_RUN ||
-           bs_walk_bytes_sound(w->bytes, !ring && w->left[w->i->node] == bs_walk_due(w, w->i->node));
+           bs_walk_bytes_sound(w->bytes, !ring && bs_walk_left(w, w->i->node) == bs_walk_due(w, w->i->node));
 }
 
 static void begin_part(const bs_walk *w)
@@ -39910,9 +39921,9 @@ static void begin_part(const bs_walk *w)
 static void forget(bs_walk *w, const bs_instr *i, int32_t loop)
 {
     const bs_node *node = &w->g->nodes[i->node];
-    w->due -= w->left[i->node];
-    begin_node(w, i->node, node->router == loop && bs_node_gathers(node) ? 1 : bs_walk_due(w, i->node));
+    w->left[i->node] = node->router == loop && bs_node_gathers(node) ? 1 : -1;
     w->last[i->node] = -1;
+    w->ready[i->node] = BS_WALK_NOT_READY;
     memset(w->stored + node->in, 0, (size_t)node->n_in * sizeof *w->stored);
 }
 
@@ -39950,9 +39961,8 @@ static bool has_its_weights(const bs_walk *w)
     return i->phase < 0 && (unit == 0 || unit == w->p->parts[i->part].unit);
 }
 
-static bool instr_sound(bs_walk *w, int32_t at)
+static bool instr_sound(bs_walk *w, const bs_instr *i, int32_t at)
 {
-    const bs_instr *i = &w->p->instrs[at];
     w->i = i;
     w->at = at;
     w->node = &w->g->nodes[i->node];
@@ -39967,13 +39977,15 @@ static bool part_runs(bs_walk *w, int32_t number)
     const bs_part *part = &w->p->parts[number];
     bool sound = true;
     w->list = number + 1;
+    w->here = BS_WALK_NOT_READY - w->list;
     w->tile = part->domain;
     begin_part(w);
     for (int32_t at = part->first; at < part->first + part->count && sound; at++) {
-        sound = instr_sound(w, at);
+        sound = instr_sound(w, &w->p->instrs[at], at);
         at = sound ? goes_on(w, at) : at;
     }
     w->list = w->tile = 0;
+    w->here = BS_WALK_NOWHERE;
     return sound;
 }
 
@@ -39994,7 +40006,7 @@ static bool list_runs(bs_walk *w)
         const bs_instr *i = &p->instrs[at];
         w->now = at;
         w->time = i->time;
-        sound = (at == 0 || i->time >= i[-1].time) && instr_sound(w, at) &&
+        sound = (at == 0 || i->time >= i[-1].time) && instr_sound(w, i, at) &&
                 (i->kind != BS_INSTR_RUN || region_runs(w, &p->regions[i->region]));
         at = sound ? goes_on(w, at) : at;
     }
@@ -40045,17 +40057,21 @@ int32_t bs_walk_all(bs_walk *w)
 {
     const bs_plan *p = w->p;
     if (!bs_plan_each(p, 0, p->n_parts, part_sound) || !bs_plan_each(p, 0, p->n_regions, region_sound) ||
-        !bs_plan_each(p, 1, w->g->n_routers, decider_sound) || !are_apart(p, w->known))
+        !are_apart(p, w->known))
         return 0;
-    w->due = 0;
-    for (int32_t n = 1; n < w->g->n_nodes; n++)
-        begin_node(w, n, bs_walk_due(w, n));
-    memset(w->last, 0xff, (size_t)w->g->n_nodes * sizeof *w->last); /* -1 */
+    const int32_t n_nodes = w->g->n_nodes;
+    int32_t *left = w->left, *last = w->last, *ready = w->ready;
+    for (int32_t n = 0; n < n_nodes; n++) {
+        left[n] = last[n] = -1;
+        ready[n] = BS_WALK_NOT_READY;
+    }
     memset(w->stored, 0, (size_t)w->g->n_operands * sizeof *w->stored);
+    w->here = BS_WALK_NOWHERE;
     if (!list_runs(w))
         return w->at;
-    if (w->due != 0) /* some have not come */
-        return p->n_instrs;
+    for (int32_t n = 1; n < n_nodes; n++)
+        if (left[n] != 0 && bs_walk_left(w, n) != 0) /* some have not come */
+            return p->n_instrs;
     return BS_WALK_SOUND;
 }
 
@@ -44318,7 +44334,7 @@ static void bounds_make(const bs_plan *p, image_bounds *b)
     X(domains, order, ORDER)      \
     X(domains, tile_rows, ANY)    \
     X(domains, size, ANY)         \
-    X(domains, max_rows, ANY)     \
+    X(domains, max_rows, ROWS)    \
     X(domains, live, FLAG)        \
     X(domains, images, FLAG)      \
     X(domains, streams, FLAG)     \
@@ -44379,12 +44395,6 @@ typedef bs_plan image_plan;
 const bs_image_field bs_image_fields[] = {IMAGE_FIELDS(IMAGE_FIELD, IMAGE_WHOLE){0, 0, 0, 0}};
 #define IMAGE_ONE(table, field, range) +1
 enum { N_NUMBERS = IMAGE_NUMBERS(IMAGE_ONE) };
-
-/* For messages (bs_name_of). */
-#define IMAGE_TABLE_NAME(table, row, rows) #table "\0"
-static const char table_names[] = "plan\0" BS_IMAGE_EACH_TABLE(IMAGE_TABLE_NAME);
-
-static const char *table_name(int32_t table) { return bs_name_of(table_names, table, BS_IMAGE_TABLES); }
 
 /* ------------------------------------------------------------------------------------------------ tables */
 
@@ -44465,8 +44475,8 @@ static bool is_within(const image_bounds *b, const bs_image_field *f, int32_t ro
 {
     if (number >= b->low[f->range] && number <= b->high[f->range])
         return true;
-    return bs_refuse(error, BS_ERROR_FORMAT, "%s[%" PRId32 "], from its byte %d on, is %lld, expected %lld .. %lld",
-                     table_name(f->table), row, f->offset, (long long)number, (long long)b->low[f->range],
+    return bs_refuse(error, BS_ERROR_FORMAT, "number %d of row %" PRId32 " is %lld, expected %lld .. %lld",
+                     (int)(f - bs_image_fields), row, (long long)number, (long long)b->low[f->range],
                      (long long)b->high[f->range]);
 }
 
@@ -45041,8 +45051,7 @@ static bool is_image(const void *image, size_t bytes, bs_image_head *head, bs_er
                          (unsigned)head->library % 100, BS_VERSION_MAJOR, BS_VERSION_MINOR, BS_VERSION_PATCH);
     if (head->layout != bs_image_layout())
         return bs_refuse(error, BS_ERROR_VERSION,
-                         "the image was made for another kind of processor: its tables are laid out in "
-                         "another way");
+                         "the image was made for another kind of processor");
     return true;
 }
 
@@ -45056,6 +45065,11 @@ static bool is_whole(const void *image, size_t bytes, const bs_image_head *head,
     return crc == head->crc || bs_refuse(error, BS_ERROR_FORMAT,
                                          "the image is damaged: its CRC-32 is %08x, expected %08x",
                                          (unsigned)crc, (unsigned)head->crc);
+}
+
+static bool no_plan(bs_error *error)
+{
+    return bs_refuse(error, BS_ERROR_FORMAT, "the image is no plan that this library makes");
 }
 
 /* The numbers come first: they tell where the tables are. The tables stay in the image, which nothing writes to: a
@@ -45072,13 +45086,7 @@ static bool take_image(bs_plan *p, const uint8_t *image, const bs_image_head *he
     for (int32_t t = BS_IMAGE_plan + 1; t < BS_IMAGE_TABLES && fits; t++)
         bs_image_set_table(p, t, bs_bytes_read_at(image, places.table[t]));
     p->desc.tier = (int32_t)p->tier;
-    return fits || bs_refuse(error, BS_ERROR_FORMAT, "the image has %llu bytes, its tables take %llu",
-                             (unsigned long long)head->bytes, (unsigned long long)bs_bytes_figure(places.bytes));
-}
-
-static bool no_plan(bs_error *error)
-{
-    return bs_refuse(error, BS_ERROR_FORMAT, "the image is no plan that this library makes");
+    return fits || no_plan(error);
 }
 
 /* Whether it is a plan of its graph; with workspace that is given back. */
@@ -45147,12 +45155,10 @@ const bs_plan *bs_plan_open(bs_arena *arena, const bs_graph *graph, const void *
     const size_t mark = arena->used;
     const bool sound = is_image(image, bytes, &head, error) && is_whole(image, bytes, &head, error);
     const bs_graph *planned = sound ? graph_of(arena, graph, &head, error) : NULL;
-    if (planned) {
-        bs_plan *p = bs_take_zeros(arena, own);
-        if (!p) {
-            bs_fail_arena(error, arena, own, "the plan");
-            return NULL;
-        }
+    bs_plan *p = planned ? bs_take_zeros(arena, own) : NULL;
+    if (planned && !p)
+        bs_fail_arena(error, arena, own, "the plan");
+    if (p) {
         p->mark = BS_MARK_PLAN;
         p->graph = planned;
         p->own_bytes = bs_bytes_of(arena->used - mark + BS_ALIGNMENT);

@@ -81,6 +81,7 @@ static struct fault {
     {begins_too_late, "what a loop begins with is moved behind its beginning", OF_ORDER, 0, 0},
     {reaches_less_near, "too little of an image is computed near its core", OF_ORDER, 0, 0},
     {reaches_less_in_a_ring, "too little of an image is computed in a ring", OF_ORDER, 0, 0},
+    {kept_in_another_tile, "what another tile reads lies in the scratch of one", OF_ORDER, 0, 0},
     {written_over_at_top, "another value is written over what is read later", OF_BYTES, 0, 0},
     {written_over_in_a_tile, "the same in the scratch of a tile", OF_BYTES, 0, 0},
     {written_over_at_one_time, "the same by what runs beside the reader", OF_BYTES, 0, 0},

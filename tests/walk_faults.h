@@ -276,6 +276,24 @@ static bool reaches_less(uint8_t extent)
 static bool reaches_less_near(void) { return reaches_less(BS_EXTENT_NEAR); }
 static bool reaches_less_in_a_ring(void) { return reaches_less(BS_EXTENT_RING); }
 
+/* What a part makes is kept in its scratch, though another part reads it. */
+static bool kept_in_another_tile(void)
+{
+    for (int32_t a = plan->n_top; a < plan->n_instrs; a++) {
+        const int32_t value = computes(&plan->instrs[a]) ? made_by(a) : 0;
+        if (value == 0 || plan->values[value].storage != BS_STORAGE_TRANSIENT)
+            continue;
+        for (int32_t b = a + 1; b < plan->n_instrs; b++) {
+            if (plan->instrs[b].part == plan->instrs[a].part || !touches(b, value, false))
+                continue;
+            plan->values[value].storage = BS_STORAGE_SCRATCH;
+            plan->values[value].scope = plan->instrs[a].part;
+            return true;
+        }
+    }
+    return false;
+}
+
 /* -------------------------------------------------------------------------------------------- faults of bytes */
 
 static bool are_alike(int32_t a, int32_t b)

@@ -43,8 +43,7 @@ static bool is_image(const void *image, size_t bytes, bs_image_head *head, bs_er
                          (unsigned)head->library % 100, BS_VERSION_MAJOR, BS_VERSION_MINOR, BS_VERSION_PATCH);
     if (head->layout != bs_image_layout())
         return bs_refuse(error, BS_ERROR_VERSION,
-                         "the image was made for another kind of processor: its tables are laid out in "
-                         "another way");
+                         "the image was made for another kind of processor");
     return true;
 }
 
@@ -58,6 +57,11 @@ static bool is_whole(const void *image, size_t bytes, const bs_image_head *head,
     return crc == head->crc || bs_refuse(error, BS_ERROR_FORMAT,
                                          "the image is damaged: its CRC-32 is %08x, expected %08x",
                                          (unsigned)crc, (unsigned)head->crc);
+}
+
+static bool no_plan(bs_error *error)
+{
+    return bs_refuse(error, BS_ERROR_FORMAT, "the image is no plan that this library makes");
 }
 
 /* The numbers come first: they tell where the tables are. The tables stay in the image, which nothing writes to: a
@@ -74,13 +78,7 @@ static bool take_image(bs_plan *p, const uint8_t *image, const bs_image_head *he
     for (int32_t t = BS_IMAGE_plan + 1; t < BS_IMAGE_TABLES && fits; t++)
         bs_image_set_table(p, t, bs_bytes_read_at(image, places.table[t]));
     p->desc.tier = (int32_t)p->tier;
-    return fits || bs_refuse(error, BS_ERROR_FORMAT, "the image has %llu bytes, its tables take %llu",
-                             (unsigned long long)head->bytes, (unsigned long long)bs_bytes_figure(places.bytes));
-}
-
-static bool no_plan(bs_error *error)
-{
-    return bs_refuse(error, BS_ERROR_FORMAT, "the image is no plan that this library makes");
+    return fits || no_plan(error);
 }
 
 /* Whether it is a plan of its graph; with workspace that is given back. */
@@ -149,12 +147,10 @@ const bs_plan *bs_plan_open(bs_arena *arena, const bs_graph *graph, const void *
     const size_t mark = arena->used;
     const bool sound = is_image(image, bytes, &head, error) && is_whole(image, bytes, &head, error);
     const bs_graph *planned = sound ? graph_of(arena, graph, &head, error) : NULL;
-    if (planned) {
-        bs_plan *p = bs_take_zeros(arena, own);
-        if (!p) {
-            bs_fail_arena(error, arena, own, "the plan");
-            return NULL;
-        }
+    bs_plan *p = planned ? bs_take_zeros(arena, own) : NULL;
+    if (planned && !p)
+        bs_fail_arena(error, arena, own, "the plan");
+    if (p) {
         p->mark = BS_MARK_PLAN;
         p->graph = planned;
         p->own_bytes = bs_bytes_of(arena->used - mark + BS_ALIGNMENT);

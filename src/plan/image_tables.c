@@ -133,7 +133,7 @@ static void bounds_make(const bs_plan *p, image_bounds *b)
     X(domains, order, ORDER)      \
     X(domains, tile_rows, ANY)    \
     X(domains, size, ANY)         \
-    X(domains, max_rows, ANY)     \
+    X(domains, max_rows, ROWS)    \
     X(domains, live, FLAG)        \
     X(domains, images, FLAG)      \
     X(domains, streams, FLAG)     \
@@ -194,12 +194,6 @@ typedef bs_plan image_plan;
 const bs_image_field bs_image_fields[] = {IMAGE_FIELDS(IMAGE_FIELD, IMAGE_WHOLE){0, 0, 0, 0}};
 #define IMAGE_ONE(table, field, range) +1
 enum { N_NUMBERS = IMAGE_NUMBERS(IMAGE_ONE) };
-
-/* For messages (bs_name_of). */
-#define IMAGE_TABLE_NAME(table, row, rows) #table "\0"
-static const char table_names[] = "plan\0" BS_IMAGE_EACH_TABLE(IMAGE_TABLE_NAME);
-
-static const char *table_name(int32_t table) { return bs_name_of(table_names, table, BS_IMAGE_TABLES); }
 
 /* ------------------------------------------------------------------------------------------------ tables */
 
@@ -280,8 +274,8 @@ static bool is_within(const image_bounds *b, const bs_image_field *f, int32_t ro
 {
     if (number >= b->low[f->range] && number <= b->high[f->range])
         return true;
-    return bs_refuse(error, BS_ERROR_FORMAT, "%s[%" PRId32 "], from its byte %d on, is %lld, expected %lld .. %lld",
-                     table_name(f->table), row, f->offset, (long long)number, (long long)b->low[f->range],
+    return bs_refuse(error, BS_ERROR_FORMAT, "number %d of row %" PRId32 " is %lld, expected %lld .. %lld",
+                     (int)(f - bs_image_fields), row, (long long)number, (long long)b->low[f->range],
                      (long long)b->high[f->range]);
 }
 

@@ -10,7 +10,8 @@
  *     part; regions: instr                                                    regions, each once
  *   instrs: node, map, combine,      other rows than those of the node,     what the planner makes of such a node
  *     value, target, domain, extent    in another way                         (plan/walk_makes.c)
- *   routers: instr, again            rows of decisions that are not made    decided once, before it is read
+ *   routers: instr, again            rows of decisions that are not made    decided once, before it is read, by what
+ *                                                                             has come; noted where that is
  *   nodes: instr                     rows beyond buffers                    counted before they are seen
  *   the order of all                 what was there before is read          written before (plan/walk_reads.c)
  *   a node without instruction       the same                               all have come in the end
@@ -56,40 +57,13 @@ static bool region_sound(const bs_plan *p, int32_t r)
     return true;
 }
 
-/* Where a router decides is noted, for who looks for it: it must be what decides. */
-static bool decider_sound(const bs_plan *p, int32_t r)
-{
-    const bs_router_plan *router = &p->routers[r];
-    if (router->instr < 0)
-        return router->again < 0;
-    const bs_instr *i = &p->instrs[router->instr], *end = router->again < 0 ? NULL : &p->instrs[router->again];
-    const bs_router_info *info = &p->graph->routers[r];
-    if (i->kind != BS_INSTR_ROUTE || i->node != info->node)
-        return false;
-    return !end || (end->kind == BS_INSTR_ROUTE && info->again && end->node == info->again && end->part == i->part);
-}
-
 /* ------------------------------------------------------------------------------------------------ one instruction */
-
-/* So many instructions of a node are still to come. Its results are ready with the last of them if they are not rows of
- * a tile, no view, and not moved. */
-static inline void begin_node(bs_walk *w, int32_t n, int32_t due)
-{
-    const bs_node *node = &w->g->nodes[n];
-    const bs_op_work work = bs_node_work(node);
-    const uint32_t storage = w->p->values[node->n_out > 0 ? node->first_out : 0].storage;
-    const bool simple = work != BS_WORK_VIEW && work != BS_WORK_MOVE && storage != BS_STORAGE_SCRATCH &&
-                        storage != BS_STORAGE_NONE;
-    w->left[n] = due;
-    w->ready[n] = !simple ? INT32_MAX : due ? BS_WALK_NOT_READY : INT32_MIN;
-    w->due += due;
-}
 
 /* Whether the rows of a path are stored for the first time; of other moves: true. */
 static bool stores_once(bs_walk *w)
 {
     const bs_instr *i = w->i;
-    if (i->combine != BS_COMBINE_COPY || !bs_node_gathers(w->node) || bs_router_loops(w->g, w->node->router))
+    if (i->combine != BS_COMBINE_COPY || !bs_walk_gathers(w) || bs_router_loops(w->g, w->node->router))
         return true;
     bool *stored = &w->stored[w->node->in + w->g->domains[w->g->values[i->value].domain].path];
     const bool once = !*stored;
@@ -97,20 +71,38 @@ static bool stores_once(bs_walk *w)
     return once;
 }
 
+/* When all that the node makes is there, which has come: at top level after this time; in a part, where it is the
+ * part's own, behind this instruction. Of what is moved that is simple for a view with rows of its own. */
+static inline int32_t ready_at(const bs_walk *w, const bs_value_plan *v)
+{
+    const bs_instr *i = w->i;
+    if (v->storage == BS_STORAGE_NONE || (i->kind == BS_INSTR_MOVE && (i->map != BS_MAP_VIEW || v->source != 0)))
+        return BS_WALK_NOT_READY;
+    if (v->storage != BS_STORAGE_SCRATCH)
+        return w->time;
+    return v->scope == i->part && w->node->n_out == 1 ? w->here : BS_WALK_NOT_READY;
+}
+
 /* Whether a node's instruction may come now; then it has. A ring does not count: it goes on with what has come. What is
  * not needed has none. */
-static bool comes(bs_walk *w)
+static inline bool comes(bs_walk *w)
 {
-    const int32_t n = w->i->node;
-    if (w->i->kind == BS_INSTR_RUN || w->i->extent == BS_EXTENT_RING)
+    const bs_instr *i = w->i;
+    const bs_node *node = w->node;
+    const bs_value_plan *v = &w->p->values[node->n_out > 0 ? node->first_out : 0];
+    const int32_t n = i->node;
+    int32_t left = w->left[n];
+    if (i->kind == BS_INSTR_RUN || i->extent == BS_EXTENT_RING)
         return true;
-    if (w->i->kind == BS_INSTR_MOVE && !stores_once(w))
+    if (i->kind == BS_INSTR_MOVE && i->map != BS_MAP_VIEW && !stores_once(w))
         return false;
+    if (left < 0) /* the first one: all but what moves rows need no other */
+        left = w->op->work != BS_WORK_MOVE ? w->p->node_live[n] : bs_walk_due(w, n);
+    left--;
+    w->ready[n] = left == 0 ? ready_at(w, v) : BS_WALK_NOT_READY;
     w->last[n] = w->at;
-    w->due--;
-    if (--w->left[n] == 0 && w->ready[n] == BS_WALK_NOT_READY)
-        w->ready[n] = w->time;
-    return w->left[n] >= 0;
+    w->left[n] = left;
+    return left >= 0;
 }
 
 #if defined(BS_VERIFY) || defined(BS_DEBUG)
@@ -118,7 +110,7 @@ static bool bytes_sound(bs_walk *w)
 {
     const bool ring = w->i->extent == BS_EXTENT_RING;
     return !w->bytes || w->i->kind == BS_INSTR_RUN ||
-           bs_walk_bytes_sound(w->bytes, !ring && w->left[w->i->node] == bs_walk_due(w, w->i->node));
+           bs_walk_bytes_sound(w->bytes, !ring && bs_walk_left(w, w->i->node) == bs_walk_due(w, w->i->node));
 }
 
 static void begin_part(const bs_walk *w)
@@ -131,9 +123,9 @@ static void begin_part(const bs_walk *w)
 static void forget(bs_walk *w, const bs_instr *i, int32_t loop)
 {
     const bs_node *node = &w->g->nodes[i->node];
-    w->due -= w->left[i->node];
-    begin_node(w, i->node, node->router == loop && bs_node_gathers(node) ? 1 : bs_walk_due(w, i->node));
+    w->left[i->node] = node->router == loop && bs_node_gathers(node) ? 1 : -1;
     w->last[i->node] = -1;
+    w->ready[i->node] = BS_WALK_NOT_READY;
     memset(w->stored + node->in, 0, (size_t)node->n_in * sizeof *w->stored);
 }
 
@@ -171,9 +163,8 @@ static bool has_its_weights(const bs_walk *w)
     return i->phase < 0 && (unit == 0 || unit == w->p->parts[i->part].unit);
 }
 
-static bool instr_sound(bs_walk *w, int32_t at)
+static bool instr_sound(bs_walk *w, const bs_instr *i, int32_t at)
 {
-    const bs_instr *i = &w->p->instrs[at];
     w->i = i;
     w->at = at;
     w->node = &w->g->nodes[i->node];
@@ -188,13 +179,15 @@ static bool part_runs(bs_walk *w, int32_t number)
     const bs_part *part = &w->p->parts[number];
     bool sound = true;
     w->list = number + 1;
+    w->here = BS_WALK_NOT_READY - w->list;
     w->tile = part->domain;
     begin_part(w);
     for (int32_t at = part->first; at < part->first + part->count && sound; at++) {
-        sound = instr_sound(w, at);
+        sound = instr_sound(w, &w->p->instrs[at], at);
         at = sound ? goes_on(w, at) : at;
     }
     w->list = w->tile = 0;
+    w->here = BS_WALK_NOWHERE;
     return sound;
 }
 
@@ -215,7 +208,7 @@ static bool list_runs(bs_walk *w)
         const bs_instr *i = &p->instrs[at];
         w->now = at;
         w->time = i->time;
-        sound = (at == 0 || i->time >= i[-1].time) && instr_sound(w, at) &&
+        sound = (at == 0 || i->time >= i[-1].time) && instr_sound(w, i, at) &&
                 (i->kind != BS_INSTR_RUN || region_runs(w, &p->regions[i->region]));
         at = sound ? goes_on(w, at) : at;
     }
@@ -266,17 +259,21 @@ int32_t bs_walk_all(bs_walk *w)
 {
     const bs_plan *p = w->p;
     if (!bs_plan_each(p, 0, p->n_parts, part_sound) || !bs_plan_each(p, 0, p->n_regions, region_sound) ||
-        !bs_plan_each(p, 1, w->g->n_routers, decider_sound) || !are_apart(p, w->known))
+        !are_apart(p, w->known))
         return 0;
-    w->due = 0;
-    for (int32_t n = 1; n < w->g->n_nodes; n++)
-        begin_node(w, n, bs_walk_due(w, n));
-    memset(w->last, 0xff, (size_t)w->g->n_nodes * sizeof *w->last); /* -1 */
+    const int32_t n_nodes = w->g->n_nodes;
+    int32_t *left = w->left, *last = w->last, *ready = w->ready;
+    for (int32_t n = 0; n < n_nodes; n++) {
+        left[n] = last[n] = -1;
+        ready[n] = BS_WALK_NOT_READY;
+    }
     memset(w->stored, 0, (size_t)w->g->n_operands * sizeof *w->stored);
+    w->here = BS_WALK_NOWHERE;
     if (!list_runs(w))
         return w->at;
-    if (w->due != 0) /* some have not come */
-        return p->n_instrs;
+    for (int32_t n = 1; n < n_nodes; n++)
+        if (left[n] != 0 && bs_walk_left(w, n) != 0) /* some have not come */
+            return p->n_instrs;
     return BS_WALK_SOUND;
 }
 

@@ -93,7 +93,8 @@ static bool is_extent(const bs_walk *w, bs_instr *made)
 static bool make_call(bs_walk *w, bs_instr *made)
 {
     const bs_node *node = w->node;
-    bool sound = w->op->work == BS_WORK_CALL && (node->n_out > 0 || (!w->tile && bs_plan_streams(w->p))) &&
+    bool sound = w->op->work == BS_WORK_CALL && (!node->makes || w->p->nodes[w->i->node].instr == w->at) &&
+                 (node->n_out > 0 || (!w->tile && bs_plan_streams(w->p))) &&
                  !(w->tile && bs_op_sees_rows(w->op)) && is_extent(w, made);
     for (int32_t out = node->first_out; out < node->first_out + node->n_out && sound; out++) {
         const bs_storage storage = (bs_storage)w->p->values[out].storage;
@@ -110,7 +111,8 @@ static bool make_route(const bs_walk *w, bs_instr *made)
     const bs_router_plan *r = &w->p->routers[w->node->router];
     const bool again = w->g->routers[w->node->router].again == w->i->node;
     made->domain = again ? w->node->domain : w->g->routers[w->node->router].domain;
-    return (again ? r->again == w->at && bs_walk_is_decided(w, w->node->router) : r->instr == w->at) &&
+    return (again ? r->again == w->at && bs_walk_is_decided(w, w->node->router)
+                  : r->instr == w->at && r->again != w->at) &&
            r->in_tile == (w->tile != 0);
 }
 

@@ -19,18 +19,16 @@ static bool has_come(const bs_walk *w, int32_t k)
 
 bool bs_walk_is_decided(const bs_walk *w, int32_t router)
 {
-    return w->p->routers[router].live && has_come(w, w->p->routers[router].instr);
+    return w->p->routers[router].live && has_come(w, w->last[w->g->routers[router].node]);
 }
 
-bool bs_walk_has_ended(const bs_walk *w, int32_t router) { return has_come(w, w->p->routers[router].again); }
+bool bs_walk_has_ended(const bs_walk *w, int32_t router) { return has_come(w, w->last[w->g->routers[router].again]); }
 
 /* Whether the node that says how many rows or elements there are has run before. */
 static bool is_counted(const bs_walk *w, int32_t maker)
 {
-    const int32_t at = w->p->nodes[maker].instr;
-    const bs_instr *instrs = w->p->instrs;
-    return maker == 0 || (at >= 0 && instrs[at].part == BS_TOP && instrs[at].kind == BS_INSTR_CALL &&
-                          instrs[at].node == maker && instrs[at].time < w->time);
+    const int32_t at = w->last[maker];
+    return maker == 0 || (at >= 0 && w->p->instrs[at].part == BS_TOP && w->p->instrs[at].time < w->time);
 }
 
 /* If a path is seen, the instruction that decided saw the domain above it. */
@@ -46,9 +44,14 @@ static bool knows(const bs_walk *w, int32_t domain)
 
 bool bs_walk_looks_for(bs_walk *w, int32_t domain)
 {
-    const bool known = knows(w, domain);
-    w->known[domain] = known ? w->list : w->known[domain];
-    return known;
+    const bs_domain *domains = w->g->domains, *d = &domains[domain];
+    if (!knows(w, domain))
+        return false;
+    w->known[domain] = w->list;
+    /* at top level what tells the rows of one path tells those of all */
+    for (int32_t k = w->list == 0 ? w->g->routers[d->router].path_domains : 0; k; k = domains[k].next)
+        w->known[k] = 0;
+    return true;
 }
 
 static bool has_storage(const bs_walk *w, int32_t value)
@@ -72,13 +75,13 @@ bool bs_walk_may_write(bs_walk *w, int32_t value)
 }
 
 /* The same of what a loop gives, and of rows of a tile. */
-static bool is_done_here(const bs_walk *w, int32_t n)
+static bool is_done_here(bs_walk *w, int32_t n)
 {
     const bs_node *node = &w->g->nodes[n];
     const bool of_loop = bs_node_gathers(node) && bs_router_loops(w->g, node->router);
     const bool goes_on = of_loop && bs_walk_is_decided(w, node->router) && !bs_walk_has_ended(w, node->router);
     const int32_t last = w->last[n];
-    if (w->left[n] != (goes_on ? 1 : 0))
+    if (bs_walk_left(w, n) != (goes_on ? 1 : 0))
         return false;
     if (last < 0)
         return true;
@@ -86,16 +89,19 @@ static bool is_done_here(const bs_walk *w, int32_t n)
     if (part == BS_TOP)
         return w->p->instrs[last].time < w->time;
     if (part == w->i->part && bs_plan_is_within(w->g, w->g->values[node->first_out].domain, w->tile))
-        return last < w->at;
+        return true;
     return w->p->instrs[w->p->regions[w->p->parts[part].region].instr].time < w->time;
 }
 
 /* Whether all instructions of a node have come that are to come before this one. */
-static inline bool is_done(const bs_walk *w, int32_t n) { return w->ready[n] < w->time || is_done_here(w, n); }
+static inline bool is_done(bs_walk *w, int32_t n)
+{
+    return w->ready[n] < w->time || w->ready[n] == w->here || is_done_here(w, n);
+}
 
 /* Whether a value that is no view is written. Cells may lie where they are joined before they are: then what joins
  * them has no more to do than to zero what is beyond them. */
-static bool is_written(const bs_walk *w, int32_t value)
+static bool is_written(bs_walk *w, int32_t value)
 {
     const int32_t n = w->g->values[value].node;
     const bs_node *node = &w->g->nodes[n];
@@ -136,14 +142,16 @@ static bs_reach result_of(const bs_walk *w)
 
 static bs_reach needed(const bs_walk *w, const bs_node *node, int32_t index, bs_reach out)
 {
-    return (bs_reach){bs_plan_margin_for(w->p, node, index, out.before),
-                      bs_plan_margin_for(w->p, node, index, out.after)};
+    const int32_t before = bs_plan_margin_for(w->p, node, index, out.before);
+    return (bs_reach){before, out.after == out.before ? before : bs_plan_margin_for(w->p, node, index, out.after)};
 }
 
-/* Whether enough is there of an image that a call of this tile computes at first only near its core. value: operand
- * `index` of the node, through which the image is seen. */
+/* Whether enough is there of what node n made: a call of this tile may compute an image at first only near its core.
+ * value: operand `index` of the node that is looked at, through which it is seen. */
 static bool is_near_enough(const bs_walk *w, int32_t value, int32_t index, int32_t n)
 {
+    if (w->last[n] < 0 || w->p->instrs[w->last[n]].extent != BS_EXTENT_NEAR)
+        return true;
     bs_reach need = needed(w, w->node, index, result_of(w));
     while (w->g->values[value].node != n) {
         const bs_node *view = &w->g->nodes[w->g->values[value].node];
@@ -156,7 +164,7 @@ static bool is_near_enough(const bs_walk *w, int32_t value, int32_t index, int32
 /* ------------------------------------------------------------------------------------------------ what is read */
 
 /* Views lead to values of lower numbers, or to what a loop gives, which is no view. */
-static bool is_found(const bs_walk *w, int32_t value, int32_t index)
+static bool is_found(bs_walk *w, int32_t value, int32_t index)
 {
     for (int32_t at = value;;) {
         const int32_t n = w->g->values[at].node;
@@ -164,9 +172,7 @@ static bool is_found(const bs_walk *w, int32_t value, int32_t index)
         const bs_value_plan *v = &w->p->values[at];
         const bool stored = v->storage != BS_STORAGE_VIEW;
         if (!bs_node_is_view(node))
-            return is_written(w, at) && has_storage(w, stored ? at : v->source) &&
-                   (w->last[n] < 0 || w->p->instrs[w->last[n]].extent != BS_EXTENT_NEAR ||
-                    is_near_enough(w, value, index, n));
+            return is_written(w, at) && has_storage(w, stored ? at : v->source) && is_near_enough(w, value, index, n);
         if (stored && (!has_storage(w, at) || !is_done(w, n)))
             return false;
         if (stored && !bs_plan_is_seen(w->p, at)) /* what is seen has its rows in both */
@@ -181,20 +187,22 @@ static bool is_found(const bs_walk *w, int32_t value, int32_t index)
  * knew its rows. */
 static inline bool may_read(bs_walk *w, int32_t value, int32_t index)
 {
-    return w->ready[w->g->values[value].node] < w->time ||
+    const int32_t n = w->g->values[value].node;
+    return w->ready[n] < w->time || (w->ready[n] == w->here && is_near_enough(w, value, index, n)) ||
            (value != 0 && bs_walk_sees(w, w->g->values[value].domain) && is_found(w, value, index));
 }
 
 static bool may_read_operands(bs_walk *w)
 {
-    int32_t n_in = w->node->n_read;
-    const int32_t *in = bs_node_in(w->g, w->node);
+    const bs_node *node = w->node;
+    int32_t n_in = node->n_read;
+    const int32_t *in = bs_node_in(w->g, node);
     if (w->p->nodes[w->i->node].fusion)
         in = bs_plan_in(w->p, w->i->node, &n_in);
-    bool all = true;
-    for (int32_t k = 0; k < n_in && all; k++)
-        all = in[k] == 0 || may_read(w, in[k], k) || (w->node->router && !bs_plan_reads(w->p, w->node, k));
-    return all;
+    for (int32_t k = 0; k < n_in; k++)
+        if (in[k] != 0 && !may_read(w, in[k], k) && !(node->router && !bs_plan_reads(w->p, node, k)))
+            return false;
+    return true;
 }
 
 /* Rows of a call's operand 0, all of them, as they lie around the loop. */
@@ -205,23 +213,23 @@ static bool may_read_around(bs_walk *w)
 }
 
 /* A loop's results come first before it has decided, then while it goes on; what combines paths when they are known. */
-static bool is_in_turn(const bs_walk *w)
+static bool is_in_turn(bs_walk *w)
 {
     const int32_t router = w->node->router;
     const bool decided = bs_walk_is_decided(w, router);
     if (!bs_router_loops(w->g, router))
         return decided || w->i->combine == BS_COMBINE_COPY;
-    return w->left[w->i->node] == (decided ? 1 : 2) && decided == (w->i->map != BS_MAP_ROW) &&
+    return bs_walk_left(w, w->i->node) == (decided ? 1 : 2) && decided == (w->i->map != BS_MAP_ROW) &&
            !(decided && bs_walk_has_ended(w, router));
 }
 
 static bool may_move(bs_walk *w)
 {
     const bs_instr *i = w->i;
-    if (bs_node_gathers(w->node) && !is_in_turn(w))
+    if (bs_walk_gathers(w) && !is_in_turn(w))
         return false;
     if (i->map == BS_MAP_VIEW) /* to the view's own rows */
-        return !bs_node_is_view(w->node) || may_read(w, bs_view_of(w->g, w->node), 0);
+        return w->op->work != BS_WORK_VIEW || may_read(w, bs_view_of(w->g, w->node), 0);
     return (i->value == 0 || may_read(w, i->value, 0)) && (i->map != BS_MAP_PATHS || may_read_operands(w));
 }
 
