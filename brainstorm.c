@@ -1,6 +1,6 @@
 /* brainstorm.c - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: fdc6c54183b85e29e30bb97d3442e62b6525687a584d1086f9202df92da34e9c
+ * sha256 of the parts: 29699dc3bc3a8bac9db05966e3594e6adfc5834dc2ece9a7aaf8631adff8a575
  */
 #if !defined(_POSIX_C_SOURCE) && !defined(BS_NO_POSIX)
 #define _POSIX_C_SOURCE 200809L
@@ -39200,7 +39200,7 @@ typedef struct bs_walk_bytes bs_walk_bytes; /* plan/walk_bytes.c */
 typedef struct bs_walk {
     const bs_plan *p;
     const bs_graph *g;
-    int32_t *left;  /* [nodes] how many of its instructions are still to come; -1: nobody has asked yet, none has come */
+    int32_t *left;  /* [nodes] how many of its instructions are still to come; -1: nobody has asked, none has come */
     int32_t *last;  /* [nodes] the last one that came, or -1 */
     /* [nodes] the time at top level after which all that it makes is there; or `here` of the part in which it is;
      * BS_WALK_NOT_READY: not yet, or when it is is not so simple */
@@ -44764,7 +44764,7 @@ static bool value_sound(const bs_plan *p, int32_t value)
     const bs_value_info *info = &p->graph->values[value];
     const bool stored = bs_plan_is_stored(p, value);
     return p->node_live[info->node] == (v->storage != BS_STORAGE_NONE) && lies_well(p, value) &&
-           (!v->planar || bs_plan_may_be_planar(p, value)) &&
+           (!v->planar || bs_plan_may_be_planar(p, value)) && (v->margin == 0 || info->rank == 3) &&
            (!v->narrow || (p->desc.half && stored && info->dtype == BS_F32)) &&
            (!v->is_cache_length ||
             (bs_node_is_input(&p->graph->nodes[info->node]) && info->dtype == BS_I32 && info->rank == 1)) &&
@@ -45050,8 +45050,7 @@ static bool is_image(const void *image, size_t bytes, bs_image_head *head, bs_er
                          (unsigned)head->library / 10000, (unsigned)head->library / 100 % 100,
                          (unsigned)head->library % 100, BS_VERSION_MAJOR, BS_VERSION_MINOR, BS_VERSION_PATCH);
     if (head->layout != bs_image_layout())
-        return bs_refuse(error, BS_ERROR_VERSION,
-                         "the image was made for another kind of processor");
+        return bs_refuse(error, BS_ERROR_VERSION, "the image is of another kind of processor");
     return true;
 }
 

@@ -87,6 +87,7 @@ static struct fault {
     {written_over_at_one_time, "the same by what runs beside the reader", OF_BYTES, 0, 0},
     {written_over_for_the_next_trip, "a trip writes over what the next one reads", OF_BYTES, 0, 0},
     {margin_is_smaller, "a margin is smaller than its readers need", OF_VALUES, 0, 0},
+    {margin_of_no_image, "what is no image has a margin", OF_VALUES, 0, 0},
     {weights_are_smaller, "prepared weights take fewer bytes than they do", OF_VALUES, 0, 0},
     {sees_another_value, "a value is looked for in another one", OF_VALUES, 0, 0},
     {stands_elsewhere, "an instruction says that it is another part's", OF_LISTS, 0, 0},

@@ -382,6 +382,17 @@ static bool margin_is_smaller(void)
     return false;
 }
 
+/* Zeros would be put around it, where there is no room. */
+static bool margin_of_no_image(void)
+{
+    for (int32_t v = 1; v < plan->graph->n_values; v++)
+        if (bs_plan_is_stored(plan, v) && plan->graph->values[v].rank != 3) {
+            plan->values[v].margin = 64;
+            return true;
+        }
+    return false;
+}
+
 static bool weights_are_smaller(void)
 {
     for (int32_t n = 1; n < plan->graph->n_nodes; n++)

@@ -42,8 +42,7 @@ static bool is_image(const void *image, size_t bytes, bs_image_head *head, bs_er
                          (unsigned)head->library / 10000, (unsigned)head->library / 100 % 100,
                          (unsigned)head->library % 100, BS_VERSION_MAJOR, BS_VERSION_MINOR, BS_VERSION_PATCH);
     if (head->layout != bs_image_layout())
-        return bs_refuse(error, BS_ERROR_VERSION,
-                         "the image was made for another kind of processor");
+        return bs_refuse(error, BS_ERROR_VERSION, "the image is of another kind of processor");
     return true;
 }
 

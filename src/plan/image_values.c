@@ -253,7 +253,7 @@ static bool value_sound(const bs_plan *p, int32_t value)
     const bs_value_info *info = &p->graph->values[value];
     const bool stored = bs_plan_is_stored(p, value);
     return p->node_live[info->node] == (v->storage != BS_STORAGE_NONE) && lies_well(p, value) &&
-           (!v->planar || bs_plan_may_be_planar(p, value)) &&
+           (!v->planar || bs_plan_may_be_planar(p, value)) && (v->margin == 0 || info->rank == 3) &&
            (!v->narrow || (p->desc.half && stored && info->dtype == BS_F32)) &&
            (!v->is_cache_length ||
             (bs_node_is_input(&p->graph->nodes[info->node]) && info->dtype == BS_I32 && info->rank == 1)) &&

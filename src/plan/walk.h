@@ -16,7 +16,7 @@ typedef struct bs_walk_bytes bs_walk_bytes; /* plan/walk_bytes.c */
 typedef struct bs_walk {
     const bs_plan *p;
     const bs_graph *g;
-    int32_t *left;  /* [nodes] how many of its instructions are still to come; -1: nobody has asked yet, none has come */
+    int32_t *left;  /* [nodes] how many of its instructions are still to come; -1: nobody has asked, none has come */
     int32_t *last;  /* [nodes] the last one that came, or -1 */
     /* [nodes] the time at top level after which all that it makes is there; or `here` of the part in which it is;
      * BS_WALK_NOT_READY: not yet, or when it is is not so simple */
