@@ -76,10 +76,11 @@ LEVEL_OF_OPS := -O2 -ftree-vectorize $(if $(findstring clang,$(CC)),,-fvect-cost
 LEVEL_OF_TESTS := -O1
 LEVEL_OF_PLANNING := -O1
 LEVEL_OF_CASES := -O0
-# With the address sanitizer clang takes two minutes in kernels unless it leaves out sizes (-Os), of which gcc has all.
+# SMALL=yes: the small library (BS_SMALL). With the address sanitizer clang takes two minutes in the other's kernels.
 ifneq ($(and $(DEFAULT_FLAGS),$(SANITIZE)),)
   ADDRESS := $(findstring address,$(SANITIZE))
   LEVEL := $(if $(and $(ADDRESS),$(findstring clang,$(CC))),-Os,-O1) -g1
+  SMALL ?= $(and $(ADDRESS),$(findstring clang,$(CC)))
   LEVEL_OF_KERNELS := $(LEVEL)
   LEVEL_OF_OPS := $(LEVEL)
   LEVEL_OF_TESTS := $(LEVEL)
@@ -101,8 +102,8 @@ WARNINGS := -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wvla
 INCLUDES := -I. -Isrc -Itests -Iexamples -Iexamples/video -Iexamples/moe_text -DBS_VERIFY
 SANITIZER_FLAGS = $(SANITIZE:%=-fsanitize=% -fno-sanitize-recover=all -fno-omit-frame-pointer)
 # What sanitizers can find in kernels for AVX-512 they find in those for AVX2: one template.
-COMPILE = $(CC) -std=c11 $(WARNINGS) $(INCLUDES) $(if $(SANITIZE),-DBS_NO_AVX512) $(CPPFLAGS) $(CFLAGS) \
-  $(SANITIZER_FLAGS)
+COMPILE = $(CC) -std=c11 $(WARNINGS) $(INCLUDES) $(if $(SANITIZE),-DBS_NO_AVX512) $(if $(SMALL),-DBS_SMALL) \
+  $(CPPFLAGS) $(CFLAGS) $(SANITIZER_FLAGS)
 LINK = $(if $(CUDA),$(CXX),$(CC)) $(CFLAGS) $(SANITIZE:%=-fsanitize=%) $(CUDA_LDFLAGS) $(LDFLAGS)
 LDLIBS := -lm -lpthread
 
@@ -248,7 +249,7 @@ help:
 	@echo 'make amalgamate   generate brainstorm.c and brainstorm_cuda.cu from src/'
 	@echo 'make check        both are what src/ gives; strict builds; symbols'
 	@echo 'make consumers    what is installed, or added to another project, can be used: make, CMake, pkg-config'
-	@echo 'make size         bytes of brainstorm.c at -Os'
+	@echo 'make size         bytes of brainstorm.c: small, and as fast as it gets; without each module; by folder'
 	@echo 'make install      PREFIX=/usr/local DESTDIR='
 	@echo 'make clean        remove $(BUILD_ROOT)/'
 
@@ -382,7 +383,7 @@ test-asan test-ubsan:
 	@$(MAKE) --no-print-directory test $(call chosen,asan unsigned) BUILD='$(PLAIN)/asan$(VARIANT)' \
 	  SANITIZE=address,undefined,float-cast-overflow SECONDS_EACH=600
 
-# Only clang sees sums of unsigned numbers that wrap. It compiles kernels for size, of which some have forms of their
+# Only clang sees sums of unsigned numbers that wrap. It compiles the small library, whose kernels have forms of their
 # own.
 test-unsigned:
 	@$(MAKE) --no-print-directory test $(call chosen,unsigned) BUILD='$(PLAIN)/unsigned' CC=clang \
@@ -391,6 +392,10 @@ test-unsigned:
 test-tsan:
 	@$(MAKE) --no-print-directory test $(call chosen,tsan) BUILD='$(PLAIN)/tsan$(VARIANT)' SANITIZE=thread \
 	  SECONDS_EACH=900
+
+# What a small library does in its own way.
+test-small:
+	@$(MAKE) --no-print-directory test $(call chosen,small) BUILD='$(PLAIN)/small' SMALL=yes CFLAGS=-Os
 
 # The file that users copy, instead of src/.
 test-shipped:

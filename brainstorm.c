@@ -1,6 +1,6 @@
 /* brainstorm.c - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: 29699dc3bc3a8bac9db05966e3594e6adfc5834dc2ece9a7aaf8631adff8a575
+ * sha256 of the parts: 26b8c20b289908df8e02ac551268be7692a5b611504768a99b12ff5cbc52c7da
  */
 #if !defined(_POSIX_C_SOURCE) && !defined(BS_NO_POSIX)
 #define _POSIX_C_SOURCE 200809L
@@ -737,12 +737,12 @@ BS_EFFORT_LESS
 /* base/crc32.c - CRC-32 as in zip and PNG (polynomial 0xedb88320).
  * Owns the table: 1 KB, with a row of 16 for each nibble of an 8-byte word, so that the 16 look-ups of a word do not
  * wait for each other. Rows for whole bytes would take 8 KB and be no faster: either way the chain from word to word
- * is the limit. A build for size (-Os) has only the classic table, at a third of the speed.
+ * is the limit. A small library (BS_SMALL) has only the classic table, at a third of the speed.
  * Relies on base/base.h. Must never keep state between calls: reader threads check records side by side. */
 /* #include "base/base.h" */
 
 /* [k][n]: what nibble n adds to the checksum when k more nibbles follow it. [0] alone is the classic table of 16. */
-#ifdef __OPTIMIZE_SIZE__
+#ifdef BS_SMALL
 #define CRC32_ROWS 1
 #else
 #define CRC32_ROWS 16
@@ -1608,7 +1608,8 @@ BS_EFFORT_END
  * Relies on: brainstorm.h (BS_NO_SIMD: scalar kernels only).
  * Must never: keep state. Callers probe once and pass the tier along, so a test can force any lower one.
  *
- *     BS_TIER_SCALAR  portable C: whatever the build's baseline is (SSE2 on x86-64); with -Os on AArch64 it is NEON
+ *     BS_TIER_SCALAR  portable C: whatever the build's baseline is (SSE2 on x86-64); not in a small library
+ *                     (BS_SMALL) on AArch64
  *     BS_TIER_AVX2    AVX2, FMA and F16C (no processor has the first without the others)
  *     BS_TIER_AVX512  AVX-512 F, BW, DQ, VL: Skylake-X, Zen 4 and later
  *     BS_TIER_NEON    AArch64 Advanced SIMD, part of its baseline
@@ -1621,7 +1622,7 @@ BS_EFFORT_END
 /* #include "base/wrapping.h" */
 
 /* Compiled by attribute, function by function: the build needs no -m flags. */
-#if !defined(BS_NO_SIMD) && defined(__x86_64__) && defined(__GNUC__)
+#if !defined(BS_NO_SIMD) && !defined(BS_NO_AVX2) && defined(__x86_64__) && defined(__GNUC__)
 #define BS_HAVE_X86_TIERS 1
 #else
 #define BS_HAVE_X86_TIERS 0
@@ -1639,22 +1640,22 @@ BS_EFFORT_END
 #define BS_HAVE_NEON_TIER 0
 #endif
 
-/* Every AArch64 has NEON: a build for size (-Os) has no other kernels, and its scalar tier runs them. */
-#if defined(__OPTIMIZE_SIZE__) && BS_HAVE_NEON_TIER
+/* Every AArch64 has NEON: a small library (BS_SMALL) has no other kernels there. */
+#if defined(BS_SMALL) && BS_HAVE_NEON_TIER
 #define BS_HAVE_SCALAR_KERNELS 0
 #else
 #define BS_HAVE_SCALAR_KERNELS 1
 #endif
 
 /* INLINE: a copy for each constant argument is wanted. OUTLINE: a rare case that would bloat a hundred kernels.
- * INLINE_IF_FAST: copies are worth their bytes, except in builds for size (-Os). */
+ * INLINE_IF_FAST: copies are worth their bytes, except in a small library (BS_SMALL). */
 #define BS_INLINE __attribute__((always_inline))
 #if defined(__clang__)
 #define BS_OUTLINE __attribute__((noinline))
 #else
 #define BS_OUTLINE __attribute__((noinline, noclone)) /* nor a copy for constants */
 #endif
-#ifdef __OPTIMIZE_SIZE__
+#ifdef BS_SMALL
 #define BS_INLINE_IF_FAST BS_OUTLINE
 #else
 #define BS_INLINE_IF_FAST inline BS_INLINE
@@ -1728,7 +1729,7 @@ bs_tier bs_tier_best(void)
 /* The x86 tiers are ordered in the enum; NEON is never in the same build. */
 bool bs_tier_available(bs_tier tier)
 {
-    if (tier == BS_TIER_AUTO || tier == BS_TIER_SCALAR)
+    if (tier == BS_TIER_AUTO || (tier == BS_TIER_SCALAR && BS_HAVE_SCALAR_KERNELS))
         return true;
     if (tier == BS_TIER_CUDA)
         return false;
@@ -1897,7 +1898,7 @@ enum {
     BS_WINOGRAD_TAPS = 9
 };
 
-#ifndef __OPTIMIZE_SIZE__
+#ifndef BS_SMALL
 /* Floats that the next tile will read or write: each vector of this one fetches a share of them. */
 typedef struct bs_conv_next {
     const float *at; /* or NULL */
@@ -1915,7 +1916,7 @@ static inline __attribute__((always_inline)) void bs_conv_fetch(const bs_conv_ne
 }
 #endif
 
-#ifndef __OPTIMIZE_SIZE__
+#ifndef BS_SMALL
 /* Where the pixels of a tile lie that reaches over the ends of rows, and the one after them, in floats from the first
  * one. */
 enum { BS_ACROSS_PIXELS = 8 }; /* at most */
@@ -1942,7 +1943,7 @@ typedef struct bs_conv_tile {
     const float *residual; /* the same of the residual, or NULL */
     ptrdiff_t residual_pixel;
     const bs_conv_task *task; /* bias, activation, order of the residual */
-#ifndef __OPTIMIZE_SIZE__
+#ifndef BS_SMALL
     bs_conv_next next[BS_CONV_NEXT]; /* of kernels that fetch */
     const bs_conv_places *places; /* of kernels whose pixels are of several rows: instead of the steps between them */
 #endif
@@ -1951,7 +1952,7 @@ typedef struct bs_conv_tile {
 typedef void bs_conv_tile_kernel(const bs_conv_tile *tile);
 
 /* Some rows by a block of a panel: out = clamp(add + in x weights). Steps between rows, in floats. A kernel takes
- * `tiles` times the rows that it is for, one after the other; in builds for size (-Os) `tiles` is 1. */
+ * `tiles` times the rows that it is for, one after the other; in a small library (BS_SMALL) `tiles` is 1. */
 typedef struct bs_gemm_tile {
     const float *in;
     int32_t tiles;
@@ -1973,7 +1974,7 @@ typedef struct bs_gemm_tile {
 
 typedef void bs_gemm_kernel(const bs_gemm_tile *tile);
 
-#ifndef __OPTIMIZE_SIZE__
+#ifndef BS_SMALL
 /* One row by whole vectors of columns of a matrix that is not packed. */
 typedef struct bs_gemm_row {
     const float *a;
@@ -1998,7 +1999,7 @@ typedef void bs_conv_winograd_out(const float *points, ptrdiff_t point_step, con
                                   ptrdiff_t out_row, ptrdiff_t residual_row, int32_t rows, int32_t columns,
                                   int32_t tiles, int32_t lines);
 
-#ifndef __OPTIMIZE_SIZE__
+#ifndef BS_SMALL
 /* Products at all points of `groups` times as many tiles as a kernel is for, by a block of weights. Steps from point to
  * point, from tile to tile, and from channel to channel, in floats. */
 typedef struct bs_conv_points {
@@ -2018,14 +2019,14 @@ typedef struct bs_conv_kernels {
     int32_t lanes;
     int32_t outer_pixels[3]; /* [vectors]: most pixels of a tile */
     bs_conv_tile_kernel *const *outer[3]; /* [vectors][pixels]; [0] is unused */
-#ifndef __OPTIMIZE_SIZE__
+#ifndef BS_SMALL
     bs_conv_tile_kernel *const *across[3]; /* [vectors][pixels], from 2 to OUTER's or BS_ACROSS_PIXELS; or NULL */
 #endif
     int32_t gemm_rows[BS_GEMM_VECTORS + 1]; /* [vectors]: at most, so that enough sums are under way */
     bs_gemm_kernel *const *gemm[BS_GEMM_VECTORS + 1]; /* [vectors][rows] */
     /* [panels][vectors of the last]: one row, two panels or more, of which all but the last are whole; or NULL */
     bs_gemm_kernel *const (*gemm_beside)[BS_GEMM_VECTORS + 1];
-#ifndef __OPTIMIZE_SIZE__
+#ifndef BS_SMALL
     void (*gemm_pack)(const float *from, ptrdiff_t step, int32_t rows, int32_t columns, float scale, float *panel);
     bs_gemm_row_kernel *const *row_lines, *const *row_turns; /* [i]: 2^i vectors, i < BS_ROW_LINES or BS_ROW_TURNS */
 #endif
@@ -2034,7 +2035,7 @@ typedef struct bs_conv_kernels {
     bs_conv_tile_kernel *const *dot; /* [pixels], or NULL: then OUTER is used */
     int32_t depthwise_pixels;
     bs_conv_tile_kernel *const *depthwise; /* [pixels] */
-#ifndef __OPTIMIZE_SIZE__
+#ifndef BS_SMALL
     bs_conv_tile_kernel *const *depthwise_whole; /* [pixels], of any number of whole vectors, no residual; or NULL */
     bs_conv_points_kernel *const *points[3]; /* [vectors][tiles], as many as OUTER's pixels; or NULL */
     bs_conv_points_kernel *points_eight; /* `groups` tiles of eight channels to a vector; or NULL */
@@ -2170,11 +2171,11 @@ static inline int32_t bs_conv_min(int32_t a, int32_t b)
 }
 
 /* How many pixels the next of `tiles` tiles takes. Pixels are divided evenly: 64 by at most 14 are 13 13 13 13 12, not
- * 14 14 14 14 8. A build for size (-Os) has kernels for some counts only (repeat.h): 8 4 1 for 13 on x86-64. */
+ * 14 14 14 14 8. A small library (BS_SMALL) has kernels for some counts only (repeat.h): 8 4 1 for 13 on x86-64. */
 static inline int32_t bs_conv_next_pixels(bs_conv_tile_kernel *const *kernels, int32_t left, int32_t tiles,
                                           int32_t most)
 {
-#ifdef __OPTIMIZE_SIZE__
+#ifdef BS_SMALL
     int32_t count = bs_conv_min(left, most);
     while (!kernels[count])
         count--;
@@ -2255,7 +2256,7 @@ BS_INTERNAL void bs_transpose_f32(bs_tier tier, const float *from, ptrdiff_t fro
 BS_INTERNAL void bs_gather_f32(bs_tier tier, const float *from, ptrdiff_t from_row, ptrdiff_t from_step, int32_t rows,
                    int32_t columns, float *to, ptrdiff_t to_row);
 
-#ifndef __OPTIMIZE_SIZE__
+#ifndef BS_SMALL
 /* Pixels of four phases, two for each of two lines: to[i * to_line + (2 p + j) * channels + c] is
  * from[(p * channels + c) * 4 + 2 i + j], p < pixels. False: the tier has no code for so many channels. */
 BS_INTERNAL bool bs_shuffle_pairs_f32(bs_tier tier, const float *from, int32_t pixels, int32_t channels, float *to,
@@ -2341,7 +2342,7 @@ __attribute__((target("avx2"))) static void transpose_block(const float *from, p
     transpose_half(from + 4, from_row, to + 4 * to_row, to_row, 2 * to_row);
 }
 
-#ifndef __OPTIMIZE_SIZE__
+#ifndef BS_SMALL
 /* 4 x 8, for few rows. */
 #define ARRANGE_FEW 4
 __attribute__((target("avx2"))) static void transpose_few(const float *from, ptrdiff_t from_row, float *to,
@@ -2406,7 +2407,7 @@ static void transpose_block(const float *from, ptrdiff_t from_row, float *to, pt
     vst1q_f32(to + 3 * to_row, vcombine_f32(vget_high_f32(a.val[1]), vget_high_f32(b.val[1])));
 }
 
-#ifndef __OPTIMIZE_SIZE__
+#ifndef BS_SMALL
 #define ARRANGE_PAIRS 4
 static void transpose_pairs(const float *first, const float *second, float *to)
 {
@@ -2495,7 +2496,7 @@ void bs_transpose_f32(bs_tier tier, const float *from, ptrdiff_t from_row, int32
                      to_row);
 }
 
-#ifndef __OPTIMIZE_SIZE__
+#ifndef BS_SMALL
 bool bs_shuffle_pairs_f32(bs_tier tier, const float *from, int32_t pixels, int32_t channels, float *to,
                           ptrdiff_t to_line)
 {
@@ -2513,7 +2514,7 @@ bool bs_shuffle_pairs_f32(bs_tier tier, const float *from, int32_t pixels, int32
 /* Rows of a panel are short: calls of memcpy would take longer than what they copy. */
 static void gather_row(const float *from, int32_t columns, float *to)
 {
-#ifndef __OPTIMIZE_SIZE__
+#ifndef BS_SMALL
     for (; columns >= 8; columns -= 8, from += 8, to += 8)
         memcpy(to, from, 8 * sizeof(float));
 #endif
@@ -2638,7 +2639,7 @@ BS_INTERNAL uint64_t bs_squared_change(bs_tier tier, const bs_codes *a, const bs
 /* ==== begin src/kernels/pool.h ================================================================ */
 /* pool.h: the maximum or the mean of a window, a vector of channels at a time.
  *
- * Owns:      the interface of those loops, for tiers with vectors; others, and builds for size (-Os), have the plain
+ * Owns:      the interface of those loops, for tiers with vectors; others, and small libraries (BS_SMALL), have plain
  *            ones of ops/pool2d.c.
  * Relies on: tier.h.
  * Must never: read outside the window, or give other bytes than those: taps are taken row by row; a mean of rows adds
@@ -2665,7 +2666,7 @@ typedef struct bs_pool_window {
 } bs_pool_window;
 
 /* False, and nothing is done: the tier is the scalar one, or there are fewer channels than it has lanes. */
-#ifdef __OPTIMIZE_SIZE__
+#ifdef BS_SMALL
 static inline bool bs_pool_window_run(bs_tier tier, const bs_pool_window *window)
 {
     return (void)tier, (void)window, false;
@@ -2731,8 +2732,8 @@ BS_INTERNAL void bs_row_unary(bs_tier tier, bs_unary_kind kind, const float *x, 
 BS_INTERNAL void bs_row_softmax(bs_tier tier, const float *x, ptrdiff_t x_step, float *y, ptrdiff_t y_step, int64_t n);
 
 /* Where the largest element of a row stands, or with `least` the smallest; n > 0. Of equal ones the first; a NaN counts
- * only where it is element 0, and then it is the answer. Builds for size (-Os) do without it. */
-#ifndef __OPTIMIZE_SIZE__
+ * only where it is element 0, and then it is the answer. A small library (BS_SMALL) does without it. */
+#ifndef BS_SMALL
 BS_INTERNAL int64_t bs_row_place_of_best(bs_tier tier, const float *x, int64_t n, bool least);
 #endif
 
@@ -2746,8 +2747,8 @@ BS_INTERNAL void bs_row_normalise(bs_tier tier, const bs_row_norm *norm, const f
                       ptrdiff_t y_step);
 
 /* A step of n units of an LSTM: sums of i, f, o and g behind each other, n of each; c' = f c + i g, h' = o tanh(c'). As
- * by rows of sigmoid and tanh, but c' is rounded once less. c_out may be c. Builds for size (-Os) do without it. */
-#ifndef __OPTIMIZE_SIZE__
+ * by rows of sigmoid and tanh, but c' is rounded once less. c_out may be c. A small library (BS_SMALL) has none. */
+#ifndef BS_SMALL
 BS_INTERNAL void bs_row_lstm(bs_tier tier, const float *sums, const float *c, float *c_out, float *h_out, int64_t n);
 #endif
 
@@ -3047,8 +3048,8 @@ BS_EFFORT_END
 #define BS_OPAQUE(pointer) (void)(pointer)
 #define BS_HOLD(a) (void)(a)
 
-/* In builds for size (-Os) with another tier this one is only compared with: one pixel at a time. */
-#if defined(__OPTIMIZE_SIZE__) && BS_HAVE_X86_TIERS
+/* In a small library (BS_SMALL) with another tier this one is only compared with: one pixel at a time. */
+#if defined(BS_SMALL) && BS_HAVE_X86_TIERS
 #define BS_OUTER_PIXELS_1 1
 #define BS_OUTER_PIXELS_2 1
 #define BS_OUTER_UPTO_1(M) M(1, 1)
@@ -3223,7 +3224,7 @@ static inline bs_v4_scalar bs_odd_pairs_scalar(bs_v4_scalar a, bs_v4_scalar b)
 /* --- template kernels/repeat.h --- */
 /* repeat.h: loops over small constants, written out by the preprocessor.
  *
- * Owns:      BS_EACH_n(M): M(0) ... M(n-1), and BS_UPTO_n(M, x): M(1, x) ... M(n, x), of which builds for size (-Os)
+ * Owns:      BS_EACH_n(M): M(0) ... M(n-1), and BS_UPTO_n(M, x): M(1, x) ... M(n, x), of which small ones (BS_SMALL)
  *            leave some out.
  * Relies on: nothing.
  * Must never: stay defined after a template: simd_end.h undefines all of it.
@@ -3245,7 +3246,7 @@ static inline bs_v4_scalar bs_odd_pairs_scalar(bs_v4_scalar a, bs_v4_scalar b)
 #define BS_EACH_13(M) BS_EACH_12(M) M(12)
 #define BS_EACH_14(M) BS_EACH_13(M) M(13)
 
-#ifdef __OPTIMIZE_SIZE__
+#ifdef BS_SMALL
 #define BS_UPTO_4(M, x) M(1, x) M(4, x)
 #define BS_UPTO_5(M, x) BS_UPTO_4(M, x) M(5, x)
 #define BS_UPTO_6(M, x) BS_UPTO_4(M, x) M(6, x)
@@ -3343,7 +3344,7 @@ static BS_OUTLINE BS_TARGET void BS_TIER_FN(bs_conv_finish)(const bs_conv_tile *
  *
  * Owns:      for each count of rows and vectors a kernel that keeps rows x vectors sums in registers; for one row
  *            others that take up to BS_GEMM_ABREAST panels at once, so that enough sums and reads are under way; one
- *            that makes a panel of rows of a matrix, or scales one, but not in builds for size (-Os).
+ *            that makes a panel of rows of a matrix, or scales one, but not in a small library (BS_SMALL).
  * Relies on: a simd_*.h and repeat.h before it.
  * Must never: let the arithmetic of an element depend on the count of rows or panels: every variant multiplies and adds
  *            one after the other, from zero, over the products of its block, and then adds what was there before.
@@ -3476,7 +3477,7 @@ static BS_OUTLINE BS_TARGET void BS_TIER_FN(bs_conv_finish)(const bs_conv_tile *
         BS_V_STORE(out + (at), result);                                 \
     }
 
-#ifdef __OPTIMIZE_SIZE__
+#ifdef BS_SMALL
 #define BS_GEMM_FEW(tiles)
 #define BS_GEMM_FETCH_MORE(next, V)
 #define BS_GEMM_EACH_TILE(tiles)
@@ -3579,7 +3580,7 @@ static bs_gemm_kernel *const BS_TIER_FN(bs_gemm_1)[] = { NULL, BS_GEMM_UPTO_1(BS
 static bs_gemm_kernel *const BS_TIER_FN(bs_gemm_2)[] = { NULL, BS_GEMM_UPTO_2(BS_GEMM_NAME) };
 static bs_gemm_kernel *const BS_TIER_FN(bs_gemm_3)[] = { NULL, BS_GEMM_UPTO_3(BS_GEMM_NAME) };
 
-#ifndef __OPTIMIZE_SIZE__
+#ifndef BS_SMALL
 /* Rows of a matrix, `step` apart, times a number, to a panel of as few vectors as hold them; lanes without a column are
  * zero. The rows may be those of the panel. */
 static BS_TARGET void BS_TIER_FN(bs_gemm_pack)(const float *from, ptrdiff_t step, int32_t rows, int32_t columns,
@@ -3665,11 +3666,11 @@ static bs_gemm_kernel *const BS_TIER_FN(bs_gemm_beside)[BS_GEMM_ABREAST + 1][BS_
  *
  * Owns:      for some counts of vectors two kernels each: `lines`, where elements of the matrix's rows lie side by
  *            side, and `turns`, where those of its columns do: four of each column are turned in registers.
- * Relies on: a simd_*.h, repeat.h and gemm.inc before it. Builds for size (-Os) do without it.
+ * Relies on: a simd_*.h, repeat.h and gemm.inc before it. A small library (BS_SMALL) does without it.
  * Must never: sum otherwise than gemm.inc: over blocks of BS_GEMM_DEPTH products, each from zero, then added to those
  *            before it.
  */
-#ifndef __OPTIMIZE_SIZE__
+#ifndef BS_SMALL
 
 #define BS_ROW_BEGIN(v) BS_V s##v = BS_V_ZERO(), all##v = s##v;
 #define BS_ROW_ADD(v) all##v = BS_V_ADD(s##v, all##v), s##v = BS_V_ZERO();
@@ -3878,7 +3879,7 @@ static bs_gemm_row_kernel *const BS_TIER_FN(bs_row_turns)[] = {BS_TIER_FN(bs_row
         BS_QUAD_STEP(P, B, 3)               \
         xa += 4, xb += 4, xc += 4, xd += 4; \
     }
-#elif defined(__OPTIMIZE_SIZE__)
+#elif defined(BS_SMALL)
 #define BS_OUTER_QUADS(P, B)
 #else
 /* Four channels with one addition to each pointer. */
@@ -4570,7 +4571,7 @@ const bs_conv_kernels *bs_conv_kernels_scalar(void)
 /* Of three vectors 12 sums, 2 vectors of weights and an input leave a register of 16: with the third vector in the last
  * one GCC keeps sums on the stack. So it does where it chooses which operand of a multiply-add becomes the result, or
  * keeps a zero for the next tile. Fewer vectors take more rows: 8 sums must be under way. */
-#ifdef __OPTIMIZE_SIZE__
+#ifdef BS_SMALL
 #define BS_GEMM_ROWS_1 4
 #define BS_GEMM_ROWS_2 4
 #define BS_GEMM_ROWS_3 4
@@ -4592,12 +4593,12 @@ const bs_conv_kernels *bs_conv_kernels_scalar(void)
     __asm__ volatile("vxorps %0, %0, %0" : "=x"(zero));
 #define BS_GEMM_FMA(sum, x, w) __asm__("vfmadd231ps %2, %1, %0" : "+x"(sum) : "x"(x), "x"(w))
 #define BS_GEMM_THIRD_FMA(sum, x, w2) __asm__("vfmadd231ps %2, %1, %0" : "+x"(sum) : "x"(x), "m"(*(w2)))
-#ifndef __OPTIMIZE_SIZE__
+#ifndef BS_SMALL
 #define BS_GEMM_WIDE
 #endif
 /* Four products of four rows by three vectors in all 16 registers, which no compiler does: each weight is loaded once,
  * for 28 loads beside 48 multiply-adds, not 40. Each sum sees the operations of BS_GEMM_ADD_3, in that order. */
-#if defined(__x86_64__) && defined(__OPTIMIZE__) && !defined(__OPTIMIZE_SIZE__) && !defined(__SANITIZE_ADDRESS__)
+#if defined(__x86_64__) && defined(__OPTIMIZE__) && !defined(BS_SMALL) && !defined(__SANITIZE_ADDRESS__)
 #define BS_GEMM_BY_3(row, s0, s1, s2)                      \
     "vbroadcastss " row ", %%ymm15\n"                      \
     "vfmadd231ps %%ymm12, %%ymm15, %[" s0 "]\n"            \
@@ -4621,7 +4622,7 @@ const bs_conv_kernels *bs_conv_kernels_scalar(void)
             : "xmm12", "xmm13", "xmm14", "xmm15", "memory");
 #endif
 /* 10 sums, 3 weights and 3 inputs; for few bytes the counts that OUTER has. */
-#ifdef __OPTIMIZE_SIZE__
+#ifdef BS_SMALL
 #define BS_DEPTHWISE_PIXELS 14
 #define BS_DEPTHWISE_UPTO(M) BS_UPTO_14(M, 0)
 #else
@@ -4640,7 +4641,7 @@ const bs_conv_kernels *bs_conv_kernels_scalar(void)
 #define BS_V_EVEN(a, b) _mm256_shuffle_ps(a, b, 0x88)
 #define BS_V_ODD(a, b) _mm256_shuffle_ps(a, b, 0xdd)
 #define BS_DOT_UPTO(M) M(1, 0) M(2, 0)
-#ifdef __OPTIMIZE_SIZE__
+#ifdef BS_SMALL
 #define BS_DOT_PIXELS 2
 #define BS_DOT_KERNELS(M) BS_DOT_UPTO(M)
 #else
@@ -4812,7 +4813,7 @@ static inline BS_TARGET __m256 bs_odd_pairs_avx2(__m256 a, __m256 b)
 /* --- template kernels/repeat.h --- */
 /* repeat.h: loops over small constants, written out by the preprocessor.
  *
- * Owns:      BS_EACH_n(M): M(0) ... M(n-1), and BS_UPTO_n(M, x): M(1, x) ... M(n, x), of which builds for size (-Os)
+ * Owns:      BS_EACH_n(M): M(0) ... M(n-1), and BS_UPTO_n(M, x): M(1, x) ... M(n, x), of which small ones (BS_SMALL)
  *            leave some out.
  * Relies on: nothing.
  * Must never: stay defined after a template: simd_end.h undefines all of it.
@@ -4834,7 +4835,7 @@ static inline BS_TARGET __m256 bs_odd_pairs_avx2(__m256 a, __m256 b)
 #define BS_EACH_13(M) BS_EACH_12(M) M(12)
 #define BS_EACH_14(M) BS_EACH_13(M) M(13)
 
-#ifdef __OPTIMIZE_SIZE__
+#ifdef BS_SMALL
 #define BS_UPTO_4(M, x) M(1, x) M(4, x)
 #define BS_UPTO_5(M, x) BS_UPTO_4(M, x) M(5, x)
 #define BS_UPTO_6(M, x) BS_UPTO_4(M, x) M(6, x)
@@ -4912,7 +4913,7 @@ static BS_OUTLINE BS_TARGET void BS_TIER_FN(bs_conv_finish)(const bs_conv_tile *
  *
  * Owns:      for each count of rows and vectors a kernel that keeps rows x vectors sums in registers; for one row
  *            others that take up to BS_GEMM_ABREAST panels at once, so that enough sums and reads are under way; one
- *            that makes a panel of rows of a matrix, or scales one, but not in builds for size (-Os).
+ *            that makes a panel of rows of a matrix, or scales one, but not in a small library (BS_SMALL).
  * Relies on: a simd_*.h and repeat.h before it.
  * Must never: let the arithmetic of an element depend on the count of rows or panels: every variant multiplies and adds
  *            one after the other, from zero, over the products of its block, and then adds what was there before.
@@ -5045,7 +5046,7 @@ static BS_OUTLINE BS_TARGET void BS_TIER_FN(bs_conv_finish)(const bs_conv_tile *
         BS_V_STORE(out + (at), result);                                 \
     }
 
-#ifdef __OPTIMIZE_SIZE__
+#ifdef BS_SMALL
 #define BS_GEMM_FEW(tiles)
 #define BS_GEMM_FETCH_MORE(next, V)
 #define BS_GEMM_EACH_TILE(tiles)
@@ -5148,7 +5149,7 @@ static bs_gemm_kernel *const BS_TIER_FN(bs_gemm_1)[] = { NULL, BS_GEMM_UPTO_1(BS
 static bs_gemm_kernel *const BS_TIER_FN(bs_gemm_2)[] = { NULL, BS_GEMM_UPTO_2(BS_GEMM_NAME) };
 static bs_gemm_kernel *const BS_TIER_FN(bs_gemm_3)[] = { NULL, BS_GEMM_UPTO_3(BS_GEMM_NAME) };
 
-#ifndef __OPTIMIZE_SIZE__
+#ifndef BS_SMALL
 /* Rows of a matrix, `step` apart, times a number, to a panel of as few vectors as hold them; lanes without a column are
  * zero. The rows may be those of the panel. */
 static BS_TARGET void BS_TIER_FN(bs_gemm_pack)(const float *from, ptrdiff_t step, int32_t rows, int32_t columns,
@@ -5234,11 +5235,11 @@ static bs_gemm_kernel *const BS_TIER_FN(bs_gemm_beside)[BS_GEMM_ABREAST + 1][BS_
  *
  * Owns:      for some counts of vectors two kernels each: `lines`, where elements of the matrix's rows lie side by
  *            side, and `turns`, where those of its columns do: four of each column are turned in registers.
- * Relies on: a simd_*.h, repeat.h and gemm.inc before it. Builds for size (-Os) do without it.
+ * Relies on: a simd_*.h, repeat.h and gemm.inc before it. A small library (BS_SMALL) does without it.
  * Must never: sum otherwise than gemm.inc: over blocks of BS_GEMM_DEPTH products, each from zero, then added to those
  *            before it.
  */
-#ifndef __OPTIMIZE_SIZE__
+#ifndef BS_SMALL
 
 #define BS_ROW_BEGIN(v) BS_V s##v = BS_V_ZERO(), all##v = s##v;
 #define BS_ROW_ADD(v) all##v = BS_V_ADD(s##v, all##v), s##v = BS_V_ZERO();
@@ -5326,7 +5327,7 @@ static bs_gemm_row_kernel *const BS_TIER_FN(bs_row_turns)[] = {BS_TIER_FN(bs_row
 #define BS_ROW_KERNELS
 #endif
 /* --- end of template kernels/gemm_row.inc --- */
-#if defined(__OPTIMIZE_SIZE__)
+#if defined(BS_SMALL)
 /* --- template kernels/conv_epilogue_plain.inc --- */
 /* conv_epilogue_plain.inc: conv_epilogue.inc as loops over memory, for a tier that should be small, not fast.
  *
@@ -5947,7 +5948,7 @@ static BS_TARGET void BS_TIER_FN(bs_conv_winograd_out)(const float *points, ptrd
         BS_QUAD_STEP(P, B, 3)               \
         xa += 4, xb += 4, xc += 4, xd += 4; \
     }
-#elif defined(__OPTIMIZE_SIZE__)
+#elif defined(BS_SMALL)
 #define BS_OUTER_QUADS(P, B)
 #else
 /* Four channels with one addition to each pointer. */
@@ -5981,7 +5982,7 @@ static bs_conv_tile_kernel *const BS_TIER_FN(bs_conv_outer_2)[] = { NULL, BS_OUT
  * Must never: do other arithmetic than OUTER: sums from zero over the channels, in order. Only the kernel of eight
  *            channels may: no other one ever has them.
  */
-#if !defined(BS_NO_WINOGRAD) && !defined(__OPTIMIZE_SIZE__)
+#if !defined(BS_NO_WINOGRAD) && !defined(BS_SMALL)
 
 #define BS_POINT_ZERO_1(p) BS_V a##p##_0 = zero;
 #define BS_POINT_ZERO_2(p) BS_V a##p##_0 = zero, a##p##_1 = zero;
@@ -6478,7 +6479,7 @@ static bs_conv_tile_kernel *const BS_TIER_FN(bs_conv_dot)[] = { NULL, BS_DOT_KER
  * Relies on: conv_outer.inc and conv_epilogue.inc before it, for the steps; being the last template that uses them.
  * Must never: do other arithmetic than OUTER: which kernel takes a pixel depends on how work is cut.
  */
-#ifndef __OPTIMIZE_SIZE__
+#ifndef BS_SMALL
 
 #undef BS_X_0
 #undef BS_X_1
@@ -7010,7 +7011,7 @@ const bs_conv_kernels *bs_conv_kernels_avx2(void)
 #define BS_GEMM_UPTO_1(M) BS_UPTO_8(M, 1)
 #define BS_GEMM_UPTO_2(M) BS_UPTO_8(M, 2)
 #define BS_GEMM_UPTO_3(M) BS_UPTO_8(M, 3)
-#ifndef __OPTIMIZE_SIZE__
+#ifndef BS_SMALL
 #define BS_GEMM_WIDE
 #endif
 #define BS_DEPTHWISE_PIXELS 14
@@ -7128,7 +7129,7 @@ static inline BS_TARGET __m512 bs_odd_pairs_avx512(__m512 a, __m512 b)
 /* --- template kernels/repeat.h --- */
 /* repeat.h: loops over small constants, written out by the preprocessor.
  *
- * Owns:      BS_EACH_n(M): M(0) ... M(n-1), and BS_UPTO_n(M, x): M(1, x) ... M(n, x), of which builds for size (-Os)
+ * Owns:      BS_EACH_n(M): M(0) ... M(n-1), and BS_UPTO_n(M, x): M(1, x) ... M(n, x), of which small ones (BS_SMALL)
  *            leave some out.
  * Relies on: nothing.
  * Must never: stay defined after a template: simd_end.h undefines all of it.
@@ -7150,7 +7151,7 @@ static inline BS_TARGET __m512 bs_odd_pairs_avx512(__m512 a, __m512 b)
 #define BS_EACH_13(M) BS_EACH_12(M) M(12)
 #define BS_EACH_14(M) BS_EACH_13(M) M(13)
 
-#ifdef __OPTIMIZE_SIZE__
+#ifdef BS_SMALL
 #define BS_UPTO_4(M, x) M(1, x) M(4, x)
 #define BS_UPTO_5(M, x) BS_UPTO_4(M, x) M(5, x)
 #define BS_UPTO_6(M, x) BS_UPTO_4(M, x) M(6, x)
@@ -7228,7 +7229,7 @@ static BS_OUTLINE BS_TARGET void BS_TIER_FN(bs_conv_finish)(const bs_conv_tile *
  *
  * Owns:      for each count of rows and vectors a kernel that keeps rows x vectors sums in registers; for one row
  *            others that take up to BS_GEMM_ABREAST panels at once, so that enough sums and reads are under way; one
- *            that makes a panel of rows of a matrix, or scales one, but not in builds for size (-Os).
+ *            that makes a panel of rows of a matrix, or scales one, but not in a small library (BS_SMALL).
  * Relies on: a simd_*.h and repeat.h before it.
  * Must never: let the arithmetic of an element depend on the count of rows or panels: every variant multiplies and adds
  *            one after the other, from zero, over the products of its block, and then adds what was there before.
@@ -7361,7 +7362,7 @@ static BS_OUTLINE BS_TARGET void BS_TIER_FN(bs_conv_finish)(const bs_conv_tile *
         BS_V_STORE(out + (at), result);                                 \
     }
 
-#ifdef __OPTIMIZE_SIZE__
+#ifdef BS_SMALL
 #define BS_GEMM_FEW(tiles)
 #define BS_GEMM_FETCH_MORE(next, V)
 #define BS_GEMM_EACH_TILE(tiles)
@@ -7464,7 +7465,7 @@ static bs_gemm_kernel *const BS_TIER_FN(bs_gemm_1)[] = { NULL, BS_GEMM_UPTO_1(BS
 static bs_gemm_kernel *const BS_TIER_FN(bs_gemm_2)[] = { NULL, BS_GEMM_UPTO_2(BS_GEMM_NAME) };
 static bs_gemm_kernel *const BS_TIER_FN(bs_gemm_3)[] = { NULL, BS_GEMM_UPTO_3(BS_GEMM_NAME) };
 
-#ifndef __OPTIMIZE_SIZE__
+#ifndef BS_SMALL
 /* Rows of a matrix, `step` apart, times a number, to a panel of as few vectors as hold them; lanes without a column are
  * zero. The rows may be those of the panel. */
 static BS_TARGET void BS_TIER_FN(bs_gemm_pack)(const float *from, ptrdiff_t step, int32_t rows, int32_t columns,
@@ -7550,11 +7551,11 @@ static bs_gemm_kernel *const BS_TIER_FN(bs_gemm_beside)[BS_GEMM_ABREAST + 1][BS_
  *
  * Owns:      for some counts of vectors two kernels each: `lines`, where elements of the matrix's rows lie side by
  *            side, and `turns`, where those of its columns do: four of each column are turned in registers.
- * Relies on: a simd_*.h, repeat.h and gemm.inc before it. Builds for size (-Os) do without it.
+ * Relies on: a simd_*.h, repeat.h and gemm.inc before it. A small library (BS_SMALL) does without it.
  * Must never: sum otherwise than gemm.inc: over blocks of BS_GEMM_DEPTH products, each from zero, then added to those
  *            before it.
  */
-#ifndef __OPTIMIZE_SIZE__
+#ifndef BS_SMALL
 
 #define BS_ROW_BEGIN(v) BS_V s##v = BS_V_ZERO(), all##v = s##v;
 #define BS_ROW_ADD(v) all##v = BS_V_ADD(s##v, all##v), s##v = BS_V_ZERO();
@@ -7642,7 +7643,7 @@ static bs_gemm_row_kernel *const BS_TIER_FN(bs_row_turns)[] = {BS_TIER_FN(bs_row
 #define BS_ROW_KERNELS
 #endif
 /* --- end of template kernels/gemm_row.inc --- */
-#if defined(__OPTIMIZE_SIZE__)
+#if defined(BS_SMALL)
 /* --- template kernels/conv_epilogue_plain.inc --- */
 /* conv_epilogue_plain.inc: conv_epilogue.inc as loops over memory, for a tier that should be small, not fast.
  *
@@ -8263,7 +8264,7 @@ static BS_TARGET void BS_TIER_FN(bs_conv_winograd_out)(const float *points, ptrd
         BS_QUAD_STEP(P, B, 3)               \
         xa += 4, xb += 4, xc += 4, xd += 4; \
     }
-#elif defined(__OPTIMIZE_SIZE__)
+#elif defined(BS_SMALL)
 #define BS_OUTER_QUADS(P, B)
 #else
 /* Four channels with one addition to each pointer. */
@@ -8297,7 +8298,7 @@ static bs_conv_tile_kernel *const BS_TIER_FN(bs_conv_outer_2)[] = { NULL, BS_OUT
  * Must never: do other arithmetic than OUTER: sums from zero over the channels, in order. Only the kernel of eight
  *            channels may: no other one ever has them.
  */
-#if !defined(BS_NO_WINOGRAD) && !defined(__OPTIMIZE_SIZE__)
+#if !defined(BS_NO_WINOGRAD) && !defined(BS_SMALL)
 
 #define BS_POINT_ZERO_1(p) BS_V a##p##_0 = zero;
 #define BS_POINT_ZERO_2(p) BS_V a##p##_0 = zero, a##p##_1 = zero;
@@ -8794,7 +8795,7 @@ static bs_conv_tile_kernel *const BS_TIER_FN(bs_conv_dot)[] = { NULL, BS_DOT_KER
  * Relies on: conv_outer.inc and conv_epilogue.inc before it, for the steps; being the last template that uses them.
  * Must never: do other arithmetic than OUTER: which kernel takes a pixel depends on how work is cut.
  */
-#ifndef __OPTIMIZE_SIZE__
+#ifndef BS_SMALL
 
 #undef BS_X_0
 #undef BS_X_1
@@ -9317,7 +9318,7 @@ const bs_conv_kernels *bs_conv_kernels_avx512(void)
 /* 16 accumulators, 8 inputs and 2 weights of 32 registers; for few bytes what is left of 8 goes one by one. */
 #define BS_OUTER_PIXELS_1 8
 #define BS_OUTER_PIXELS_2 8
-#ifdef __OPTIMIZE_SIZE__
+#ifdef BS_SMALL
 #define BS_OUTER_UPTO_1(M) M(1, 1) M(8, 1)
 #define BS_OUTER_UPTO_2(M) M(1, 2) M(8, 2)
 #define BS_DEPTHWISE_UPTO(M) M(1, 0) M(8, 0)
@@ -9329,7 +9330,7 @@ const bs_conv_kernels *bs_conv_kernels_avx512(void)
 #define BS_DEPTHWISE_UPTO(M) BS_UPTO_8(M, 0)
 #endif
 /* Of three vectors 18 sums, 6 inputs and 3 vectors of weights of 32 registers; for few bytes 12 and 4. */
-#ifdef __OPTIMIZE_SIZE__
+#ifdef BS_SMALL
 #define BS_GEMM_ROWS_1 4
 #define BS_GEMM_ROWS_2 4
 #define BS_GEMM_ROWS_3 4
@@ -9479,7 +9480,7 @@ static inline float32x4_t bs_odd_pairs_neon(float32x4_t a, float32x4_t b)
 /* --- template kernels/repeat.h --- */
 /* repeat.h: loops over small constants, written out by the preprocessor.
  *
- * Owns:      BS_EACH_n(M): M(0) ... M(n-1), and BS_UPTO_n(M, x): M(1, x) ... M(n, x), of which builds for size (-Os)
+ * Owns:      BS_EACH_n(M): M(0) ... M(n-1), and BS_UPTO_n(M, x): M(1, x) ... M(n, x), of which small ones (BS_SMALL)
  *            leave some out.
  * Relies on: nothing.
  * Must never: stay defined after a template: simd_end.h undefines all of it.
@@ -9501,7 +9502,7 @@ static inline float32x4_t bs_odd_pairs_neon(float32x4_t a, float32x4_t b)
 #define BS_EACH_13(M) BS_EACH_12(M) M(12)
 #define BS_EACH_14(M) BS_EACH_13(M) M(13)
 
-#ifdef __OPTIMIZE_SIZE__
+#ifdef BS_SMALL
 #define BS_UPTO_4(M, x) M(1, x) M(4, x)
 #define BS_UPTO_5(M, x) BS_UPTO_4(M, x) M(5, x)
 #define BS_UPTO_6(M, x) BS_UPTO_4(M, x) M(6, x)
@@ -9579,7 +9580,7 @@ static BS_OUTLINE BS_TARGET void BS_TIER_FN(bs_conv_finish)(const bs_conv_tile *
  *
  * Owns:      for each count of rows and vectors a kernel that keeps rows x vectors sums in registers; for one row
  *            others that take up to BS_GEMM_ABREAST panels at once, so that enough sums and reads are under way; one
- *            that makes a panel of rows of a matrix, or scales one, but not in builds for size (-Os).
+ *            that makes a panel of rows of a matrix, or scales one, but not in a small library (BS_SMALL).
  * Relies on: a simd_*.h and repeat.h before it.
  * Must never: let the arithmetic of an element depend on the count of rows or panels: every variant multiplies and adds
  *            one after the other, from zero, over the products of its block, and then adds what was there before.
@@ -9712,7 +9713,7 @@ static BS_OUTLINE BS_TARGET void BS_TIER_FN(bs_conv_finish)(const bs_conv_tile *
         BS_V_STORE(out + (at), result);                                 \
     }
 
-#ifdef __OPTIMIZE_SIZE__
+#ifdef BS_SMALL
 #define BS_GEMM_FEW(tiles)
 #define BS_GEMM_FETCH_MORE(next, V)
 #define BS_GEMM_EACH_TILE(tiles)
@@ -9815,7 +9816,7 @@ static bs_gemm_kernel *const BS_TIER_FN(bs_gemm_1)[] = { NULL, BS_GEMM_UPTO_1(BS
 static bs_gemm_kernel *const BS_TIER_FN(bs_gemm_2)[] = { NULL, BS_GEMM_UPTO_2(BS_GEMM_NAME) };
 static bs_gemm_kernel *const BS_TIER_FN(bs_gemm_3)[] = { NULL, BS_GEMM_UPTO_3(BS_GEMM_NAME) };
 
-#ifndef __OPTIMIZE_SIZE__
+#ifndef BS_SMALL
 /* Rows of a matrix, `step` apart, times a number, to a panel of as few vectors as hold them; lanes without a column are
  * zero. The rows may be those of the panel. */
 static BS_TARGET void BS_TIER_FN(bs_gemm_pack)(const float *from, ptrdiff_t step, int32_t rows, int32_t columns,
@@ -9901,11 +9902,11 @@ static bs_gemm_kernel *const BS_TIER_FN(bs_gemm_beside)[BS_GEMM_ABREAST + 1][BS_
  *
  * Owns:      for some counts of vectors two kernels each: `lines`, where elements of the matrix's rows lie side by
  *            side, and `turns`, where those of its columns do: four of each column are turned in registers.
- * Relies on: a simd_*.h, repeat.h and gemm.inc before it. Builds for size (-Os) do without it.
+ * Relies on: a simd_*.h, repeat.h and gemm.inc before it. A small library (BS_SMALL) does without it.
  * Must never: sum otherwise than gemm.inc: over blocks of BS_GEMM_DEPTH products, each from zero, then added to those
  *            before it.
  */
-#ifndef __OPTIMIZE_SIZE__
+#ifndef BS_SMALL
 
 #define BS_ROW_BEGIN(v) BS_V s##v = BS_V_ZERO(), all##v = s##v;
 #define BS_ROW_ADD(v) all##v = BS_V_ADD(s##v, all##v), s##v = BS_V_ZERO();
@@ -9993,7 +9994,7 @@ static bs_gemm_row_kernel *const BS_TIER_FN(bs_row_turns)[] = {BS_TIER_FN(bs_row
 #define BS_ROW_KERNELS
 #endif
 /* --- end of template kernels/gemm_row.inc --- */
-#if defined(__OPTIMIZE_SIZE__)
+#if defined(BS_SMALL)
 /* --- template kernels/conv_epilogue_plain.inc --- */
 /* conv_epilogue_plain.inc: conv_epilogue.inc as loops over memory, for a tier that should be small, not fast.
  *
@@ -10614,7 +10615,7 @@ static BS_TARGET void BS_TIER_FN(bs_conv_winograd_out)(const float *points, ptrd
         BS_QUAD_STEP(P, B, 3)               \
         xa += 4, xb += 4, xc += 4, xd += 4; \
     }
-#elif defined(__OPTIMIZE_SIZE__)
+#elif defined(BS_SMALL)
 #define BS_OUTER_QUADS(P, B)
 #else
 /* Four channels with one addition to each pointer. */
@@ -10648,7 +10649,7 @@ static bs_conv_tile_kernel *const BS_TIER_FN(bs_conv_outer_2)[] = { NULL, BS_OUT
  * Must never: do other arithmetic than OUTER: sums from zero over the channels, in order. Only the kernel of eight
  *            channels may: no other one ever has them.
  */
-#if !defined(BS_NO_WINOGRAD) && !defined(__OPTIMIZE_SIZE__)
+#if !defined(BS_NO_WINOGRAD) && !defined(BS_SMALL)
 
 #define BS_POINT_ZERO_1(p) BS_V a##p##_0 = zero;
 #define BS_POINT_ZERO_2(p) BS_V a##p##_0 = zero, a##p##_1 = zero;
@@ -10921,7 +10922,7 @@ static BS_TARGET void BS_TIER_FN(bs_conv_winograd_weights)(const float *taps, pt
  * Relies on: conv_outer.inc and conv_epilogue.inc before it, for the steps; being the last template that uses them.
  * Must never: do other arithmetic than OUTER: which kernel takes a pixel depends on how work is cut.
  */
-#ifndef __OPTIMIZE_SIZE__
+#ifndef BS_SMALL
 
 #undef BS_X_0
 #undef BS_X_1
@@ -11500,7 +11501,7 @@ static bs_winograd_plan bs_winograd_plan_of(const bs_conv_geometry *g, int32_t l
     plan.out_points = plan.in_place ? 0 : BS_WINOGRAD_POINTS * (size_t)plan.out_step;
     plan.patch = (size_t)BS_WINOGRAD_POINTS * (size_t)plan.in_padded;
     plan.weights = plan.stores ? 0 : (size_t)BS_WINOGRAD_IN * (size_t)g->in_channels * (size_t)plan.block;
-#ifdef __OPTIMIZE_SIZE__ /* no kernel for half a panel of weights: whole ones for half the tiles, in the same memory */
+#ifdef BS_SMALL /* no kernel for half a panel of weights: whole ones for half the tiles, in the same memory */
     if (plan.block < bs_conv_min(plan.out_padded, 2 * lanes)) {
         plan.block *= 2;
         plan.strip /= 2;
@@ -11517,7 +11518,7 @@ size_t bs_conv_winograd_scratch(const bs_conv_geometry *geometry, int32_t lanes)
     return plan.in_points + plan.out_points + plan.patch + plan.weights;
 }
 
-#ifndef __OPTIMIZE_SIZE__
+#ifndef BS_SMALL
 int32_t bs_conv_winograd_block(const bs_conv_geometry *geometry, int32_t lanes)
 {
     return bs_winograd_plan_of(geometry, lanes).block;
@@ -11554,7 +11555,7 @@ typedef struct bs_winograd_lines {
     int32_t tiles, lines;
 } bs_winograd_lines;
 
-#ifdef __OPTIMIZE_SIZE__ /* transforms take one */
+#ifdef BS_SMALL /* transforms take one */
 #define bs_winograd_next(run, at, left) ((void)(at), (void)(left), (bs_winograd_lines){ 1, 1 })
 #else
 /* Of `left` tiles from there on those that are transformed together: whole ones of a line, of several lines where these
@@ -11657,7 +11658,7 @@ static void bs_winograd_multiply(const bs_winograd_run *run, const float *weight
     }
 }
 
-#ifdef __OPTIMIZE_SIZE__
+#ifdef BS_SMALL
 static bool bs_winograd_points(const bs_winograd_run *run, const float *weights, int32_t channel, int32_t width,
                                int32_t tiles)
 {
@@ -11733,7 +11734,7 @@ static void bs_winograd_plain(const bs_winograd_run *run, int32_t channel, int32
     }
 }
 
-#ifdef __OPTIMIZE_SIZE__
+#ifdef BS_SMALL
 #define bs_winograd_outputs(run, channel) ((run)->task->out + (channel))
 #else
 /* Where the outputs of a block begin. */
@@ -11831,7 +11832,7 @@ enum {
 };
 
 /* Whether kernels take one tile at a time. */
-#ifdef __OPTIMIZE_SIZE__
+#ifdef BS_SMALL
 #define GEMM_ONE_TILE true
 #else
 #define GEMM_ONE_TILE false
@@ -12126,7 +12127,7 @@ size_t bs_product_scratch_floats(bs_tier tier)
 static void scale_panel(const product_job *j, int32_t depth, int32_t width)
 {
     const float scale = j->p->scale;
-#ifdef __OPTIMIZE_SIZE__
+#ifdef BS_SMALL
     for (int32_t i = 0; i < depth * width; i++)
         j->panel[i] *= scale;
 #else
@@ -12139,7 +12140,7 @@ static void pack_panel(const product_job *j, int32_t k, int32_t depth, int32_t n
 {
     const bs_product *p = j->p;
     const float *from = p->b + k * p->b_row + n * p->b_step;
-#ifndef __OPTIMIZE_SIZE__
+#ifndef BS_SMALL
     if (p->b_step == 1) {
         j->kernels->gemm_pack(from, p->b_row, depth, columns, p->scale, j->panel);
         return;
@@ -12206,7 +12207,7 @@ static void product_block(const product_job *j, int32_t m, int32_t rows, int32_t
     }
 }
 
-#ifdef __OPTIMIZE_SIZE__
+#ifdef BS_SMALL
 static bool product_rows(const bs_conv_kernels *kernels, const bs_product *p)
 {
     return (void)kernels, (void)p, false;
@@ -12285,7 +12286,7 @@ typedef struct bs_conv_block {
     int32_t most_pixels;
     int32_t out_h, out_w;
     ptrdiff_t in_row, out_row, residual_row; /* between the pixels of neighbouring rows */
-#ifndef __OPTIMIZE_SIZE__
+#ifndef BS_SMALL
     int32_t images;
     ptrdiff_t in_image, out_image, residual_image;
 #endif
@@ -12293,7 +12294,7 @@ typedef struct bs_conv_block {
     const bs_conv_geometry *g;
     const bs_conv_kernels *k;
     bs_conv_task first, more, last; /* of sums that are not deep enough: what stands before them, and follows */
-#ifndef __OPTIMIZE_SIZE__
+#ifndef BS_SMALL
     bs_conv_tile_kernel *const *across; /* where tiles reach over the ends of rows, or NULL */
 #endif
 } bs_conv_block;
@@ -12373,7 +12374,7 @@ static void bs_conv_run_row(const bs_conv_block *block, ptrdiff_t y)
     }
 }
 
-#ifdef __OPTIMIZE_SIZE__
+#ifdef BS_SMALL
 #define bs_conv_run_block bs_conv_run_rows
 #endif
 static void bs_conv_run_rows(const bs_conv_block *block)
@@ -12382,7 +12383,7 @@ static void bs_conv_run_rows(const bs_conv_block *block)
         bs_conv_run_row(block, y);
 }
 
-#ifndef __OPTIMIZE_SIZE__
+#ifndef BS_SMALL
 /* A pixel of an image. */
 typedef struct bs_conv_at {
     int32_t y, x;
@@ -12533,7 +12534,7 @@ void bs_conv_run_direct(const bs_conv_geometry *g, const bs_conv_kernels *k, bs_
                             .out_row = task->out_row, .residual_row = task->residual_row,
                             .first = { .bias = task->bias }, .more = { .residual_before_activation = true },
                             .last = *task };
-#ifndef __OPTIMIZE_SIZE__
+#ifndef BS_SMALL
     block.images = bs_conv_images(task);
     block.in_image = task->in_image;
     block.out_image = task->out_image;
@@ -12551,7 +12552,7 @@ void bs_conv_run_direct(const bs_conv_geometry *g, const bs_conv_kernels *k, bs_
                 depth = in;
                 block.kernels = k->outer[vectors];
                 block.most_pixels = k->outer_pixels[vectors];
-#ifndef __OPTIMIZE_SIZE__
+#ifndef BS_SMALL
                 block.across = k->across[vectors];
 #endif
             }
@@ -12578,7 +12579,7 @@ BS_EFFORT_LOOPS
  */
 /* #include "kernels/conv_internal.h" */
 
-#ifndef __OPTIMIZE_SIZE__
+#ifndef BS_SMALL
 /* All whole vectors of some pixels of a row at once, where no more than a clamp follows a sum. */
 static void bs_conv_depthwise_whole(const bs_conv_geometry *g, const bs_conv_kernels *k, bs_conv_tile *tile,
                                     int32_t pixels)
@@ -12622,7 +12623,7 @@ static void bs_conv_depthwise_next(const bs_conv_geometry *g, const bs_conv_kern
 static void bs_conv_depthwise_pixels(const bs_conv_geometry *g, const bs_conv_kernels *k, bs_conv_tile tile,
                                      int32_t pixels)
 {
-#ifndef __OPTIMIZE_SIZE__
+#ifndef BS_SMALL
     bs_conv_depthwise_whole(g, k, &tile, pixels);
 #endif
     for (; tile.channel < g->out_channels; tile.channel += k->lanes) {
@@ -12649,7 +12650,7 @@ void bs_conv_run_depthwise(const bs_conv_geometry *g, const bs_conv_kernels *k, 
             if (task->residual)
                 tile.residual = task->residual + y * task->residual_row + x * tile.residual_pixel;
             x += pixels;
-#ifndef __OPTIMIZE_SIZE__
+#ifndef BS_SMALL
             bs_conv_depthwise_next(g, k, x < task->out_w ? y : y + 1, x < task->out_w ? x : 0, pixels, &tile);
 #endif
             bs_conv_depthwise_pixels(g, k, tile, pixels);
@@ -12698,7 +12699,7 @@ size_t bs_conv_scratch_floats(const bs_conv_geometry *geometry, bs_conv_algorith
     return bs_conv_winograd_scratch(geometry, bs_conv_lanes(tier));
 }
 
-#ifndef __OPTIMIZE_SIZE__
+#ifndef BS_SMALL
 int32_t bs_conv_block_outputs(const bs_conv_geometry *geometry, bs_conv_algorithm algorithm, bs_tier tier)
 {
     return algorithm == BS_CONV_WINOGRAD4 ? bs_conv_winograd_block(geometry, bs_conv_lanes(tier)) : 0;
@@ -12759,7 +12760,7 @@ static void bs_conv_run_strip(const bs_conv_geometry *g, const bs_conv_kernels *
         bs_conv_run_direct(g, k, family, task);
 }
 
-#ifdef __OPTIMIZE_SIZE__
+#ifdef BS_SMALL
 #define bs_conv_run_strips bs_conv_run_strip
 #else
 static int32_t bs_conv_strip_bytes(const bs_conv_geometry *g, bs_conv_family family)
@@ -12835,7 +12836,7 @@ static void bs_conv_run_strips(const bs_conv_geometry *g, const bs_conv_kernels 
 }
 #endif
 
-#ifdef __OPTIMIZE_SIZE__
+#ifdef BS_SMALL
 #define bs_conv_together(geometry, family, task) ((void)(family), 1)
 #else
 /* Images that a block of weights passes over one after the other: those of few pixels, as many as a strip has bytes. */
@@ -12980,8 +12981,8 @@ typedef struct bs_line_pair {
 #define BS_OPAQUE(pointer) (void)(pointer)
 #define BS_HOLD(a) (void)(a)
 
-/* In builds for size (-Os) with another tier this one is only compared with: one pixel at a time. */
-#if defined(__OPTIMIZE_SIZE__) && BS_HAVE_X86_TIERS
+/* In a small library (BS_SMALL) with another tier this one is only compared with: one pixel at a time. */
+#if defined(BS_SMALL) && BS_HAVE_X86_TIERS
 #define BS_OUTER_PIXELS_1 1
 #define BS_OUTER_PIXELS_2 1
 #define BS_OUTER_UPTO_1(M) M(1, 1)
@@ -13867,7 +13868,7 @@ BS_WRAPS static BS_TARGET uint64_t BS_TIER_FN(bs_change_u16)(const void *codes, 
 /* Of three vectors 12 sums, 2 vectors of weights and an input leave a register of 16: with the third vector in the last
  * one GCC keeps sums on the stack. So it does where it chooses which operand of a multiply-add becomes the result, or
  * keeps a zero for the next tile. Fewer vectors take more rows: 8 sums must be under way. */
-#ifdef __OPTIMIZE_SIZE__
+#ifdef BS_SMALL
 #define BS_GEMM_ROWS_1 4
 #define BS_GEMM_ROWS_2 4
 #define BS_GEMM_ROWS_3 4
@@ -13889,12 +13890,12 @@ BS_WRAPS static BS_TARGET uint64_t BS_TIER_FN(bs_change_u16)(const void *codes, 
     __asm__ volatile("vxorps %0, %0, %0" : "=x"(zero));
 #define BS_GEMM_FMA(sum, x, w) __asm__("vfmadd231ps %2, %1, %0" : "+x"(sum) : "x"(x), "x"(w))
 #define BS_GEMM_THIRD_FMA(sum, x, w2) __asm__("vfmadd231ps %2, %1, %0" : "+x"(sum) : "x"(x), "m"(*(w2)))
-#ifndef __OPTIMIZE_SIZE__
+#ifndef BS_SMALL
 #define BS_GEMM_WIDE
 #endif
 /* Four products of four rows by three vectors in all 16 registers, which no compiler does: each weight is loaded once,
  * for 28 loads beside 48 multiply-adds, not 40. Each sum sees the operations of BS_GEMM_ADD_3, in that order. */
-#if defined(__x86_64__) && defined(__OPTIMIZE__) && !defined(__OPTIMIZE_SIZE__) && !defined(__SANITIZE_ADDRESS__)
+#if defined(__x86_64__) && defined(__OPTIMIZE__) && !defined(BS_SMALL) && !defined(__SANITIZE_ADDRESS__)
 #define BS_GEMM_BY_3(row, s0, s1, s2)                      \
     "vbroadcastss " row ", %%ymm15\n"                      \
     "vfmadd231ps %%ymm12, %%ymm15, %[" s0 "]\n"            \
@@ -13918,7 +13919,7 @@ BS_WRAPS static BS_TARGET uint64_t BS_TIER_FN(bs_change_u16)(const void *codes, 
             : "xmm12", "xmm13", "xmm14", "xmm15", "memory");
 #endif
 /* 10 sums, 3 weights and 3 inputs; for few bytes the counts that OUTER has. */
-#ifdef __OPTIMIZE_SIZE__
+#ifdef BS_SMALL
 #define BS_DEPTHWISE_PIXELS 14
 #define BS_DEPTHWISE_UPTO(M) BS_UPTO_14(M, 0)
 #else
@@ -13937,7 +13938,7 @@ BS_WRAPS static BS_TARGET uint64_t BS_TIER_FN(bs_change_u16)(const void *codes, 
 #define BS_V_EVEN(a, b) _mm256_shuffle_ps(a, b, 0x88)
 #define BS_V_ODD(a, b) _mm256_shuffle_ps(a, b, 0xdd)
 #define BS_DOT_UPTO(M) M(1, 0) M(2, 0)
-#ifdef __OPTIMIZE_SIZE__
+#ifdef BS_SMALL
 #define BS_DOT_PIXELS 2
 #define BS_DOT_KERNELS(M) BS_DOT_UPTO(M)
 #else
@@ -14828,7 +14829,7 @@ BS_WRAPS static BS_TARGET uint64_t BS_TIER_FN(bs_change_u16)(const void *codes, 
 #define BS_GEMM_UPTO_1(M) BS_UPTO_8(M, 1)
 #define BS_GEMM_UPTO_2(M) BS_UPTO_8(M, 2)
 #define BS_GEMM_UPTO_3(M) BS_UPTO_8(M, 3)
-#ifndef __OPTIMIZE_SIZE__
+#ifndef BS_SMALL
 #define BS_GEMM_WIDE
 #endif
 #define BS_DEPTHWISE_PIXELS 14
@@ -15656,7 +15657,7 @@ BS_WRAPS static BS_TARGET uint64_t BS_TIER_FN(bs_change_u16)(const void *codes, 
 /* 16 accumulators, 8 inputs and 2 weights of 32 registers; for few bytes what is left of 8 goes one by one. */
 #define BS_OUTER_PIXELS_1 8
 #define BS_OUTER_PIXELS_2 8
-#ifdef __OPTIMIZE_SIZE__
+#ifdef BS_SMALL
 #define BS_OUTER_UPTO_1(M) M(1, 1) M(8, 1)
 #define BS_OUTER_UPTO_2(M) M(1, 2) M(8, 2)
 #define BS_DEPTHWISE_UPTO(M) M(1, 0) M(8, 0)
@@ -15668,7 +15669,7 @@ BS_WRAPS static BS_TARGET uint64_t BS_TIER_FN(bs_change_u16)(const void *codes, 
 #define BS_DEPTHWISE_UPTO(M) BS_UPTO_8(M, 0)
 #endif
 /* Of three vectors 18 sums, 6 inputs and 3 vectors of weights of 32 registers; for few bytes 12 and 4. */
-#ifdef __OPTIMIZE_SIZE__
+#ifdef BS_SMALL
 #define BS_GEMM_ROWS_1 4
 #define BS_GEMM_ROWS_2 4
 #define BS_GEMM_ROWS_3 4
@@ -16679,8 +16680,8 @@ uint64_t bs_squared_change(bs_tier tier, const bs_codes *a, const bs_codes *b, i
 #define BS_FRACTION 1.17549421e-38f /* the bits of a fraction: 0x007fffff */
 #define BS_EXPONENT_0 12583039.0f /* 1.5 * 2^23 + 127 */
 
-/* Whether a row is worth its code twice, the second time for dense numbers: not where few bytes are asked for (-Os). */
-#ifdef __OPTIMIZE_SIZE__
+/* Whether a row is worth its code twice, the second time for dense numbers: not in a small library (BS_SMALL). */
+#ifdef BS_SMALL
 #define BS_TWICE_PAYS false
 #define BS_OR_NEAR(name) BS_TIER_FN(bs_##name)
 #else
@@ -16695,7 +16696,7 @@ enum {
 };
 
 enum { BS_SUM_VECTORS = 16 }; /* summed before their sum is added to that of the row */
-#ifndef __OPTIMIZE_SIZE__
+#ifndef BS_SMALL
 enum { BS_BEST_BLOCK = 512 }; /* elements among which the best is looked for; a multiple of all tiers' four vectors */
 #endif
 
@@ -16769,8 +16770,8 @@ static BS_OUTLINE void bs_give_lanes(const float *lanes, int32_t count, float *y
 #define BS_OPAQUE(pointer) (void)(pointer)
 #define BS_HOLD(a) (void)(a)
 
-/* In builds for size (-Os) with another tier this one is only compared with: one pixel at a time. */
-#if defined(__OPTIMIZE_SIZE__) && BS_HAVE_X86_TIERS
+/* In a small library (BS_SMALL) with another tier this one is only compared with: one pixel at a time. */
+#if defined(BS_SMALL) && BS_HAVE_X86_TIERS
 #define BS_OUTER_PIXELS_1 1
 #define BS_OUTER_PIXELS_2 1
 #define BS_OUTER_UPTO_1(M) M(1, 1)
@@ -16946,10 +16947,10 @@ static inline bs_v4_scalar bs_odd_pairs_scalar(bs_v4_scalar a, bs_v4_scalar b)
 /* best.inc: where the largest or smallest element of a dense row stands.
  *
  * Owns:      one copy for each tier of what functions.h promises of it.
- * Relies on: a simd_*.h before it, and the constants of functions.c. Builds for size (-Os) do without it.
+ * Relies on: a simd_*.h before it, and the constants of functions.c. A small library (BS_SMALL) does without it.
  * Must never: let a NaN win, or a later one of equals: -0 and 0 are equal, whichever of them lanes keep.
  */
-#ifndef __OPTIMIZE_SIZE__
+#ifndef BS_SMALL
 /* Lanes of v where they come before those of `best`, which no NaN does; none comes before a NaN. */
 static BS_INLINE inline BS_TARGET BS_V BS_TIER_FN(bs_better)(BS_V v, BS_V best, bool least)
 {
@@ -17062,7 +17063,7 @@ static inline BS_TARGET BS_V BS_TIER_FN(bs_exponent)(BS_V v)
 static BS_INLINE_IF_FAST BS_TARGET BS_V BS_TIER_FN(bs_polynomial)(BS_V x, const float *c, int32_t n)
 {
     BS_V y = BS_V_SET1(c[0]);
-#ifdef __OPTIMIZE_SIZE__
+#ifdef BS_SMALL
     for (int32_t i = 1; i < n; i++)
         y = BS_V_FMA(x, y, BS_V_SET1(c[i]));
 #else
@@ -17235,7 +17236,7 @@ BS_ROW_FUNCTION_DEFINE(tanh, BS_TIER_FN(bs_tanh))
 BS_ROW_FUNCTION_DEFINE(gelu, BS_TIER_FN(bs_gelu))
 BS_ROW_FUNCTION_DEFINE(silu, BS_OR_NEAR(silu))
 
-#ifndef __OPTIMIZE_SIZE__
+#ifndef BS_SMALL
 static BS_TARGET void BS_TIER_FN(bs_lstm)(const float *sums, const float *c, float *c_out, float *h_out, int64_t n)
 {
     for (int64_t k = 0; k < n; k += BS_LANES) {
@@ -17845,7 +17846,7 @@ static BS_TARGET void BS_TIER_FN(bs_normalise)(const bs_row_norm *norm, const fl
 /* Of three vectors 12 sums, 2 vectors of weights and an input leave a register of 16: with the third vector in the last
  * one GCC keeps sums on the stack. So it does where it chooses which operand of a multiply-add becomes the result, or
  * keeps a zero for the next tile. Fewer vectors take more rows: 8 sums must be under way. */
-#ifdef __OPTIMIZE_SIZE__
+#ifdef BS_SMALL
 #define BS_GEMM_ROWS_1 4
 #define BS_GEMM_ROWS_2 4
 #define BS_GEMM_ROWS_3 4
@@ -17867,12 +17868,12 @@ static BS_TARGET void BS_TIER_FN(bs_normalise)(const bs_row_norm *norm, const fl
     __asm__ volatile("vxorps %0, %0, %0" : "=x"(zero));
 #define BS_GEMM_FMA(sum, x, w) __asm__("vfmadd231ps %2, %1, %0" : "+x"(sum) : "x"(x), "x"(w))
 #define BS_GEMM_THIRD_FMA(sum, x, w2) __asm__("vfmadd231ps %2, %1, %0" : "+x"(sum) : "x"(x), "m"(*(w2)))
-#ifndef __OPTIMIZE_SIZE__
+#ifndef BS_SMALL
 #define BS_GEMM_WIDE
 #endif
 /* Four products of four rows by three vectors in all 16 registers, which no compiler does: each weight is loaded once,
  * for 28 loads beside 48 multiply-adds, not 40. Each sum sees the operations of BS_GEMM_ADD_3, in that order. */
-#if defined(__x86_64__) && defined(__OPTIMIZE__) && !defined(__OPTIMIZE_SIZE__) && !defined(__SANITIZE_ADDRESS__)
+#if defined(__x86_64__) && defined(__OPTIMIZE__) && !defined(BS_SMALL) && !defined(__SANITIZE_ADDRESS__)
 #define BS_GEMM_BY_3(row, s0, s1, s2)                      \
     "vbroadcastss " row ", %%ymm15\n"                      \
     "vfmadd231ps %%ymm12, %%ymm15, %[" s0 "]\n"            \
@@ -17896,7 +17897,7 @@ static BS_TARGET void BS_TIER_FN(bs_normalise)(const bs_row_norm *norm, const fl
             : "xmm12", "xmm13", "xmm14", "xmm15", "memory");
 #endif
 /* 10 sums, 3 weights and 3 inputs; for few bytes the counts that OUTER has. */
-#ifdef __OPTIMIZE_SIZE__
+#ifdef BS_SMALL
 #define BS_DEPTHWISE_PIXELS 14
 #define BS_DEPTHWISE_UPTO(M) BS_UPTO_14(M, 0)
 #else
@@ -17915,7 +17916,7 @@ static BS_TARGET void BS_TIER_FN(bs_normalise)(const bs_row_norm *norm, const fl
 #define BS_V_EVEN(a, b) _mm256_shuffle_ps(a, b, 0x88)
 #define BS_V_ODD(a, b) _mm256_shuffle_ps(a, b, 0xdd)
 #define BS_DOT_UPTO(M) M(1, 0) M(2, 0)
-#ifdef __OPTIMIZE_SIZE__
+#ifdef BS_SMALL
 #define BS_DOT_PIXELS 2
 #define BS_DOT_KERNELS(M) BS_DOT_UPTO(M)
 #else
@@ -18088,10 +18089,10 @@ static inline BS_TARGET __m256 bs_odd_pairs_avx2(__m256 a, __m256 b)
 /* best.inc: where the largest or smallest element of a dense row stands.
  *
  * Owns:      one copy for each tier of what functions.h promises of it.
- * Relies on: a simd_*.h before it, and the constants of functions.c. Builds for size (-Os) do without it.
+ * Relies on: a simd_*.h before it, and the constants of functions.c. A small library (BS_SMALL) does without it.
  * Must never: let a NaN win, or a later one of equals: -0 and 0 are equal, whichever of them lanes keep.
  */
-#ifndef __OPTIMIZE_SIZE__
+#ifndef BS_SMALL
 /* Lanes of v where they come before those of `best`, which no NaN does; none comes before a NaN. */
 static BS_INLINE inline BS_TARGET BS_V BS_TIER_FN(bs_better)(BS_V v, BS_V best, bool least)
 {
@@ -18204,7 +18205,7 @@ static inline BS_TARGET BS_V BS_TIER_FN(bs_exponent)(BS_V v)
 static BS_INLINE_IF_FAST BS_TARGET BS_V BS_TIER_FN(bs_polynomial)(BS_V x, const float *c, int32_t n)
 {
     BS_V y = BS_V_SET1(c[0]);
-#ifdef __OPTIMIZE_SIZE__
+#ifdef BS_SMALL
     for (int32_t i = 1; i < n; i++)
         y = BS_V_FMA(x, y, BS_V_SET1(c[i]));
 #else
@@ -18377,7 +18378,7 @@ BS_ROW_FUNCTION_DEFINE(tanh, BS_TIER_FN(bs_tanh))
 BS_ROW_FUNCTION_DEFINE(gelu, BS_TIER_FN(bs_gelu))
 BS_ROW_FUNCTION_DEFINE(silu, BS_OR_NEAR(silu))
 
-#ifndef __OPTIMIZE_SIZE__
+#ifndef BS_SMALL
 static BS_TARGET void BS_TIER_FN(bs_lstm)(const float *sums, const float *c, float *c_out, float *h_out, int64_t n)
 {
     for (int64_t k = 0; k < n; k += BS_LANES) {
@@ -18995,7 +18996,7 @@ static BS_TARGET void BS_TIER_FN(bs_normalise)(const bs_row_norm *norm, const fl
 #define BS_GEMM_UPTO_1(M) BS_UPTO_8(M, 1)
 #define BS_GEMM_UPTO_2(M) BS_UPTO_8(M, 2)
 #define BS_GEMM_UPTO_3(M) BS_UPTO_8(M, 3)
-#ifndef __OPTIMIZE_SIZE__
+#ifndef BS_SMALL
 #define BS_GEMM_WIDE
 #endif
 #define BS_DEPTHWISE_PIXELS 14
@@ -19114,10 +19115,10 @@ static inline BS_TARGET __m512 bs_odd_pairs_avx512(__m512 a, __m512 b)
 /* best.inc: where the largest or smallest element of a dense row stands.
  *
  * Owns:      one copy for each tier of what functions.h promises of it.
- * Relies on: a simd_*.h before it, and the constants of functions.c. Builds for size (-Os) do without it.
+ * Relies on: a simd_*.h before it, and the constants of functions.c. A small library (BS_SMALL) does without it.
  * Must never: let a NaN win, or a later one of equals: -0 and 0 are equal, whichever of them lanes keep.
  */
-#ifndef __OPTIMIZE_SIZE__
+#ifndef BS_SMALL
 /* Lanes of v where they come before those of `best`, which no NaN does; none comes before a NaN. */
 static BS_INLINE inline BS_TARGET BS_V BS_TIER_FN(bs_better)(BS_V v, BS_V best, bool least)
 {
@@ -19230,7 +19231,7 @@ static inline BS_TARGET BS_V BS_TIER_FN(bs_exponent)(BS_V v)
 static BS_INLINE_IF_FAST BS_TARGET BS_V BS_TIER_FN(bs_polynomial)(BS_V x, const float *c, int32_t n)
 {
     BS_V y = BS_V_SET1(c[0]);
-#ifdef __OPTIMIZE_SIZE__
+#ifdef BS_SMALL
     for (int32_t i = 1; i < n; i++)
         y = BS_V_FMA(x, y, BS_V_SET1(c[i]));
 #else
@@ -19403,7 +19404,7 @@ BS_ROW_FUNCTION_DEFINE(tanh, BS_TIER_FN(bs_tanh))
 BS_ROW_FUNCTION_DEFINE(gelu, BS_TIER_FN(bs_gelu))
 BS_ROW_FUNCTION_DEFINE(silu, BS_OR_NEAR(silu))
 
-#ifndef __OPTIMIZE_SIZE__
+#ifndef BS_SMALL
 static BS_TARGET void BS_TIER_FN(bs_lstm)(const float *sums, const float *c, float *c_out, float *h_out, int64_t n)
 {
     for (int64_t k = 0; k < n; k += BS_LANES) {
@@ -20012,7 +20013,7 @@ static BS_TARGET void BS_TIER_FN(bs_normalise)(const bs_row_norm *norm, const fl
 /* 16 accumulators, 8 inputs and 2 weights of 32 registers; for few bytes what is left of 8 goes one by one. */
 #define BS_OUTER_PIXELS_1 8
 #define BS_OUTER_PIXELS_2 8
-#ifdef __OPTIMIZE_SIZE__
+#ifdef BS_SMALL
 #define BS_OUTER_UPTO_1(M) M(1, 1) M(8, 1)
 #define BS_OUTER_UPTO_2(M) M(1, 2) M(8, 2)
 #define BS_DEPTHWISE_UPTO(M) M(1, 0) M(8, 0)
@@ -20024,7 +20025,7 @@ static BS_TARGET void BS_TIER_FN(bs_normalise)(const bs_row_norm *norm, const fl
 #define BS_DEPTHWISE_UPTO(M) BS_UPTO_8(M, 0)
 #endif
 /* Of three vectors 18 sums, 6 inputs and 3 vectors of weights of 32 registers; for few bytes 12 and 4. */
-#ifdef __OPTIMIZE_SIZE__
+#ifdef BS_SMALL
 #define BS_GEMM_ROWS_1 4
 #define BS_GEMM_ROWS_2 4
 #define BS_GEMM_ROWS_3 4
@@ -20175,10 +20176,10 @@ static inline float32x4_t bs_odd_pairs_neon(float32x4_t a, float32x4_t b)
 /* best.inc: where the largest or smallest element of a dense row stands.
  *
  * Owns:      one copy for each tier of what functions.h promises of it.
- * Relies on: a simd_*.h before it, and the constants of functions.c. Builds for size (-Os) do without it.
+ * Relies on: a simd_*.h before it, and the constants of functions.c. A small library (BS_SMALL) does without it.
  * Must never: let a NaN win, or a later one of equals: -0 and 0 are equal, whichever of them lanes keep.
  */
-#ifndef __OPTIMIZE_SIZE__
+#ifndef BS_SMALL
 /* Lanes of v where they come before those of `best`, which no NaN does; none comes before a NaN. */
 static BS_INLINE inline BS_TARGET BS_V BS_TIER_FN(bs_better)(BS_V v, BS_V best, bool least)
 {
@@ -20291,7 +20292,7 @@ static inline BS_TARGET BS_V BS_TIER_FN(bs_exponent)(BS_V v)
 static BS_INLINE_IF_FAST BS_TARGET BS_V BS_TIER_FN(bs_polynomial)(BS_V x, const float *c, int32_t n)
 {
     BS_V y = BS_V_SET1(c[0]);
-#ifdef __OPTIMIZE_SIZE__
+#ifdef BS_SMALL
     for (int32_t i = 1; i < n; i++)
         y = BS_V_FMA(x, y, BS_V_SET1(c[i]));
 #else
@@ -20464,7 +20465,7 @@ BS_ROW_FUNCTION_DEFINE(tanh, BS_TIER_FN(bs_tanh))
 BS_ROW_FUNCTION_DEFINE(gelu, BS_TIER_FN(bs_gelu))
 BS_ROW_FUNCTION_DEFINE(silu, BS_OR_NEAR(silu))
 
-#ifndef __OPTIMIZE_SIZE__
+#ifndef BS_SMALL
 static BS_TARGET void BS_TIER_FN(bs_lstm)(const float *sums, const float *c, float *c_out, float *h_out, int64_t n)
 {
     for (int64_t k = 0; k < n; k += BS_LANES) {
@@ -21056,7 +21057,7 @@ void bs_row_softmax(bs_tier tier, const float *x, ptrdiff_t x_step, float *y, pt
     row(x, x_step, y, y_step, n);
 }
 
-#ifndef __OPTIMIZE_SIZE__
+#ifndef BS_SMALL
 int64_t bs_row_place_of_best(bs_tier tier, const float *x, int64_t n, bool least)
 {
     bs_place_row *const row = least ? BS_OF_TIER(tier, bs_place_of_least) : BS_OF_TIER(tier, bs_place_of_most);
@@ -21086,11 +21087,11 @@ void bs_row_normalise(bs_tier tier, const bs_row_norm *norm, const float *x, ptr
  *
  * Owns:      which tier's loops run.
  * Relies on: pool.inc and the simd_*.h.
- * Must never: be in builds for size (-Os).
+ * Must never: be in a small library (BS_SMALL).
  */
 /* #include "kernels/pool.h" */
 
-#ifndef __OPTIMIZE_SIZE__
+#ifndef BS_SMALL
 #if BS_HAVE_X86_TIERS
 /* --- template kernels/simd_avx2.h --- */
 /* simd_avx2.h: the vector vocabulary of the kernel templates, AVX2 and FMA.
@@ -21152,7 +21153,7 @@ void bs_row_normalise(bs_tier tier, const bs_row_norm *norm, const float *x, ptr
 /* Of three vectors 12 sums, 2 vectors of weights and an input leave a register of 16: with the third vector in the last
  * one GCC keeps sums on the stack. So it does where it chooses which operand of a multiply-add becomes the result, or
  * keeps a zero for the next tile. Fewer vectors take more rows: 8 sums must be under way. */
-#ifdef __OPTIMIZE_SIZE__
+#ifdef BS_SMALL
 #define BS_GEMM_ROWS_1 4
 #define BS_GEMM_ROWS_2 4
 #define BS_GEMM_ROWS_3 4
@@ -21174,12 +21175,12 @@ void bs_row_normalise(bs_tier tier, const bs_row_norm *norm, const float *x, ptr
     __asm__ volatile("vxorps %0, %0, %0" : "=x"(zero));
 #define BS_GEMM_FMA(sum, x, w) __asm__("vfmadd231ps %2, %1, %0" : "+x"(sum) : "x"(x), "x"(w))
 #define BS_GEMM_THIRD_FMA(sum, x, w2) __asm__("vfmadd231ps %2, %1, %0" : "+x"(sum) : "x"(x), "m"(*(w2)))
-#ifndef __OPTIMIZE_SIZE__
+#ifndef BS_SMALL
 #define BS_GEMM_WIDE
 #endif
 /* Four products of four rows by three vectors in all 16 registers, which no compiler does: each weight is loaded once,
  * for 28 loads beside 48 multiply-adds, not 40. Each sum sees the operations of BS_GEMM_ADD_3, in that order. */
-#if defined(__x86_64__) && defined(__OPTIMIZE__) && !defined(__OPTIMIZE_SIZE__) && !defined(__SANITIZE_ADDRESS__)
+#if defined(__x86_64__) && defined(__OPTIMIZE__) && !defined(BS_SMALL) && !defined(__SANITIZE_ADDRESS__)
 #define BS_GEMM_BY_3(row, s0, s1, s2)                      \
     "vbroadcastss " row ", %%ymm15\n"                      \
     "vfmadd231ps %%ymm12, %%ymm15, %[" s0 "]\n"            \
@@ -21203,7 +21204,7 @@ void bs_row_normalise(bs_tier tier, const bs_row_norm *norm, const float *x, ptr
             : "xmm12", "xmm13", "xmm14", "xmm15", "memory");
 #endif
 /* 10 sums, 3 weights and 3 inputs; for few bytes the counts that OUTER has. */
-#ifdef __OPTIMIZE_SIZE__
+#ifdef BS_SMALL
 #define BS_DEPTHWISE_PIXELS 14
 #define BS_DEPTHWISE_UPTO(M) BS_UPTO_14(M, 0)
 #else
@@ -21222,7 +21223,7 @@ void bs_row_normalise(bs_tier tier, const bs_row_norm *norm, const float *x, ptr
 #define BS_V_EVEN(a, b) _mm256_shuffle_ps(a, b, 0x88)
 #define BS_V_ODD(a, b) _mm256_shuffle_ps(a, b, 0xdd)
 #define BS_DOT_UPTO(M) M(1, 0) M(2, 0)
-#ifdef __OPTIMIZE_SIZE__
+#ifdef BS_SMALL
 #define BS_DOT_PIXELS 2
 #define BS_DOT_KERNELS(M) BS_DOT_UPTO(M)
 #else
@@ -21394,7 +21395,7 @@ static inline BS_TARGET __m256 bs_odd_pairs_avx2(__m256 a, __m256 b)
 /* --- template kernels/repeat.h --- */
 /* repeat.h: loops over small constants, written out by the preprocessor.
  *
- * Owns:      BS_EACH_n(M): M(0) ... M(n-1), and BS_UPTO_n(M, x): M(1, x) ... M(n, x), of which builds for size (-Os)
+ * Owns:      BS_EACH_n(M): M(0) ... M(n-1), and BS_UPTO_n(M, x): M(1, x) ... M(n, x), of which small ones (BS_SMALL)
  *            leave some out.
  * Relies on: nothing.
  * Must never: stay defined after a template: simd_end.h undefines all of it.
@@ -21416,7 +21417,7 @@ static inline BS_TARGET __m256 bs_odd_pairs_avx2(__m256 a, __m256 b)
 #define BS_EACH_13(M) BS_EACH_12(M) M(12)
 #define BS_EACH_14(M) BS_EACH_13(M) M(13)
 
-#ifdef __OPTIMIZE_SIZE__
+#ifdef BS_SMALL
 #define BS_UPTO_4(M, x) M(1, x) M(4, x)
 #define BS_UPTO_5(M, x) BS_UPTO_4(M, x) M(5, x)
 #define BS_UPTO_6(M, x) BS_UPTO_4(M, x) M(6, x)
@@ -21915,7 +21916,7 @@ static BS_TARGET bool BS_TIER_FN(bs_pool)(const bs_pool_window *w)
 #define BS_GEMM_UPTO_1(M) BS_UPTO_8(M, 1)
 #define BS_GEMM_UPTO_2(M) BS_UPTO_8(M, 2)
 #define BS_GEMM_UPTO_3(M) BS_UPTO_8(M, 3)
-#ifndef __OPTIMIZE_SIZE__
+#ifndef BS_SMALL
 #define BS_GEMM_WIDE
 #endif
 #define BS_DEPTHWISE_PIXELS 14
@@ -22033,7 +22034,7 @@ static inline BS_TARGET __m512 bs_odd_pairs_avx512(__m512 a, __m512 b)
 /* --- template kernels/repeat.h --- */
 /* repeat.h: loops over small constants, written out by the preprocessor.
  *
- * Owns:      BS_EACH_n(M): M(0) ... M(n-1), and BS_UPTO_n(M, x): M(1, x) ... M(n, x), of which builds for size (-Os)
+ * Owns:      BS_EACH_n(M): M(0) ... M(n-1), and BS_UPTO_n(M, x): M(1, x) ... M(n, x), of which small ones (BS_SMALL)
  *            leave some out.
  * Relies on: nothing.
  * Must never: stay defined after a template: simd_end.h undefines all of it.
@@ -22055,7 +22056,7 @@ static inline BS_TARGET __m512 bs_odd_pairs_avx512(__m512 a, __m512 b)
 #define BS_EACH_13(M) BS_EACH_12(M) M(12)
 #define BS_EACH_14(M) BS_EACH_13(M) M(13)
 
-#ifdef __OPTIMIZE_SIZE__
+#ifdef BS_SMALL
 #define BS_UPTO_4(M, x) M(1, x) M(4, x)
 #define BS_UPTO_5(M, x) BS_UPTO_4(M, x) M(5, x)
 #define BS_UPTO_6(M, x) BS_UPTO_4(M, x) M(6, x)
@@ -22545,7 +22546,7 @@ static BS_TARGET bool BS_TIER_FN(bs_pool)(const bs_pool_window *w)
 /* 16 accumulators, 8 inputs and 2 weights of 32 registers; for few bytes what is left of 8 goes one by one. */
 #define BS_OUTER_PIXELS_1 8
 #define BS_OUTER_PIXELS_2 8
-#ifdef __OPTIMIZE_SIZE__
+#ifdef BS_SMALL
 #define BS_OUTER_UPTO_1(M) M(1, 1) M(8, 1)
 #define BS_OUTER_UPTO_2(M) M(1, 2) M(8, 2)
 #define BS_DEPTHWISE_UPTO(M) M(1, 0) M(8, 0)
@@ -22557,7 +22558,7 @@ static BS_TARGET bool BS_TIER_FN(bs_pool)(const bs_pool_window *w)
 #define BS_DEPTHWISE_UPTO(M) BS_UPTO_8(M, 0)
 #endif
 /* Of three vectors 18 sums, 6 inputs and 3 vectors of weights of 32 registers; for few bytes 12 and 4. */
-#ifdef __OPTIMIZE_SIZE__
+#ifdef BS_SMALL
 #define BS_GEMM_ROWS_1 4
 #define BS_GEMM_ROWS_2 4
 #define BS_GEMM_ROWS_3 4
@@ -22707,7 +22708,7 @@ static inline float32x4_t bs_odd_pairs_neon(float32x4_t a, float32x4_t b)
 /* --- template kernels/repeat.h --- */
 /* repeat.h: loops over small constants, written out by the preprocessor.
  *
- * Owns:      BS_EACH_n(M): M(0) ... M(n-1), and BS_UPTO_n(M, x): M(1, x) ... M(n, x), of which builds for size (-Os)
+ * Owns:      BS_EACH_n(M): M(0) ... M(n-1), and BS_UPTO_n(M, x): M(1, x) ... M(n, x), of which small ones (BS_SMALL)
  *            leave some out.
  * Relies on: nothing.
  * Must never: stay defined after a template: simd_end.h undefines all of it.
@@ -22729,7 +22730,7 @@ static inline float32x4_t bs_odd_pairs_neon(float32x4_t a, float32x4_t b)
 #define BS_EACH_13(M) BS_EACH_12(M) M(12)
 #define BS_EACH_14(M) BS_EACH_13(M) M(13)
 
-#ifdef __OPTIMIZE_SIZE__
+#ifdef BS_SMALL
 #define BS_UPTO_4(M, x) M(1, x) M(4, x)
 #define BS_UPTO_5(M, x) BS_UPTO_4(M, x) M(5, x)
 #define BS_UPTO_6(M, x) BS_UPTO_4(M, x) M(6, x)
@@ -23770,7 +23771,7 @@ static void units_lstm(const units_job *j, int64_t row, float *s)
     const float *c = r->c + (ptrdiff_t)row * r->c_row + j->first;
     float *c_out = r->c_out + (ptrdiff_t)row * r->c_out_row + j->first,
           *h_out = r->h_out + (ptrdiff_t)row * r->h_out_row + j->first;
-#ifndef __OPTIMIZE_SIZE__
+#ifndef BS_SMALL
     bs_row_lstm(j->tier, s, c, c_out, h_out, n);
 #else
     const float *f = s + n, *o = s + 2 * n, *g = s + 3 * n;
@@ -24492,8 +24493,8 @@ BS_INTERNAL bs_node *bs_graph_add(bs_graph *graph, const bs_op *op, int32_t numb
 BS_INTERNAL void bs_graph_find_same(bs_graph *graph, const bs_op *op, int32_t n);
 
 /* Whether a loop is worth writing twice, the second time over dense floats, of which compilers make vectors. Not in
- * builds for size (-Os). */
-#ifdef __OPTIMIZE_SIZE__
+ * a small library (BS_SMALL). */
+#ifdef BS_SMALL
 #define BS_DENSE_PAYS false
 #else
 #define BS_DENSE_PAYS true
@@ -28336,7 +28337,7 @@ static bool conv2d_same_layout(const bs_graph *graph, const bs_node *a, const bs
            bs_node_phases(graph, a) == bs_node_phases(graph, b);
 }
 
-#ifdef __OPTIMIZE_SIZE__
+#ifdef BS_SMALL
 #define conv2d_phases(graph, node, plan) ((void)(graph), (void)(node), (void)(plan), 1)
 #else
 /* r of the step behind it that the kernel can do (bs_conv_task.phases), or 1. */
@@ -30254,7 +30255,7 @@ static int32_t arg_f32(const bs_lines_job *job, const float *x, bool least)
 {
     const ptrdiff_t step = job->in_step;
     int32_t best = 0;
-#ifndef __OPTIMIZE_SIZE__
+#ifndef BS_SMALL
     if (step == 1)
         return (int32_t)bs_row_place_of_best((bs_tier)job->call->plan->tier, x, job->n, least);
 #endif
@@ -31057,7 +31058,7 @@ static void phase_range(bs_span *span, int32_t axis, int32_t low, int32_t high, 
     span->count[axis + 1] = bs_ceil_div(high - i, r) - span->low[axis + 1];
 }
 
-#ifndef __OPTIMIZE_SIZE__
+#ifndef BS_SMALL
 /* Whether images are such that a line of the small one, all phases at once, makes r lines of the large one. */
 static bool shuffle_is_of_lines(const bs_operand *in, const bs_operand *out, int32_t r)
 {
@@ -31122,7 +31123,7 @@ static bs_status pixel_shuffle_run(const bs_call *call)
 {
     const bs_operand *out = &call->out[0];
     const int32_t r = pixel_shuffle_factor(call->node);
-#ifndef __OPTIMIZE_SIZE__
+#ifndef BS_SMALL
     if (shuffle_is_of_lines(&call->in[0], out, r)) {
         shuffle_lines(call, r);
         return BS_OK;
@@ -36978,8 +36979,8 @@ static inline bool bs_tail_moves(const bs_tail *tail)
 }
 /* Whether a step of the node's tail does that: what is before it lies in the scratch of a thread. */
 BS_INTERNAL bool bs_tails_move(const bs_graph *graph, const bs_node *node);
-/* Whether the kernel does it instead, with that step right behind it. Not in builds for size (-Os). */
-#ifdef __OPTIMIZE_SIZE__
+/* Whether the kernel does it instead, with that step right behind it. Not in a small library (BS_SMALL). */
+#ifdef BS_SMALL
 #define bs_tails_are_stored(graph, node, plan) ((void)(graph), (void)(node), (void)(plan), false)
 #else
 static inline bool bs_tails_are_stored(const bs_graph *graph, const bs_node *node, const bs_node_plan *plan)
@@ -37137,7 +37138,7 @@ bs_bytes bs_tails_scratch(const bs_graph *g, const bs_node *node, const bs_node_
     const bs_tail *first = &g->tails[node->tail];
     const size_t element = bs_dtype_bytes(first->from);
     const int32_t grain = bs_op_grain(bs_node_op(node), plan) * bs_node_phases(g, node);
-    if (!bs_tails_move(g, node)) /* builds for size (-Os) need it where others do not (bs_op_rules.shuffles) */
+    if (!bs_tails_move(g, node)) /* a small library (BS_SMALL) needs it where others do not (bs_op_rules.shuffles) */
         return bs_bytes_of(0);
     if (out->rank != 3) { /* a row is no more */
         const bs_bytes row = bs_bytes_product(bs_value_elements(g, out), bs_bytes_of(element));
@@ -50491,7 +50492,7 @@ static void zero_image(const bs_operand *o, bs_rect r)
                    (size_t)pixels * (size_t)o->dim[0] * (size_t)bytes);
 }
 
-#ifndef __OPTIMIZE_SIZE__
+#ifndef BS_SMALL
 /* Rows that lie one after the other: what is right of one and left of the next is a piece. */
 static void zero_between_rows(const bs_operand *o, int32_t low, int32_t bottom, int32_t right)
 {
@@ -50512,7 +50513,7 @@ void bs_zero_margin(const bs_operand *o, int32_t margin, int64_t max_h, int64_t 
 {
     const int32_t low = -margin, bottom = (int32_t)bs_min_i64(o->rect.y1 + margin, max_h + margin);
     const int32_t right = (int32_t)bs_min_i64(o->rect.x1 + margin, max_w + margin);
-#ifndef __OPTIMIZE_SIZE__
+#ifndef BS_SMALL
     if (o->stride[1] == (right - low) * o->stride[2] && o->rect.y0 < o->rect.y1) {
         zero_between_rows(o, low, bottom, right);
         return;
@@ -50581,7 +50582,7 @@ void bs_zero_around(const bs_context *c, int32_t target, const bs_operand *o)
 
 /* ------------------------------------------------------------------------------------- zeros that are still there */
 
-#ifdef __OPTIMIZE_SIZE__
+#ifdef BS_SMALL
 int64_t bs_margins_count(const bs_plan *plan) { return (void)plan, 0; }
 void bs_margins_find(const bs_plan *plan, bool *zeroed) { (void)plan, (void)zeroed; }
 #else
@@ -52255,7 +52256,7 @@ BS_EFFORT_LESS
 
 /* #include "ops/structure.h" */
 
-#ifdef __OPTIMIZE_SIZE__ /* for few bytes nothing is kept */
+#ifdef BS_SMALL /* for few bytes nothing is kept */
 int32_t bs_kept_count(const bs_plan *plan, int32_t *operands)
 {
     (void)plan;
@@ -52535,7 +52536,7 @@ void bs_exec_alone(bs_session *s, const bs_instr *i)
     run_jobs(&side);
 }
 
-#ifdef __OPTIMIZE_SIZE__ /* for few bytes each runs alone */
+#ifdef BS_SMALL /* for few bytes each runs alone */
 bool bs_exec_runs_beside(const bs_session *s, const bs_instr *i) { return (void)s, (void)i, false; }
 int32_t bs_exec_beside(bs_session *s, int32_t first) { return (void)s, first; }
 #else

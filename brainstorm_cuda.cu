@@ -1,6 +1,6 @@
 /* brainstorm_cuda.cu - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: 0079037ee2b4f28d40a82110f8617877c7be0dd8a1d8ee523cf3a636df9ab4fd
+ * sha256 of the parts: 2e19d9df6bc07aa0a04fcd2e543f881eb268162cccc2867063f835839b7a262d
  */
 #include "brainstorm.h"
 
@@ -1189,8 +1189,8 @@ bs_node *bs_graph_add(bs_graph *graph, const bs_op *op, int32_t number, const in
 void bs_graph_find_same(bs_graph *graph, const bs_op *op, int32_t n);
 
 /* Whether a loop is worth writing twice, the second time over dense floats, of which compilers make vectors. Not in
- * builds for size (-Os). */
-#ifdef __OPTIMIZE_SIZE__
+ * a small library (BS_SMALL). */
+#ifdef BS_SMALL
 #define BS_DENSE_PAYS false
 #else
 #define BS_DENSE_PAYS true
@@ -3109,7 +3109,8 @@ extern "C" {
  * Relies on: brainstorm.h (BS_NO_SIMD: scalar kernels only).
  * Must never: keep state. Callers probe once and pass the tier along, so a test can force any lower one.
  *
- *     BS_TIER_SCALAR  portable C: whatever the build's baseline is (SSE2 on x86-64); with -Os on AArch64 it is NEON
+ *     BS_TIER_SCALAR  portable C: whatever the build's baseline is (SSE2 on x86-64); not in a small library
+ *                     (BS_SMALL) on AArch64
  *     BS_TIER_AVX2    AVX2, FMA and F16C (no processor has the first without the others)
  *     BS_TIER_AVX512  AVX-512 F, BW, DQ, VL: Skylake-X, Zen 4 and later
  *     BS_TIER_NEON    AArch64 Advanced SIMD, part of its baseline
@@ -3122,7 +3123,7 @@ extern "C" {
 /* #include "base/wrapping.h" */
 
 /* Compiled by attribute, function by function: the build needs no -m flags. */
-#if !defined(BS_NO_SIMD) && defined(__x86_64__) && defined(__GNUC__)
+#if !defined(BS_NO_SIMD) && !defined(BS_NO_AVX2) && defined(__x86_64__) && defined(__GNUC__)
 #define BS_HAVE_X86_TIERS 1
 #else
 #define BS_HAVE_X86_TIERS 0
@@ -3140,22 +3141,22 @@ extern "C" {
 #define BS_HAVE_NEON_TIER 0
 #endif
 
-/* Every AArch64 has NEON: a build for size (-Os) has no other kernels, and its scalar tier runs them. */
-#if defined(__OPTIMIZE_SIZE__) && BS_HAVE_NEON_TIER
+/* Every AArch64 has NEON: a small library (BS_SMALL) has no other kernels there. */
+#if defined(BS_SMALL) && BS_HAVE_NEON_TIER
 #define BS_HAVE_SCALAR_KERNELS 0
 #else
 #define BS_HAVE_SCALAR_KERNELS 1
 #endif
 
 /* INLINE: a copy for each constant argument is wanted. OUTLINE: a rare case that would bloat a hundred kernels.
- * INLINE_IF_FAST: copies are worth their bytes, except in builds for size (-Os). */
+ * INLINE_IF_FAST: copies are worth their bytes, except in a small library (BS_SMALL). */
 #define BS_INLINE __attribute__((always_inline))
 #if defined(__clang__)
 #define BS_OUTLINE __attribute__((noinline))
 #else
 #define BS_OUTLINE __attribute__((noinline, noclone)) /* nor a copy for constants */
 #endif
-#ifdef __OPTIMIZE_SIZE__
+#ifdef BS_SMALL
 #define BS_INLINE_IF_FAST BS_OUTLINE
 #else
 #define BS_INLINE_IF_FAST inline BS_INLINE
@@ -3386,8 +3387,8 @@ void bs_row_unary(bs_tier tier, bs_unary_kind kind, const float *x, ptrdiff_t x_
 void bs_row_softmax(bs_tier tier, const float *x, ptrdiff_t x_step, float *y, ptrdiff_t y_step, int64_t n);
 
 /* Where the largest element of a row stands, or with `least` the smallest; n > 0. Of equal ones the first; a NaN counts
- * only where it is element 0, and then it is the answer. Builds for size (-Os) do without it. */
-#ifndef __OPTIMIZE_SIZE__
+ * only where it is element 0, and then it is the answer. A small library (BS_SMALL) does without it. */
+#ifndef BS_SMALL
 int64_t bs_row_place_of_best(bs_tier tier, const float *x, int64_t n, bool least);
 #endif
 
@@ -3401,8 +3402,8 @@ void bs_row_normalise(bs_tier tier, const bs_row_norm *norm, const float *x, ptr
                       ptrdiff_t y_step);
 
 /* A step of n units of an LSTM: sums of i, f, o and g behind each other, n of each; c' = f c + i g, h' = o tanh(c'). As
- * by rows of sigmoid and tanh, but c' is rounded once less. c_out may be c. Builds for size (-Os) do without it. */
-#ifndef __OPTIMIZE_SIZE__
+ * by rows of sigmoid and tanh, but c' is rounded once less. c_out may be c. A small library (BS_SMALL) has none. */
+#ifndef BS_SMALL
 void bs_row_lstm(bs_tier tier, const float *sums, const float *c, float *c_out, float *h_out, int64_t n);
 #endif
 

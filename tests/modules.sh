@@ -126,7 +126,7 @@ for share in $shares; do
 done
 
 least() { # it plans by itself
-    gcc $STRICT -Os -ffunction-sections -fdata-sections ${ALL#*-DBS_NO_PLANNER} $OPS -I. tests/modules/least.c \
+    gcc $STRICT -Os -DBS_SMALL -ffunction-sections -fdata-sections ${ALL#*-DBS_NO_PLANNER} $OPS -I. tests/modules/least.c \
         brainstorm.c -Wl,--gc-sections -lm -lpthread -o "$BUILD/least" && $RUN "$BUILD/least"
 }
 

@@ -1,18 +1,21 @@
 #!/bin/sh
-# size.sh - bytes of code and constants in brainstorm.c at -Os, for aarch64 where a compiler for it is here: everything,
-# everything without each module, without all of them, and what the smallest program that routes is linked with.
+# size.sh - bytes of code and constants in brainstorm.c, for aarch64 where a compiler for it is here: as fast as it gets
+# (-O2), at -Os, and small (-Os -DBS_SMALL); of the small one without each module, without all of them, and what the
+# smallest program that routes is linked with. ROWS=all: each folder of src/ by itself, and x86-64 with and without its
+# tiers, too.
 # Counted is what a board must load. Tables for unwinding the stack, which debuggers and C++ want and compilers add
 # unless they are told not to, are printed beside it. Fails above the limits, which leave room on a board, and where the
 # pages say another figure (test_pages.py; they are of gcc 12).
 set -u
 BUILD="${BUILD:-build/size}" PYTHON="${PYTHON:-python3}"
-LIMIT_KIB=350       # of everything
+LIMIT_KIB=350       # of a small one with everything in it
 LIMIT_LEAST_KIB=135 # of what the smallest program is linked with
 MODULES='PLANNER MODEL STREAM PROFILE REPLAY REPORT MESSAGES WINOGRAD'
 ALL="-DBS_NO_POSIX $(for module in $MODULES; do printf ' -DBS_NO_%s' "$module"; done)"
-[ "${ROWS:-all}" != limits ] || MODULES=''
+FOLDERS='base kernels graph ops plan profile stream model run' X86=yes
+[ "${ROWS:-all}" != limits ] || MODULES='' FOLDERS='' X86=''
 OPS='-DBS_ONLY_OPS -DBS_OP_conv2d -DBS_OP_linear -DBS_OP_pool2d'
-FLAGS='-std=c11 -Os -ffunction-sections -fdata-sections -I.'
+FLAGS='-std=c11 -ffunction-sections -fdata-sections -I.' SMALL='-Os -DBS_SMALL'
 prefix=aarch64-linux-gnu- cc=aarch64-linux-gnu-gcc machine="aarch64 (cross)"
 command -v $cc >/dev/null || { prefix='' cc=cc machine="$(uname -m) (no aarch64 cross compiler here)"; }
 mkdir -p "$BUILD" || exit 1
@@ -23,23 +26,45 @@ compile() { # NAME FLAG...
     $cc $FLAGS "$@" -c brainstorm.c -o "$object" || rm -f "$object"
 }
 
-# Two at a time: each is ten seconds of a compiler.
-compile everything &
-compile least $ALL $OPS
-wait
-set -- ${MODULES:+none} $MODULES
-while [ $# -gt 0 ]; do
-    for name in "$1" "${2:-}"; do
-        case $name in
-        '') ;;
-        none) compile none $ALL & ;;
-        *) compile "no_$name" "-DBS_NO_$name" & ;;
-        esac
+# pairs COMMAND WORD...: two at a time, each of which is ten seconds of a compiler.
+pairs() {
+    command=$1
+    shift
+    while [ $# -gt 0 ]; do
+        for word in "$1" "${2:-}"; do
+            [ -z "$word" ] || "$command" "$word" &
+        done
+        wait
+        shift $(($# > 1 ? 2 : 1))
     done
-    wait
-    shift $(($# > 1 ? 2 : 1))
-done
-$cc $FLAGS $ALL $OPS -c tests/modules/least.c -o "$BUILD/program.o" &&
+}
+
+build() {
+    case $1 in
+    fast) compile fast -O2 ;;
+    size) compile size -Os ;;
+    small) compile small $SMALL ;;
+    least) compile least $SMALL $ALL $OPS ;;
+    none) compile none $SMALL $ALL ;;
+    *) compile "no_$1" $SMALL "-DBS_NO_$1" ;;
+    esac
+}
+
+# A folder's files, each by itself: in one file compilers put some of them into others.
+build_folder() {
+    rm -rf "${BUILD:?}/$1" && mkdir -p "$BUILD/$1" || return 1
+    for file in src/"$1"/*.c; do
+        $cc $FLAGS $SMALL -Isrc -c "$file" -o "$BUILD/$1/$(basename "$file" .c).o" || return 1
+    done
+    "${prefix}ld" -r "$BUILD/$1"/*.o -o "$BUILD/folder_$1.o"
+}
+
+build_x86() { cc $FLAGS -O2 ${1#*:} -c brainstorm.c -o "$BUILD/x86_${1%%:*}.o"; }
+
+pairs build fast small size least ${MODULES:+none} $MODULES
+pairs build_folder $FOLDERS
+[ -z "$X86" ] || [ "$(uname -m)" != x86_64 ] || pairs build_x86 all: no_avx512:-DBS_NO_AVX512 no_avx2:-DBS_NO_AVX2
+$cc $FLAGS $SMALL $ALL $OPS -c tests/modules/least.c -o "$BUILD/program.o" &&
     "${prefix}ld" -r --gc-sections -e main "$BUILD/program.o" "$BUILD/least.o" -o "$BUILD/linked.o" || exit 1
 
 # bytes OBJECT: those that are loaded, of tables for unwinding, and of variables.
@@ -56,25 +81,35 @@ bytes() {
 : >"$BUILD/figures.txt"
 figure() { echo "size_$1 $2" >>"$BUILD/figures.txt"; }
 
-row() { # TEXT BYTES
-    printf '%-46s %7d %+8d\n' "$1" "$2" "$(($2 - everything))"
-}
+row() { printf '%-48s %8d\n' "$1" "$2"; }                                # TEXT BYTES
+less() { printf '%-48s %8d %+8d\n' "$1" "$2" "$(($2 - everything))"; }   # TEXT BYTES: of the small one
 
-set -- $(bytes everything) && everything=$1 tables=$2 variables=$3 || exit 1
+set -- $(bytes small) && everything=$1 tables=$2 variables=$3 || exit 1
 [ "$variables" -eq 0 ] || { echo "brainstorm.c has $variables bytes of variables" >&2; exit 1; }
-echo "brainstorm.c at -Os, $machine: bytes of code and constants (tables for unwinding: $tables more)"
-row "everything, limit $LIMIT_KIB KiB" "$everything"
+echo "brainstorm.c, $machine: bytes of code and constants (tables for unwinding of the small one: $tables more)"
+set -- $(bytes fast) && row "-O2" "$1" && figure fast "$1" || exit 1
+set -- $(bytes size) && row "-Os" "$1" || exit 1
+row "-Os -DBS_SMALL, limit $LIMIT_KIB KiB" "$everything"
 figure everything "$everything"
 for module in $MODULES; do
-    set -- $(bytes "no_$module") && row "-DBS_NO_$module" "$1" || exit 1
+    set -- $(bytes "no_$module") && less "  without $module" "$1" || exit 1
     figure "less_$module" $((everything - $1))
 done
-[ -z "$MODULES" ] || { set -- $(bytes none) && row "all of these and -DBS_NO_POSIX" "$1"; } || exit 1
+[ -z "$MODULES" ] || { set -- $(bytes none) && less "  without all of these and POSIX" "$1"; } || exit 1
 set -- $(bytes linked) && linked=$1 && set -- $(bytes program) && least=$((linked - $1)) || exit 1
-row "conv2d, linear, pool2d, a saved plan, limit $LIMIT_LEAST_KIB KiB" "$least"
+less "  conv2d, linear, pool2d, a saved plan, limit $LIMIT_LEAST_KIB KiB" "$least"
 figure least "$least"
+for folder in $FOLDERS; do
+    set -- $(bytes "folder_$folder") && row "  src/$folder by itself" "$1" || exit 1
+done
+if [ -n "$X86" ] && [ -f "$BUILD/x86_all.o" ]; then
+    prefix=''
+    set -- $(bytes x86_all) && row "x86-64 -O2" "$1"
+    set -- $(bytes x86_no_avx512) && row "  without AVX-512" "$1"
+    set -- $(bytes x86_no_avx2) && row "  without AVX-512 and AVX2" "$1"
+fi
 right=0
-if [ -n "$prefix" ] && [ "$($cc -dumpversion | cut -d. -f1)" = 12 ] && command -v "$PYTHON" >/dev/null; then
+if [ "$cc" != cc ] && [ "$($cc -dumpversion | cut -d. -f1)" = 12 ] && command -v "$PYTHON" >/dev/null; then
     "$PYTHON" tests/test_pages.py --sizes "$BUILD/figures.txt" || right=1
 fi
 [ "$right" -eq 0 ] && [ "$everything" -le $((LIMIT_KIB * 1024)) ] && [ "$least" -le $((LIMIT_LEAST_KIB * 1024)) ]

@@ -124,6 +124,7 @@ stage lint $(only "env STACK_LEVELS=-O2 TIDY_NODES=2000" env) make lint \
 finish
 
 # Other builds, each with the tests that say something new there.
+start small env FROZEN=all make test-small
 start shipped env FROZEN=all make test-shipped
 stage asan make test-asan TAGS="$(only asan 'asan unsigned')" TIER="$(only quick all)"
 finish
@@ -149,7 +150,7 @@ else
   skip aarch64 "no cross compiler or no qemu"
 fi
 if has_fuzzer; then
-  stage fuzz make fuzz FUZZ_LEVEL='-Os -g1' SECONDS="$(only 10 60)" JOBS=2
+  stage fuzz make fuzz FUZZ_LEVEL="-Os -DBS_SMALL -g1" SECONDS="$(only 10 60)" JOBS=2
 else
   skip fuzz "no clang, or none with libFuzzer"
 fi

@@ -1,4 +1,4 @@
-/* tags: asan shipped aarch64 32-bit */
+/* tags: small asan shipped aarch64 32-bit */
 /* test_arrange.c - weights are moved and widened to the same bytes on every tier, at every size. */
 #include "check.h"
 #include "kernels/arrange.h"
@@ -44,7 +44,7 @@ static bool widens(bs_tier tier)
     return true;
 }
 
-#ifndef __OPTIMIZE_SIZE__
+#ifndef BS_SMALL
 /* Tiers with vectors take channels in eights, on NEON in fours; what lies behind the lines stays as it was. */
 static bool shuffles(bs_tier tier, int32_t pixels, int32_t channels)
 {
@@ -75,7 +75,7 @@ int main(void)
             for (int32_t columns = 1; columns < MOST - 3; columns += 1 + check_below(4))
                 wrong += !transposes(tiers[t], rows, columns);
         check(wrong == 0, "%s transposes every size", bs_tier_name(tiers[t]));
-#ifndef __OPTIMIZE_SIZE__
+#ifndef BS_SMALL
         wrong = 0;
         for (int32_t channels = 1; channels <= 24; channels++)
             for (int32_t pixels = 0; pixels <= 5; pixels++)

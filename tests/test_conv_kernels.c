@@ -1,4 +1,4 @@
-/* tags: unsigned asan shipped aarch64 32-bit optimized */
+/* tags: small unsigned asan shipped aarch64 32-bit optimized */
 /* test_conv_kernels.c: what the convolution kernels promise, at every tier this machine can run.
  *
  *   right      every geometry, activation and residual order, against a plain double reference

@@ -1,4 +1,4 @@
-/* tags: asan shipped aarch64 32-bit */
+/* tags: small asan shipped aarch64 32-bit */
 /* test_elementwise_kernels.c: what the loops of kernels/elementwise.h promise, at every tier this machine has.
  *
  *   conversion  codes to floats exactly; floats to codes clipped, to nearest even, NaN to 0

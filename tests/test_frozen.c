@@ -1,4 +1,4 @@
-/* tags: asan tsan shipped aarch64 32-bit */
+/* tags: small asan tsan shipped aarch64 32-bit */
 /* Results of 2,000 random graphs, on numbers that can tell, are the bytes that they were when the tables in
  * tests/frozen/ were made: in any order, with any number of threads, streamed or not. */
 #include "frozen/coverage.h"
@@ -174,7 +174,7 @@ static void fz_check_excuses(bool whole)
     for (int32_t i = 0; i < fz_all.n_excuses; i++) {
         const fz_excuse *e = &fz_all.excuses[i];
         check(e->reason[0] != '\0', "excused.txt: seed %d says why", e->seed);
-        if (whole && !e->needed && !fz_all.size) /* these plan a little differently */
+        if (whole && !e->needed && !fz_all.small) /* these plan a little differently */
             idle++, printf("seed %d needs no excuse any more: %s\n", e->seed, e->reason);
     }
     check(idle == 0, "%d seeds are excused, all of them need it", fz_all.n_excuses);
@@ -226,9 +226,9 @@ static void fz_load_all(void)
     for (int32_t t = BS_TIER_SCALAR; t < BS_TIER_CUDA; t++)
         fz_load_tier((bs_tier)t);
     fz_all.n_changes = fz_load_changes("changed", fz_all.changes);
-    fz_all.n_for_size = fz_load_changes("for_size", fz_all.for_size);
+    fz_all.n_in_small = fz_load_changes("small", fz_all.in_small);
     fz_load_excuses();
-    fz_find_out_size(fz_generate, &fz_variants[0]);
+    fz_find_out_small(fz_generate, &fz_variants[0]);
 }
 
 /* Runs the seeds that are asked for; returns how many are wrong. */

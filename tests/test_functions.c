@@ -1,4 +1,4 @@
-/* tags: asan shipped aarch64 32-bit */
+/* tags: small asan shipped aarch64 32-bit */
 /* test_functions.c: what the rows of kernels/functions.h promise, at every tier this machine has.
  *
  *   error       of every function, against libm in double, over all exponents: at most what the header says
@@ -313,7 +313,7 @@ static void test_softmax_specials(bs_tier tier)
         test_expect(error_of(y[i], exp((double)x[i])) <= 2, tier, "softmax far below", (double)x[i], (double)y[i]);
 }
 
-#ifdef __OPTIMIZE_SIZE__
+#ifdef BS_SMALL
 static void test_best(bs_tier tier) { (void)tier; }
 #else
 /* Rows of few numbers, so that the best one stands in many places. */

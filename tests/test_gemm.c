@@ -1,4 +1,4 @@
-/* tags: asan optimized */
+/* tags: small asan optimized */
 /* test_gemm.c: rows by a matrix in panels (1x1 convolutions, linear layers): against double precision, and the same
  * bytes however many rows go together, wherever they stand. Other geometries: test_conv_kernels.c. */
 #include "kernels/conv.h"

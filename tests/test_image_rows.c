@@ -1,4 +1,4 @@
-/* tags: unsigned tsan */
+/* tags: small unsigned tsan */
 /* Promises: convolutions of several images in one call give each image the bytes that it has alone, whatever the number
  * of rows and threads, with what is added and applied behind them, and with zeros around every image; a convolution of
  * images with few Winograd tiles each picks Winograd where a run may bring many of them. */

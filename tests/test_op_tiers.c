@@ -1,4 +1,4 @@
-/* tags: asan shipped aarch64 32-bit */
+/* tags: small asan shipped aarch64 32-bit */
 /* test_op_tiers.c - random shapes: every tier agrees with the scalar reference; which of its algorithms it takes; an
  * activation has the same bytes in a product's pass and by itself.
  *

@@ -1,4 +1,4 @@
-/* tags: asan optimized */
+/* tags: small asan optimized */
 /* Promises: networks of real layers that grow at random (random_networks.h), with weights heavier than rows, rows and
  * images before and behind loops of the root, routers by capacity and top-k, paths that resize, loops in loops and
  * decisions in them, give what the graph's definition (naive.h) gives in double precision, within TOLERANCE; and the

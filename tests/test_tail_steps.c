@@ -1,4 +1,4 @@
-/* tags: asan tsan */
+/* tags: small asan tsan */
 /* Promises: a step of a tail may be a softmax of lines, a choice, or a change of type, also one that changes how many
  * bytes an element has, behind any kernel that makes whole rows (plan/tails.c), and a pixel shuffle behind a
  * convolution of whole images: at the root, on rows and in tiles, in bands of three threads, in every tier. The bytes

@@ -1,12 +1,12 @@
 /* base/crc32.c - CRC-32 as in zip and PNG (polynomial 0xedb88320).
  * Owns the table: 1 KB, with a row of 16 for each nibble of an 8-byte word, so that the 16 look-ups of a word do not
  * wait for each other. Rows for whole bytes would take 8 KB and be no faster: either way the chain from word to word
- * is the limit. A build for size (-Os) has only the classic table, at a third of the speed.
+ * is the limit. A small library (BS_SMALL) has only the classic table, at a third of the speed.
  * Relies on base/base.h. Must never keep state between calls: reader threads check records side by side. */
 #include "base/base.h"
 
 /* [k][n]: what nibble n adds to the checksum when k more nibbles follow it. [0] alone is the classic table of 16. */
-#ifdef __OPTIMIZE_SIZE__
+#ifdef BS_SMALL
 #define CRC32_ROWS 1
 #else
 #define CRC32_ROWS 16

@@ -275,8 +275,8 @@ bs_node *bs_graph_add(bs_graph *graph, const bs_op *op, int32_t number, const in
 void bs_graph_find_same(bs_graph *graph, const bs_op *op, int32_t n);
 
 /* Whether a loop is worth writing twice, the second time over dense floats, of which compilers make vectors. Not in
- * builds for size (-Os). */
-#ifdef __OPTIMIZE_SIZE__
+ * a small library (BS_SMALL). */
+#ifdef BS_SMALL
 #define BS_DENSE_PAYS false
 #else
 #define BS_DENSE_PAYS true

@@ -70,7 +70,7 @@ __attribute__((target("avx2"))) static void transpose_block(const float *from, p
     transpose_half(from + 4, from_row, to + 4 * to_row, to_row, 2 * to_row);
 }
 
-#ifndef __OPTIMIZE_SIZE__
+#ifndef BS_SMALL
 /* 4 x 8, for few rows. */
 #define ARRANGE_FEW 4
 __attribute__((target("avx2"))) static void transpose_few(const float *from, ptrdiff_t from_row, float *to,
@@ -135,7 +135,7 @@ static void transpose_block(const float *from, ptrdiff_t from_row, float *to, pt
     vst1q_f32(to + 3 * to_row, vcombine_f32(vget_high_f32(a.val[1]), vget_high_f32(b.val[1])));
 }
 
-#ifndef __OPTIMIZE_SIZE__
+#ifndef BS_SMALL
 #define ARRANGE_PAIRS 4
 static void transpose_pairs(const float *first, const float *second, float *to)
 {
@@ -224,7 +224,7 @@ void bs_transpose_f32(bs_tier tier, const float *from, ptrdiff_t from_row, int32
                      to_row);
 }
 
-#ifndef __OPTIMIZE_SIZE__
+#ifndef BS_SMALL
 bool bs_shuffle_pairs_f32(bs_tier tier, const float *from, int32_t pixels, int32_t channels, float *to,
                           ptrdiff_t to_line)
 {
@@ -242,7 +242,7 @@ bool bs_shuffle_pairs_f32(bs_tier tier, const float *from, int32_t pixels, int32
 /* Rows of a panel are short: calls of memcpy would take longer than what they copy. */
 static void gather_row(const float *from, int32_t columns, float *to)
 {
-#ifndef __OPTIMIZE_SIZE__
+#ifndef BS_SMALL
     for (; columns >= 8; columns -= 8, from += 8, to += 8)
         memcpy(to, from, 8 * sizeof(float));
 #endif

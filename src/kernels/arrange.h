@@ -20,7 +20,7 @@ void bs_transpose_f32(bs_tier tier, const float *from, ptrdiff_t from_row, int32
 void bs_gather_f32(bs_tier tier, const float *from, ptrdiff_t from_row, ptrdiff_t from_step, int32_t rows,
                    int32_t columns, float *to, ptrdiff_t to_row);
 
-#ifndef __OPTIMIZE_SIZE__
+#ifndef BS_SMALL
 /* Pixels of four phases, two for each of two lines: to[i * to_line + (2 p + j) * channels + c] is
  * from[(p * channels + c) * 4 + 2 i + j], p < pixels. False: the tier has no code for so many channels. */
 bool bs_shuffle_pairs_f32(bs_tier tier, const float *from, int32_t pixels, int32_t channels, float *to,

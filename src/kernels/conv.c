@@ -35,7 +35,7 @@ size_t bs_conv_scratch_floats(const bs_conv_geometry *geometry, bs_conv_algorith
     return bs_conv_winograd_scratch(geometry, bs_conv_lanes(tier));
 }
 
-#ifndef __OPTIMIZE_SIZE__
+#ifndef BS_SMALL
 int32_t bs_conv_block_outputs(const bs_conv_geometry *geometry, bs_conv_algorithm algorithm, bs_tier tier)
 {
     return algorithm == BS_CONV_WINOGRAD4 ? bs_conv_winograd_block(geometry, bs_conv_lanes(tier)) : 0;
@@ -96,7 +96,7 @@ static void bs_conv_run_strip(const bs_conv_geometry *g, const bs_conv_kernels *
         bs_conv_run_direct(g, k, family, task);
 }
 
-#ifdef __OPTIMIZE_SIZE__
+#ifdef BS_SMALL
 #define bs_conv_run_strips bs_conv_run_strip
 #else
 static int32_t bs_conv_strip_bytes(const bs_conv_geometry *g, bs_conv_family family)
@@ -172,7 +172,7 @@ static void bs_conv_run_strips(const bs_conv_geometry *g, const bs_conv_kernels 
 }
 #endif
 
-#ifdef __OPTIMIZE_SIZE__
+#ifdef BS_SMALL
 #define bs_conv_together(geometry, family, task) ((void)(family), 1)
 #else
 /* Images that a block of weights passes over one after the other: those of few pixels, as many as a strip has bytes. */

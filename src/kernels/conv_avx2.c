@@ -15,7 +15,7 @@
 #include "kernels/conv_finish.inc"
 #include "kernels/gemm.inc"
 #include "kernels/gemm_row.inc"
-#if defined(__OPTIMIZE_SIZE__)
+#if defined(BS_SMALL)
 #include "kernels/conv_epilogue_plain.inc"
 #include "kernels/conv_winograd_plain.inc"
 #else

@@ -6,7 +6,7 @@
  */
 #include "kernels/conv_internal.h"
 
-#ifndef __OPTIMIZE_SIZE__
+#ifndef BS_SMALL
 /* All whole vectors of some pixels of a row at once, where no more than a clamp follows a sum. */
 static void bs_conv_depthwise_whole(const bs_conv_geometry *g, const bs_conv_kernels *k, bs_conv_tile *tile,
                                     int32_t pixels)
@@ -50,7 +50,7 @@ static void bs_conv_depthwise_next(const bs_conv_geometry *g, const bs_conv_kern
 static void bs_conv_depthwise_pixels(const bs_conv_geometry *g, const bs_conv_kernels *k, bs_conv_tile tile,
                                      int32_t pixels)
 {
-#ifndef __OPTIMIZE_SIZE__
+#ifndef BS_SMALL
     bs_conv_depthwise_whole(g, k, &tile, pixels);
 #endif
     for (; tile.channel < g->out_channels; tile.channel += k->lanes) {
@@ -77,7 +77,7 @@ void bs_conv_run_depthwise(const bs_conv_geometry *g, const bs_conv_kernels *k, 
             if (task->residual)
                 tile.residual = task->residual + y * task->residual_row + x * tile.residual_pixel;
             x += pixels;
-#ifndef __OPTIMIZE_SIZE__
+#ifndef BS_SMALL
             bs_conv_depthwise_next(g, k, x < task->out_w ? y : y + 1, x < task->out_w ? x : 0, pixels, &tile);
 #endif
             bs_conv_depthwise_pixels(g, k, tile, pixels);

@@ -20,7 +20,7 @@ typedef struct bs_conv_block {
     int32_t most_pixels;
     int32_t out_h, out_w;
     ptrdiff_t in_row, out_row, residual_row; /* between the pixels of neighbouring rows */
-#ifndef __OPTIMIZE_SIZE__
+#ifndef BS_SMALL
     int32_t images;
     ptrdiff_t in_image, out_image, residual_image;
 #endif
@@ -28,7 +28,7 @@ typedef struct bs_conv_block {
     const bs_conv_geometry *g;
     const bs_conv_kernels *k;
     bs_conv_task first, more, last; /* of sums that are not deep enough: what stands before them, and follows */
-#ifndef __OPTIMIZE_SIZE__
+#ifndef BS_SMALL
     bs_conv_tile_kernel *const *across; /* where tiles reach over the ends of rows, or NULL */
 #endif
 } bs_conv_block;
@@ -108,7 +108,7 @@ static void bs_conv_run_row(const bs_conv_block *block, ptrdiff_t y)
     }
 }
 
-#ifdef __OPTIMIZE_SIZE__
+#ifdef BS_SMALL
 #define bs_conv_run_block bs_conv_run_rows
 #endif
 static void bs_conv_run_rows(const bs_conv_block *block)
@@ -117,7 +117,7 @@ static void bs_conv_run_rows(const bs_conv_block *block)
         bs_conv_run_row(block, y);
 }
 
-#ifndef __OPTIMIZE_SIZE__
+#ifndef BS_SMALL
 /* A pixel of an image. */
 typedef struct bs_conv_at {
     int32_t y, x;
@@ -268,7 +268,7 @@ void bs_conv_run_direct(const bs_conv_geometry *g, const bs_conv_kernels *k, bs_
                             .out_row = task->out_row, .residual_row = task->residual_row,
                             .first = { .bias = task->bias }, .more = { .residual_before_activation = true },
                             .last = *task };
-#ifndef __OPTIMIZE_SIZE__
+#ifndef BS_SMALL
     block.images = bs_conv_images(task);
     block.in_image = task->in_image;
     block.out_image = task->out_image;
@@ -286,7 +286,7 @@ void bs_conv_run_direct(const bs_conv_geometry *g, const bs_conv_kernels *k, bs_
                 depth = in;
                 block.kernels = k->outer[vectors];
                 block.most_pixels = k->outer_pixels[vectors];
-#ifndef __OPTIMIZE_SIZE__
+#ifndef BS_SMALL
                 block.across = k->across[vectors];
 #endif
             }

@@ -37,7 +37,7 @@ enum {
     BS_WINOGRAD_TAPS = 9
 };
 
-#ifndef __OPTIMIZE_SIZE__
+#ifndef BS_SMALL
 /* Floats that the next tile will read or write: each vector of this one fetches a share of them. */
 typedef struct bs_conv_next {
     const float *at; /* or NULL */
@@ -55,7 +55,7 @@ static inline __attribute__((always_inline)) void bs_conv_fetch(const bs_conv_ne
 }
 #endif
 
-#ifndef __OPTIMIZE_SIZE__
+#ifndef BS_SMALL
 /* Where the pixels of a tile lie that reaches over the ends of rows, and the one after them, in floats from the first
  * one. */
 enum { BS_ACROSS_PIXELS = 8 }; /* at most */
@@ -82,7 +82,7 @@ typedef struct bs_conv_tile {
     const float *residual; /* the same of the residual, or NULL */
     ptrdiff_t residual_pixel;
     const bs_conv_task *task; /* bias, activation, order of the residual */
-#ifndef __OPTIMIZE_SIZE__
+#ifndef BS_SMALL
     bs_conv_next next[BS_CONV_NEXT]; /* of kernels that fetch */
     const bs_conv_places *places; /* of kernels whose pixels are of several rows: instead of the steps between them */
 #endif
@@ -91,7 +91,7 @@ typedef struct bs_conv_tile {
 typedef void bs_conv_tile_kernel(const bs_conv_tile *tile);
 
 /* Some rows by a block of a panel: out = clamp(add + in x weights). Steps between rows, in floats. A kernel takes
- * `tiles` times the rows that it is for, one after the other; in builds for size (-Os) `tiles` is 1. */
+ * `tiles` times the rows that it is for, one after the other; in a small library (BS_SMALL) `tiles` is 1. */
 typedef struct bs_gemm_tile {
     const float *in;
     int32_t tiles;
@@ -113,7 +113,7 @@ typedef struct bs_gemm_tile {
 
 typedef void bs_gemm_kernel(const bs_gemm_tile *tile);
 
-#ifndef __OPTIMIZE_SIZE__
+#ifndef BS_SMALL
 /* One row by whole vectors of columns of a matrix that is not packed. */
 typedef struct bs_gemm_row {
     const float *a;
@@ -138,7 +138,7 @@ typedef void bs_conv_winograd_out(const float *points, ptrdiff_t point_step, con
                                   ptrdiff_t out_row, ptrdiff_t residual_row, int32_t rows, int32_t columns,
                                   int32_t tiles, int32_t lines);
 
-#ifndef __OPTIMIZE_SIZE__
+#ifndef BS_SMALL
 /* Products at all points of `groups` times as many tiles as a kernel is for, by a block of weights. Steps from point to
  * point, from tile to tile, and from channel to channel, in floats. */
 typedef struct bs_conv_points {
@@ -158,14 +158,14 @@ typedef struct bs_conv_kernels {
     int32_t lanes;
     int32_t outer_pixels[3]; /* [vectors]: most pixels of a tile */
     bs_conv_tile_kernel *const *outer[3]; /* [vectors][pixels]; [0] is unused */
-#ifndef __OPTIMIZE_SIZE__
+#ifndef BS_SMALL
     bs_conv_tile_kernel *const *across[3]; /* [vectors][pixels], from 2 to OUTER's or BS_ACROSS_PIXELS; or NULL */
 #endif
     int32_t gemm_rows[BS_GEMM_VECTORS + 1]; /* [vectors]: at most, so that enough sums are under way */
     bs_gemm_kernel *const *gemm[BS_GEMM_VECTORS + 1]; /* [vectors][rows] */
     /* [panels][vectors of the last]: one row, two panels or more, of which all but the last are whole; or NULL */
     bs_gemm_kernel *const (*gemm_beside)[BS_GEMM_VECTORS + 1];
-#ifndef __OPTIMIZE_SIZE__
+#ifndef BS_SMALL
     void (*gemm_pack)(const float *from, ptrdiff_t step, int32_t rows, int32_t columns, float scale, float *panel);
     bs_gemm_row_kernel *const *row_lines, *const *row_turns; /* [i]: 2^i vectors, i < BS_ROW_LINES or BS_ROW_TURNS */
 #endif
@@ -174,7 +174,7 @@ typedef struct bs_conv_kernels {
     bs_conv_tile_kernel *const *dot; /* [pixels], or NULL: then OUTER is used */
     int32_t depthwise_pixels;
     bs_conv_tile_kernel *const *depthwise; /* [pixels] */
-#ifndef __OPTIMIZE_SIZE__
+#ifndef BS_SMALL
     bs_conv_tile_kernel *const *depthwise_whole; /* [pixels], of any number of whole vectors, no residual; or NULL */
     bs_conv_points_kernel *const *points[3]; /* [vectors][tiles], as many as OUTER's pixels; or NULL */
     bs_conv_points_kernel *points_eight; /* `groups` tiles of eight channels to a vector; or NULL */
@@ -310,11 +310,11 @@ static inline int32_t bs_conv_min(int32_t a, int32_t b)
 }
 
 /* How many pixels the next of `tiles` tiles takes. Pixels are divided evenly: 64 by at most 14 are 13 13 13 13 12, not
- * 14 14 14 14 8. A build for size (-Os) has kernels for some counts only (repeat.h): 8 4 1 for 13 on x86-64. */
+ * 14 14 14 14 8. A small library (BS_SMALL) has kernels for some counts only (repeat.h): 8 4 1 for 13 on x86-64. */
 static inline int32_t bs_conv_next_pixels(bs_conv_tile_kernel *const *kernels, int32_t left, int32_t tiles,
                                           int32_t most)
 {
-#ifdef __OPTIMIZE_SIZE__
+#ifdef BS_SMALL
     int32_t count = bs_conv_min(left, most);
     while (!kernels[count])
         count--;

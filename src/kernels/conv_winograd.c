@@ -73,7 +73,7 @@ static bs_winograd_plan bs_winograd_plan_of(const bs_conv_geometry *g, int32_t l
     plan.out_points = plan.in_place ? 0 : BS_WINOGRAD_POINTS * (size_t)plan.out_step;
     plan.patch = (size_t)BS_WINOGRAD_POINTS * (size_t)plan.in_padded;
     plan.weights = plan.stores ? 0 : (size_t)BS_WINOGRAD_IN * (size_t)g->in_channels * (size_t)plan.block;
-#ifdef __OPTIMIZE_SIZE__ /* no kernel for half a panel of weights: whole ones for half the tiles, in the same memory */
+#ifdef BS_SMALL /* no kernel for half a panel of weights: whole ones for half the tiles, in the same memory */
     if (plan.block < bs_conv_min(plan.out_padded, 2 * lanes)) {
         plan.block *= 2;
         plan.strip /= 2;
@@ -90,7 +90,7 @@ size_t bs_conv_winograd_scratch(const bs_conv_geometry *geometry, int32_t lanes)
     return plan.in_points + plan.out_points + plan.patch + plan.weights;
 }
 
-#ifndef __OPTIMIZE_SIZE__
+#ifndef BS_SMALL
 int32_t bs_conv_winograd_block(const bs_conv_geometry *geometry, int32_t lanes)
 {
     return bs_winograd_plan_of(geometry, lanes).block;
@@ -127,7 +127,7 @@ typedef struct bs_winograd_lines {
     int32_t tiles, lines;
 } bs_winograd_lines;
 
-#ifdef __OPTIMIZE_SIZE__ /* transforms take one */
+#ifdef BS_SMALL /* transforms take one */
 #define bs_winograd_next(run, at, left) ((void)(at), (void)(left), (bs_winograd_lines){ 1, 1 })
 #else
 /* Of `left` tiles from there on those that are transformed together: whole ones of a line, of several lines where these
@@ -230,7 +230,7 @@ static void bs_winograd_multiply(const bs_winograd_run *run, const float *weight
     }
 }
 
-#ifdef __OPTIMIZE_SIZE__
+#ifdef BS_SMALL
 static bool bs_winograd_points(const bs_winograd_run *run, const float *weights, int32_t channel, int32_t width,
                                int32_t tiles)
 {
@@ -306,7 +306,7 @@ static void bs_winograd_plain(const bs_winograd_run *run, int32_t channel, int32
     }
 }
 
-#ifdef __OPTIMIZE_SIZE__
+#ifdef BS_SMALL
 #define bs_winograd_outputs(run, channel) ((run)->task->out + (channel))
 #else
 /* Where the outputs of a block begin. */

@@ -16,8 +16,8 @@
 #define BS_FRACTION 1.17549421e-38f /* the bits of a fraction: 0x007fffff */
 #define BS_EXPONENT_0 12583039.0f /* 1.5 * 2^23 + 127 */
 
-/* Whether a row is worth its code twice, the second time for dense numbers: not where few bytes are asked for (-Os). */
-#ifdef __OPTIMIZE_SIZE__
+/* Whether a row is worth its code twice, the second time for dense numbers: not in a small library (BS_SMALL). */
+#ifdef BS_SMALL
 #define BS_TWICE_PAYS false
 #define BS_OR_NEAR(name) BS_TIER_FN(bs_##name)
 #else
@@ -32,7 +32,7 @@ enum {
 };
 
 enum { BS_SUM_VECTORS = 16 }; /* summed before their sum is added to that of the row */
-#ifndef __OPTIMIZE_SIZE__
+#ifndef BS_SMALL
 enum { BS_BEST_BLOCK = 512 }; /* elements among which the best is looked for; a multiple of all tiers' four vectors */
 #endif
 
@@ -129,7 +129,7 @@ void bs_row_softmax(bs_tier tier, const float *x, ptrdiff_t x_step, float *y, pt
     row(x, x_step, y, y_step, n);
 }
 
-#ifndef __OPTIMIZE_SIZE__
+#ifndef BS_SMALL
 int64_t bs_row_place_of_best(bs_tier tier, const float *x, int64_t n, bool least)
 {
     bs_place_row *const row = least ? BS_OF_TIER(tier, bs_place_of_least) : BS_OF_TIER(tier, bs_place_of_most);

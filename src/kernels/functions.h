@@ -51,8 +51,8 @@ void bs_row_unary(bs_tier tier, bs_unary_kind kind, const float *x, ptrdiff_t x_
 void bs_row_softmax(bs_tier tier, const float *x, ptrdiff_t x_step, float *y, ptrdiff_t y_step, int64_t n);
 
 /* Where the largest element of a row stands, or with `least` the smallest; n > 0. Of equal ones the first; a NaN counts
- * only where it is element 0, and then it is the answer. Builds for size (-Os) do without it. */
-#ifndef __OPTIMIZE_SIZE__
+ * only where it is element 0, and then it is the answer. A small library (BS_SMALL) does without it. */
+#ifndef BS_SMALL
 int64_t bs_row_place_of_best(bs_tier tier, const float *x, int64_t n, bool least);
 #endif
 
@@ -66,8 +66,8 @@ void bs_row_normalise(bs_tier tier, const bs_row_norm *norm, const float *x, ptr
                       ptrdiff_t y_step);
 
 /* A step of n units of an LSTM: sums of i, f, o and g behind each other, n of each; c' = f c + i g, h' = o tanh(c'). As
- * by rows of sigmoid and tanh, but c' is rounded once less. c_out may be c. Builds for size (-Os) do without it. */
-#ifndef __OPTIMIZE_SIZE__
+ * by rows of sigmoid and tanh, but c' is rounded once less. c_out may be c. A small library (BS_SMALL) has none. */
+#ifndef BS_SMALL
 void bs_row_lstm(bs_tier tier, const float *sums, const float *c, float *c_out, float *h_out, int64_t n);
 #endif
 

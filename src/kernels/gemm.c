@@ -22,7 +22,7 @@ enum {
 };
 
 /* Whether kernels take one tile at a time. */
-#ifdef __OPTIMIZE_SIZE__
+#ifdef BS_SMALL
 #define GEMM_ONE_TILE true
 #else
 #define GEMM_ONE_TILE false

@@ -2,11 +2,11 @@
  *
  * Owns:      which tier's loops run.
  * Relies on: pool.inc and the simd_*.h.
- * Must never: be in builds for size (-Os).
+ * Must never: be in a small library (BS_SMALL).
  */
 #include "kernels/pool.h"
 
-#ifndef __OPTIMIZE_SIZE__
+#ifndef BS_SMALL
 #if BS_HAVE_X86_TIERS
 #include "kernels/simd_avx2.h"
 

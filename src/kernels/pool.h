@@ -1,6 +1,6 @@
 /* pool.h: the maximum or the mean of a window, a vector of channels at a time.
  *
- * Owns:      the interface of those loops, for tiers with vectors; others, and builds for size (-Os), have the plain
+ * Owns:      the interface of those loops, for tiers with vectors; others, and small libraries (BS_SMALL), have plain
  *            ones of ops/pool2d.c.
  * Relies on: tier.h.
  * Must never: read outside the window, or give other bytes than those: taps are taken row by row; a mean of rows adds
@@ -27,7 +27,7 @@ typedef struct bs_pool_window {
 } bs_pool_window;
 
 /* False, and nothing is done: the tier is the scalar one, or there are fewer channels than it has lanes. */
-#ifdef __OPTIMIZE_SIZE__
+#ifdef BS_SMALL
 static inline bool bs_pool_window_run(bs_tier tier, const bs_pool_window *window)
 {
     return (void)tier, (void)window, false;

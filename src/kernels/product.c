@@ -37,7 +37,7 @@ size_t bs_product_scratch_floats(bs_tier tier)
 static void scale_panel(const product_job *j, int32_t depth, int32_t width)
 {
     const float scale = j->p->scale;
-#ifdef __OPTIMIZE_SIZE__
+#ifdef BS_SMALL
     for (int32_t i = 0; i < depth * width; i++)
         j->panel[i] *= scale;
 #else
@@ -50,7 +50,7 @@ static void pack_panel(const product_job *j, int32_t k, int32_t depth, int32_t n
 {
     const bs_product *p = j->p;
     const float *from = p->b + k * p->b_row + n * p->b_step;
-#ifndef __OPTIMIZE_SIZE__
+#ifndef BS_SMALL
     if (p->b_step == 1) {
         j->kernels->gemm_pack(from, p->b_row, depth, columns, p->scale, j->panel);
         return;
@@ -117,7 +117,7 @@ static void product_block(const product_job *j, int32_t m, int32_t rows, int32_t
     }
 }
 
-#ifdef __OPTIMIZE_SIZE__
+#ifdef BS_SMALL
 static bool product_rows(const bs_conv_kernels *kernels, const bs_product *p)
 {
     return (void)kernels, (void)p, false;

@@ -137,7 +137,7 @@ static void units_lstm(const units_job *j, int64_t row, float *s)
     const float *c = r->c + (ptrdiff_t)row * r->c_row + j->first;
     float *c_out = r->c_out + (ptrdiff_t)row * r->c_out_row + j->first,
           *h_out = r->h_out + (ptrdiff_t)row * r->h_out_row + j->first;
-#ifndef __OPTIMIZE_SIZE__
+#ifndef BS_SMALL
     bs_row_lstm(j->tier, s, c, c_out, h_out, n);
 #else
     const float *f = s + n, *o = s + 2 * n, *g = s + 3 * n;

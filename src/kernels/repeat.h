@@ -1,6 +1,6 @@
 /* repeat.h: loops over small constants, written out by the preprocessor.
  *
- * Owns:      BS_EACH_n(M): M(0) ... M(n-1), and BS_UPTO_n(M, x): M(1, x) ... M(n, x), of which builds for size (-Os)
+ * Owns:      BS_EACH_n(M): M(0) ... M(n-1), and BS_UPTO_n(M, x): M(1, x) ... M(n, x), of which small ones (BS_SMALL)
  *            leave some out.
  * Relies on: nothing.
  * Must never: stay defined after a template: simd_end.h undefines all of it.
@@ -22,7 +22,7 @@
 #define BS_EACH_13(M) BS_EACH_12(M) M(12)
 #define BS_EACH_14(M) BS_EACH_13(M) M(13)
 
-#ifdef __OPTIMIZE_SIZE__
+#ifdef BS_SMALL
 #define BS_UPTO_4(M, x) M(1, x) M(4, x)
 #define BS_UPTO_5(M, x) BS_UPTO_4(M, x) M(5, x)
 #define BS_UPTO_6(M, x) BS_UPTO_4(M, x) M(6, x)

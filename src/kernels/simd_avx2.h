@@ -57,7 +57,7 @@
 /* Of three vectors 12 sums, 2 vectors of weights and an input leave a register of 16: with the third vector in the last
  * one GCC keeps sums on the stack. So it does where it chooses which operand of a multiply-add becomes the result, or
  * keeps a zero for the next tile. Fewer vectors take more rows: 8 sums must be under way. */
-#ifdef __OPTIMIZE_SIZE__
+#ifdef BS_SMALL
 #define BS_GEMM_ROWS_1 4
 #define BS_GEMM_ROWS_2 4
 #define BS_GEMM_ROWS_3 4
@@ -79,12 +79,12 @@
     __asm__ volatile("vxorps %0, %0, %0" : "=x"(zero));
 #define BS_GEMM_FMA(sum, x, w) __asm__("vfmadd231ps %2, %1, %0" : "+x"(sum) : "x"(x), "x"(w))
 #define BS_GEMM_THIRD_FMA(sum, x, w2) __asm__("vfmadd231ps %2, %1, %0" : "+x"(sum) : "x"(x), "m"(*(w2)))
-#ifndef __OPTIMIZE_SIZE__
+#ifndef BS_SMALL
 #define BS_GEMM_WIDE
 #endif
 /* Four products of four rows by three vectors in all 16 registers, which no compiler does: each weight is loaded once,
  * for 28 loads beside 48 multiply-adds, not 40. Each sum sees the operations of BS_GEMM_ADD_3, in that order. */
-#if defined(__x86_64__) && defined(__OPTIMIZE__) && !defined(__OPTIMIZE_SIZE__) && !defined(__SANITIZE_ADDRESS__)
+#if defined(__x86_64__) && defined(__OPTIMIZE__) && !defined(BS_SMALL) && !defined(__SANITIZE_ADDRESS__)
 #define BS_GEMM_BY_3(row, s0, s1, s2)                      \
     "vbroadcastss " row ", %%ymm15\n"                      \
     "vfmadd231ps %%ymm12, %%ymm15, %[" s0 "]\n"            \
@@ -108,7 +108,7 @@
             : "xmm12", "xmm13", "xmm14", "xmm15", "memory");
 #endif
 /* 10 sums, 3 weights and 3 inputs; for few bytes the counts that OUTER has. */
-#ifdef __OPTIMIZE_SIZE__
+#ifdef BS_SMALL
 #define BS_DEPTHWISE_PIXELS 14
 #define BS_DEPTHWISE_UPTO(M) BS_UPTO_14(M, 0)
 #else
@@ -127,7 +127,7 @@
 #define BS_V_EVEN(a, b) _mm256_shuffle_ps(a, b, 0x88)
 #define BS_V_ODD(a, b) _mm256_shuffle_ps(a, b, 0xdd)
 #define BS_DOT_UPTO(M) M(1, 0) M(2, 0)
-#ifdef __OPTIMIZE_SIZE__
+#ifdef BS_SMALL
 #define BS_DOT_PIXELS 2
 #define BS_DOT_KERNELS(M) BS_DOT_UPTO(M)
 #else

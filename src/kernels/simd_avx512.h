@@ -65,7 +65,7 @@
 #define BS_GEMM_UPTO_1(M) BS_UPTO_8(M, 1)
 #define BS_GEMM_UPTO_2(M) BS_UPTO_8(M, 2)
 #define BS_GEMM_UPTO_3(M) BS_UPTO_8(M, 3)
-#ifndef __OPTIMIZE_SIZE__
+#ifndef BS_SMALL
 #define BS_GEMM_WIDE
 #endif
 #define BS_DEPTHWISE_PIXELS 14

@@ -56,7 +56,7 @@
 /* 16 accumulators, 8 inputs and 2 weights of 32 registers; for few bytes what is left of 8 goes one by one. */
 #define BS_OUTER_PIXELS_1 8
 #define BS_OUTER_PIXELS_2 8
-#ifdef __OPTIMIZE_SIZE__
+#ifdef BS_SMALL
 #define BS_OUTER_UPTO_1(M) M(1, 1) M(8, 1)
 #define BS_OUTER_UPTO_2(M) M(1, 2) M(8, 2)
 #define BS_DEPTHWISE_UPTO(M) M(1, 0) M(8, 0)
@@ -68,7 +68,7 @@
 #define BS_DEPTHWISE_UPTO(M) BS_UPTO_8(M, 0)
 #endif
 /* Of three vectors 18 sums, 6 inputs and 3 vectors of weights of 32 registers; for few bytes 12 and 4. */
-#ifdef __OPTIMIZE_SIZE__
+#ifdef BS_SMALL
 #define BS_GEMM_ROWS_1 4
 #define BS_GEMM_ROWS_2 4
 #define BS_GEMM_ROWS_3 4

@@ -48,8 +48,8 @@
 #define BS_OPAQUE(pointer) (void)(pointer)
 #define BS_HOLD(a) (void)(a)
 
-/* In builds for size (-Os) with another tier this one is only compared with: one pixel at a time. */
-#if defined(__OPTIMIZE_SIZE__) && BS_HAVE_X86_TIERS
+/* In a small library (BS_SMALL) with another tier this one is only compared with: one pixel at a time. */
+#if defined(BS_SMALL) && BS_HAVE_X86_TIERS
 #define BS_OUTER_PIXELS_1 1
 #define BS_OUTER_PIXELS_2 1
 #define BS_OUTER_UPTO_1(M) M(1, 1)

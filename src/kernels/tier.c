@@ -62,7 +62,7 @@ bs_tier bs_tier_best(void)
 /* The x86 tiers are ordered in the enum; NEON is never in the same build. */
 bool bs_tier_available(bs_tier tier)
 {
-    if (tier == BS_TIER_AUTO || tier == BS_TIER_SCALAR)
+    if (tier == BS_TIER_AUTO || (tier == BS_TIER_SCALAR && BS_HAVE_SCALAR_KERNELS))
         return true;
     if (tier == BS_TIER_CUDA)
         return false;

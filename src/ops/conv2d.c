@@ -260,7 +260,7 @@ static bool conv2d_same_layout(const bs_graph *graph, const bs_node *a, const bs
            bs_node_phases(graph, a) == bs_node_phases(graph, b);
 }
 
-#ifdef __OPTIMIZE_SIZE__
+#ifdef BS_SMALL
 #define conv2d_phases(graph, node, plan) ((void)(graph), (void)(node), (void)(plan), 1)
 #else
 /* r of the step behind it that the kernel can do (bs_conv_task.phases), or 1. */

@@ -201,7 +201,7 @@ static int32_t arg_f32(const bs_lines_job *job, const float *x, bool least)
 {
     const ptrdiff_t step = job->in_step;
     int32_t best = 0;
-#ifndef __OPTIMIZE_SIZE__
+#ifndef BS_SMALL
     if (step == 1)
         return (int32_t)bs_row_place_of_best((bs_tier)job->call->plan->tier, x, job->n, least);
 #endif

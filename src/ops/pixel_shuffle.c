@@ -94,7 +94,7 @@ static void phase_range(bs_span *span, int32_t axis, int32_t low, int32_t high, 
     span->count[axis + 1] = bs_ceil_div(high - i, r) - span->low[axis + 1];
 }
 
-#ifndef __OPTIMIZE_SIZE__
+#ifndef BS_SMALL
 /* Whether images are such that a line of the small one, all phases at once, makes r lines of the large one. */
 static bool shuffle_is_of_lines(const bs_operand *in, const bs_operand *out, int32_t r)
 {
@@ -159,7 +159,7 @@ static bs_status pixel_shuffle_run(const bs_call *call)
 {
     const bs_operand *out = &call->out[0];
     const int32_t r = pixel_shuffle_factor(call->node);
-#ifndef __OPTIMIZE_SIZE__
+#ifndef BS_SMALL
     if (shuffle_is_of_lines(&call->in[0], out, r)) {
         shuffle_lines(call, r);
         return BS_OK;

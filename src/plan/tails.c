@@ -89,7 +89,7 @@ bs_bytes bs_tails_scratch(const bs_graph *g, const bs_node *node, const bs_node_
     const bs_tail *first = &g->tails[node->tail];
     const size_t element = bs_dtype_bytes(first->from);
     const int32_t grain = bs_op_grain(bs_node_op(node), plan) * bs_node_phases(g, node);
-    if (!bs_tails_move(g, node)) /* builds for size (-Os) need it where others do not (bs_op_rules.shuffles) */
+    if (!bs_tails_move(g, node)) /* a small library (BS_SMALL) needs it where others do not (bs_op_rules.shuffles) */
         return bs_bytes_of(0);
     if (out->rank != 3) { /* a row is no more */
         const bs_bytes row = bs_bytes_product(bs_value_elements(g, out), bs_bytes_of(element));

@@ -24,8 +24,8 @@ static inline bool bs_tail_moves(const bs_tail *tail)
 }
 /* Whether a step of the node's tail does that: what is before it lies in the scratch of a thread. */
 bool bs_tails_move(const bs_graph *graph, const bs_node *node);
-/* Whether the kernel does it instead, with that step right behind it. Not in builds for size (-Os). */
-#ifdef __OPTIMIZE_SIZE__
+/* Whether the kernel does it instead, with that step right behind it. Not in a small library (BS_SMALL). */
+#ifdef BS_SMALL
 #define bs_tails_are_stored(graph, node, plan) ((void)(graph), (void)(node), (void)(plan), false)
 #else
 static inline bool bs_tails_are_stored(const bs_graph *graph, const bs_node *node, const bs_node_plan *plan)

@@ -9,7 +9,7 @@
 
 #include "ops/structure.h"
 
-#ifdef __OPTIMIZE_SIZE__ /* for few bytes nothing is kept */
+#ifdef BS_SMALL /* for few bytes nothing is kept */
 int32_t bs_kept_count(const bs_plan *plan, int32_t *operands)
 {
     (void)plan;

@@ -16,7 +16,7 @@ static void zero_image(const bs_operand *o, bs_rect r)
                    (size_t)pixels * (size_t)o->dim[0] * (size_t)bytes);
 }
 
-#ifndef __OPTIMIZE_SIZE__
+#ifndef BS_SMALL
 /* Rows that lie one after the other: what is right of one and left of the next is a piece. */
 static void zero_between_rows(const bs_operand *o, int32_t low, int32_t bottom, int32_t right)
 {
@@ -37,7 +37,7 @@ void bs_zero_margin(const bs_operand *o, int32_t margin, int64_t max_h, int64_t 
 {
     const int32_t low = -margin, bottom = (int32_t)bs_min_i64(o->rect.y1 + margin, max_h + margin);
     const int32_t right = (int32_t)bs_min_i64(o->rect.x1 + margin, max_w + margin);
-#ifndef __OPTIMIZE_SIZE__
+#ifndef BS_SMALL
     if (o->stride[1] == (right - low) * o->stride[2] && o->rect.y0 < o->rect.y1) {
         zero_between_rows(o, low, bottom, right);
         return;
@@ -106,7 +106,7 @@ void bs_zero_around(const bs_context *c, int32_t target, const bs_operand *o)
 
 /* ------------------------------------------------------------------------------------- zeros that are still there */
 
-#ifdef __OPTIMIZE_SIZE__
+#ifdef BS_SMALL
 int64_t bs_margins_count(const bs_plan *plan) { return (void)plan, 0; }
 void bs_margins_find(const bs_plan *plan, bool *zeroed) { (void)plan, (void)zeroed; }
 #else

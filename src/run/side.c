@@ -85,7 +85,7 @@ void bs_exec_alone(bs_session *s, const bs_instr *i)
     run_jobs(&side);
 }
 
-#ifdef __OPTIMIZE_SIZE__ /* for few bytes each runs alone */
+#ifdef BS_SMALL /* for few bytes each runs alone */
 bool bs_exec_runs_beside(const bs_session *s, const bs_instr *i) { return (void)s, (void)i, false; }
 int32_t bs_exec_beside(bs_session *s, int32_t first) { return (void)s, first; }
 #else

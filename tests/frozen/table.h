@@ -38,9 +38,9 @@ typedef struct fz_excuse {
 
 typedef struct fz_tables {
     fz_table tier[BS_TIER_CUDA];
-    fz_change changes[FZ_LISTED], for_size[FZ_LISTED];
-    int32_t n_for_size;
-    bool size; /* the library was built for size */
+    fz_change changes[FZ_LISTED], in_small[FZ_LISTED];
+    int32_t n_in_small;
+    bool small; /* the library is a small one (BS_SMALL) */
     fz_excuse excuses[FZ_LISTED];
     int32_t n_changes, n_excuses;
 } fz_tables;
@@ -126,7 +126,7 @@ static inline void fz_load_tier(bs_tier tier)
     }
 }
 
-/* Lines of a tier, with reasons or without: of changed.txt and for_size.txt. Returns how many. */
+/* Lines of a tier, with reasons or without: of changed.txt and small.txt. Returns how many. */
 static inline int32_t fz_load_changes(const char *name, fz_change *changes)
 {
     char *at = fz_file, *line;
@@ -186,27 +186,27 @@ static inline fz_change *fz_change_of(fz_change *changes, int32_t n, int32_t see
 /* What this seed must give: the frozen line, or what took its place. */
 static inline const fz_line *fz_expected(int32_t seed, bs_tier tier)
 {
-    fz_change *c = fz_change_of(fz_all.changes, fz_all.n_changes, seed, tier);
-    if (!c && fz_all.size)
-        c = fz_change_of(fz_all.for_size, fz_all.n_for_size, seed, tier);
+    fz_change *c = fz_all.small ? fz_change_of(fz_all.in_small, fz_all.n_in_small, seed, tier) : NULL;
+    if (!c)
+        c = fz_change_of(fz_all.changes, fz_all.n_changes, seed, tier);
     return c ? &c->line : &fz_all.tier[tier].lines[seed];
 }
 
-/* Whether the library was built for size (-Os), where some sums are others: by a seed that tells. */
-static inline void fz_find_out_size(fz *(*generate)(int32_t seed, bool verbose), const fz_variant *base)
+/* Whether the library is a small one (BS_SMALL), where some sums are others: by a seed that tells. */
+static inline void fz_find_out_small(fz *(*generate)(int32_t seed, bool verbose), const fz_variant *base)
 {
-    for (int32_t i = 0; i < fz_all.n_for_size; i++) {
-        const fz_change *c = &fz_all.for_size[i];
+    for (int32_t i = 0; i < fz_all.n_in_small; i++) {
+        const fz_change *c = &fz_all.in_small[i];
         fz_hash h;
         if (c->seed < 0 || c->tier == BS_TIER_AUTO || !bs_tier_available(c->tier))
             continue;
         fz_run(generate(c->seed, false), base, c->tier, &h);
         const fz_line line = fz_line_of(&h);
-        fz_all.size = fz_same_line(&line, &c->line);
+        fz_all.small = fz_same_line(&line, &c->line);
         break;
     }
-    if (fz_all.size)
-        printf("a library that was built for size: for_size.txt takes the place of some lines\n");
+    if (fz_all.small)
+        printf("a small library: small.txt takes the place of some lines\n");
 }
 
 /* Every change differs from what was frozen, and says why. */
