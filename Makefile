@@ -205,7 +205,7 @@ UNIT_running := $(filter-out $(ALONE) $(UNIT_kernels) $(UNIT_ops) $(UNIT_plannin
 NO_UNIT := $(filter-out $(foreach u,$(UNITS),$(UNIT_$(u))),$(LIBRARY_SOURCES))
 LIBRARY_OBJECTS := $(call objects,$(NO_UNIT) $(CUDA_SOURCES)) $(UNITS:%=$(PLAIN)/obj/unit_%.o)
 
-.PHONY: all demo demo-clips test test-all test-shipped test-build coverage test-asan test-ubsan test-tsan \
+.PHONY: all demo demo-clips test test-all test-shipped test-small test-build coverage test-asan test-ubsan test-tsan \
         test-unsigned test-32 test-aarch64 test-modules mutants-cuda check-cuda consumers bench bench-planning \
         bench-imports bench-preload bench-products bench-time bench-zoo amalgamate check size sweep soak mutants lint \
         install clean help FORCE
@@ -221,6 +221,7 @@ help:
 	@echo 'make test-asan    tests with address and undefined-behaviour sanitizers (also: test-ubsan)'
 	@echo 'make test-tsan    those with threads, with the thread sanitizer'
 	@echo 'make test-shipped  those that brainstorm.c can break, against it instead of src/'
+	@echo 'make test-small   those that a small library can break (BS_SMALL)'
 	@echo 'make test-unsigned  those of sizes and files, with clang, which reports unsigned sums that wrap'
 	@echo 'make test-32      those that another processor can break, built with gcc -m32'
 	@echo 'make test-aarch64 the same cross-built, under qemu'
