@@ -126,8 +126,8 @@ for share in $shares; do
 done
 
 least() { # it plans by itself
-    gcc $STRICT -Os -DBS_SMALL -ffunction-sections -fdata-sections ${ALL#*-DBS_NO_PLANNER} $OPS -I. tests/modules/least.c \
-        brainstorm.c -Wl,--gc-sections -lm -lpthread -o "$BUILD/least" && $RUN "$BUILD/least"
+    gcc $STRICT -Os -DBS_SMALL -ffunction-sections -fdata-sections ${ALL#*-DBS_NO_PLANNER} $OPS -I. \
+        tests/modules/least.c brainstorm.c -Wl,--gc-sections -lm -lpthread -o "$BUILD/least" && $RUN "$BUILD/least"
 }
 
 check "bs_plan_create is not declared" gone PLANNER 'bs_plan_create(0, 0, 0, 0)'
