@@ -1,6 +1,6 @@
 /* brainstorm_cuda.cu - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: 2e19d9df6bc07aa0a04fcd2e543f881eb268162cccc2867063f835839b7a262d
+ * sha256 of the parts: aa77ee88e267cc67a857947d5a06a5f1e1f51f5fe75b4553f9cc782a55ca93b9
  */
 #include "brainstorm.h"
 
@@ -4474,7 +4474,17 @@ __device__ __forceinline__ int64_t bs_cu_nest_at(const bs_cu_nest &c, const int3
             }
         }
     }
-    return (int64_t)i * each * step[0] + (int64_t)line * step[1] + (int64_t)a * step[2] + (int64_t)b * step[3];
+    /* a loop has fewer than 2^31 elements: 32 bits times 32, or every step is kept as 64 bits too */
+    return (int64_t)(int32_t)(i * (uint32_t)each) * step[0] + (int64_t)(int32_t)line * step[1] +
+           (int64_t)(int32_t)a * step[2] + (int64_t)(int32_t)b * step[3];
+}
+
+/* The same in bytes, by a shift: nvcc multiplies a factor into each step ahead of the loop, and keeps all of these
+ * products, 64 bits each. */
+__device__ __forceinline__ int64_t bs_cu_nest_byte(const bs_cu_nest &c, const int32_t *step, uint32_t i, int32_t each,
+                                                   int32_t bytes)
+{
+    return (int64_t)((uint64_t)bs_cu_nest_at(c, step, i, each) << (bytes >> 1));
 }
 
 /* --------------------------------------------------------------------------------------------------- elements */
@@ -4513,13 +4523,13 @@ __device__ __forceinline__ void bs_cu_copy_words(const bs_cu_nest &c, int32_t ea
         for (uint32_t u = 0; u < 4; u++) { /* beyond the end: the last one again */
             const uint32_t at = min(i + u * (uint32_t)team.size, last - 1);
             word[u] = *reinterpret_cast<const from_word *>(c.from +
-                                                           bs_cu_nest_at(c, c.from_step, at, each) * from_bytes);
+                                                           bs_cu_nest_byte(c, c.from_step, at, each, from_bytes));
         }
 #pragma unroll
         for (uint32_t u = 0; u < 4; u++) {
             const uint32_t at = i + u * (uint32_t)team.size;
             if (at < last)
-                bs_cu_word_move(reinterpret_cast<to_word *>(c.to + bs_cu_nest_at(c, c.to_step, at, each) * to_bytes),
+                bs_cu_word_move(reinterpret_cast<to_word *>(c.to + bs_cu_nest_byte(c, c.to_step, at, each, to_bytes)),
                                 word[u]);
         }
     }
@@ -4531,7 +4541,7 @@ __device__ __forceinline__ void bs_cu_zero_words(const bs_cu_nest &c, int32_t ea
 {
     const int32_t bytes = bs_cu_bytes(c.to_type);
     for (uint32_t i = first + (uint32_t)team.rank; i < last; i += (uint32_t)team.size) {
-        *reinterpret_cast<word *>(c.to + bs_cu_nest_at(c, c.to_step, i, each) * bytes) = word();
+        *reinterpret_cast<word *>(c.to + bs_cu_nest_byte(c, c.to_step, i, each, bytes)) = word();
     }
 }
 
@@ -12222,7 +12232,8 @@ __device__ __forceinline__ int32_t bs_cu_drop_axis(bs_cu_view *v)
     return n;
 }
 
-/* The same of views of any rank: loops around copies of four dimensions. */
+/* The same of views of any rank: loops around copies of four dimensions. All of these are of one nest, which is less to
+ * keep from one to the next than the views. */
 __device__ inline void bs_cu_copy_axes(const bs_cu_view &to, const bs_cu_view &from, const bs_cu_deal &d,
                                        uint8_t *workspace)
 {
@@ -12233,11 +12244,14 @@ __device__ inline void bs_cu_copy_axes(const bs_cu_view &to, const bs_cu_view &f
         bs_cu_drop_axis(&x);
     if (to.rank > BS_MAX_RANK + 1)
         bs_cu_drop_axis(&x);
+    const bs_cu_team team = {d.index, d.workers, 0, 1};
+    const bs_cu_nest first = bs_cu_nest_of(y, x, y);
     for (int32_t i = 0; i < outer; i++)
         for (int32_t k = 0; k < inner; k++) {
-            y.data = to.data + ((int64_t)i * to.stride[0] + (int64_t)k * to.stride[1]) * bs_cu_bytes(to.dtype);
-            x.data = from.data + ((int64_t)i * from.stride[0] + (int64_t)k * from.stride[1]) * bs_cu_bytes(from.dtype);
-            bs_cu_copy_view(y, x, d, workspace);
+            bs_cu_nest c = first;
+            c.to += ((int64_t)i * to.stride[0] + (int64_t)k * to.stride[1]) * bs_cu_bytes(to.dtype);
+            c.from += ((int64_t)i * from.stride[0] + (int64_t)k * from.stride[1]) * bs_cu_bytes(from.dtype);
+            bs_cu_nest_copy(c, team, workspace, bs_cu_uncut());
         }
 }
 
@@ -12405,6 +12419,24 @@ __device__ inline int64_t bs_cu_reshape_at(const bs_cu_view &v, int32_t i)
     return at;
 }
 
+/* y and x, which have n elements in the same order, as views of the same dimensions: one where both are dense, else
+ * those of y or of x; false: no strides say it. So a reshape contains one copy: that is most of its code and registers.
+ */
+__device__ inline bool bs_cu_reshape_views(const bs_cu_view &y, const bs_cu_view &x, int32_t n, bs_cu_view *to,
+                                           bs_cu_view *from)
+{
+    bs_cu_view line = y;
+    line.rank = 1;
+    line.dim[0] = n;
+    if (bs_cu_reshape_view(x, line, from) && bs_cu_reshape_view(y, line, to))
+        return true;
+    *to = y;
+    if (bs_cu_reshape_view(x, y, from))
+        return true;
+    *from = x;
+    return bs_cu_reshape_view(y, x, to);
+}
+
 __device__ inline void bs_cu_reshape_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w)
 {
     const bs_cu_deal d = bs_cu_deal_rows(t, s, w);
@@ -12413,27 +12445,14 @@ __device__ inline void bs_cu_reshape_run(const bs_cu_tile &t, const bs_device_st
         const bs_cu_view y = turned == BS_CU_TURN_RESULT ? bs_cu_turn(result, s) : result;
         const bs_cu_view x = turned == BS_CU_TURN_OPERAND ? bs_cu_turn(operand, s) : operand;
         const int32_t n = bs_cu_reshape_count(y);
-        if (n != bs_cu_reshape_count(x)) {
+        bs_cu_view to, from;
+        if (n != bs_cu_reshape_count(x))
             bs_cu_fail(t, s, BS_ERROR_SHAPE);
-            return;
-        }
-        bs_cu_view view, from, line = y;
-        line.rank = 1;
-        line.dim[0] = n;
-        if (bs_cu_reshape_view(x, line, &from) && bs_cu_reshape_view(y, line, &view)) { /* dense */
-            bs_cu_copy_view(view, from, d, t.workspace);
-            return;
-        }
-        if (bs_cu_reshape_view(x, y, &view)) {
-            bs_cu_copy_axes(y, view, d, t.workspace);
-            return;
-        }
-        if (bs_cu_reshape_view(y, x, &view)) {
-            bs_cu_copy_axes(view, x, d, t.workspace);
-            return;
-        }
-        for (int32_t i = d.index; i < n; i += d.workers)
-            bs_cu_element_move(y.data, y.dtype, bs_cu_reshape_at(y, i), x.data, x.dtype, bs_cu_reshape_at(x, i));
+        else if (bs_cu_reshape_views(y, x, n, &to, &from))
+            bs_cu_copy_axes(to, from, d, t.workspace);
+        else
+            for (int32_t i = d.index; i < n; i += d.workers)
+                bs_cu_element_move(y.data, y.dtype, bs_cu_reshape_at(y, i), x.data, x.dtype, bs_cu_reshape_at(x, i));
     });
 }
 

@@ -96,7 +96,17 @@ __device__ __forceinline__ int64_t bs_cu_nest_at(const bs_cu_nest &c, const int3
             }
         }
     }
-    return (int64_t)i * each * step[0] + (int64_t)line * step[1] + (int64_t)a * step[2] + (int64_t)b * step[3];
+    /* a loop has fewer than 2^31 elements: 32 bits times 32, or every step is kept as 64 bits too */
+    return (int64_t)(int32_t)(i * (uint32_t)each) * step[0] + (int64_t)(int32_t)line * step[1] +
+           (int64_t)(int32_t)a * step[2] + (int64_t)(int32_t)b * step[3];
+}
+
+/* The same in bytes, by a shift: nvcc multiplies a factor into each step ahead of the loop, and keeps all of these
+ * products, 64 bits each. */
+__device__ __forceinline__ int64_t bs_cu_nest_byte(const bs_cu_nest &c, const int32_t *step, uint32_t i, int32_t each,
+                                                   int32_t bytes)
+{
+    return (int64_t)((uint64_t)bs_cu_nest_at(c, step, i, each) << (bytes >> 1));
 }
 
 /* --------------------------------------------------------------------------------------------------- elements */
@@ -135,13 +145,13 @@ __device__ __forceinline__ void bs_cu_copy_words(const bs_cu_nest &c, int32_t ea
         for (uint32_t u = 0; u < 4; u++) { /* beyond the end: the last one again */
             const uint32_t at = min(i + u * (uint32_t)team.size, last - 1);
             word[u] = *reinterpret_cast<const from_word *>(c.from +
-                                                           bs_cu_nest_at(c, c.from_step, at, each) * from_bytes);
+                                                           bs_cu_nest_byte(c, c.from_step, at, each, from_bytes));
         }
 #pragma unroll
         for (uint32_t u = 0; u < 4; u++) {
             const uint32_t at = i + u * (uint32_t)team.size;
             if (at < last)
-                bs_cu_word_move(reinterpret_cast<to_word *>(c.to + bs_cu_nest_at(c, c.to_step, at, each) * to_bytes),
+                bs_cu_word_move(reinterpret_cast<to_word *>(c.to + bs_cu_nest_byte(c, c.to_step, at, each, to_bytes)),
                                 word[u]);
         }
     }
@@ -153,7 +163,7 @@ __device__ __forceinline__ void bs_cu_zero_words(const bs_cu_nest &c, int32_t ea
 {
     const int32_t bytes = bs_cu_bytes(c.to_type);
     for (uint32_t i = first + (uint32_t)team.rank; i < last; i += (uint32_t)team.size) {
-        *reinterpret_cast<word *>(c.to + bs_cu_nest_at(c, c.to_step, i, each) * bytes) = word();
+        *reinterpret_cast<word *>(c.to + bs_cu_nest_byte(c, c.to_step, i, each, bytes)) = word();
     }
 }
 

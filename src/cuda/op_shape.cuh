@@ -34,7 +34,8 @@ __device__ __forceinline__ int32_t bs_cu_drop_axis(bs_cu_view *v)
     return n;
 }
 
-/* The same of views of any rank: loops around copies of four dimensions. */
+/* The same of views of any rank: loops around copies of four dimensions. All of these are of one nest, which is less to
+ * keep from one to the next than the views. */
 __device__ inline void bs_cu_copy_axes(const bs_cu_view &to, const bs_cu_view &from, const bs_cu_deal &d,
                                        uint8_t *workspace)
 {
@@ -45,11 +46,14 @@ __device__ inline void bs_cu_copy_axes(const bs_cu_view &to, const bs_cu_view &f
         bs_cu_drop_axis(&x);
     if (to.rank > BS_MAX_RANK + 1)
         bs_cu_drop_axis(&x);
+    const bs_cu_team team = {d.index, d.workers, 0, 1};
+    const bs_cu_nest first = bs_cu_nest_of(y, x, y);
     for (int32_t i = 0; i < outer; i++)
         for (int32_t k = 0; k < inner; k++) {
-            y.data = to.data + ((int64_t)i * to.stride[0] + (int64_t)k * to.stride[1]) * bs_cu_bytes(to.dtype);
-            x.data = from.data + ((int64_t)i * from.stride[0] + (int64_t)k * from.stride[1]) * bs_cu_bytes(from.dtype);
-            bs_cu_copy_view(y, x, d, workspace);
+            bs_cu_nest c = first;
+            c.to += ((int64_t)i * to.stride[0] + (int64_t)k * to.stride[1]) * bs_cu_bytes(to.dtype);
+            c.from += ((int64_t)i * from.stride[0] + (int64_t)k * from.stride[1]) * bs_cu_bytes(from.dtype);
+            bs_cu_nest_copy(c, team, workspace, bs_cu_uncut());
         }
 }
 
@@ -217,6 +221,24 @@ __device__ inline int64_t bs_cu_reshape_at(const bs_cu_view &v, int32_t i)
     return at;
 }
 
+/* y and x, which have n elements in the same order, as views of the same dimensions: one where both are dense, else
+ * those of y or of x; false: no strides say it. So a reshape contains one copy: that is most of its code and registers.
+ */
+__device__ inline bool bs_cu_reshape_views(const bs_cu_view &y, const bs_cu_view &x, int32_t n, bs_cu_view *to,
+                                           bs_cu_view *from)
+{
+    bs_cu_view line = y;
+    line.rank = 1;
+    line.dim[0] = n;
+    if (bs_cu_reshape_view(x, line, from) && bs_cu_reshape_view(y, line, to))
+        return true;
+    *to = y;
+    if (bs_cu_reshape_view(x, y, from))
+        return true;
+    *from = x;
+    return bs_cu_reshape_view(y, x, to);
+}
+
 __device__ inline void bs_cu_reshape_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w)
 {
     const bs_cu_deal d = bs_cu_deal_rows(t, s, w);
@@ -225,27 +247,14 @@ __device__ inline void bs_cu_reshape_run(const bs_cu_tile &t, const bs_device_st
         const bs_cu_view y = turned == BS_CU_TURN_RESULT ? bs_cu_turn(result, s) : result;
         const bs_cu_view x = turned == BS_CU_TURN_OPERAND ? bs_cu_turn(operand, s) : operand;
         const int32_t n = bs_cu_reshape_count(y);
-        if (n != bs_cu_reshape_count(x)) {
+        bs_cu_view to, from;
+        if (n != bs_cu_reshape_count(x))
             bs_cu_fail(t, s, BS_ERROR_SHAPE);
-            return;
-        }
-        bs_cu_view view, from, line = y;
-        line.rank = 1;
-        line.dim[0] = n;
-        if (bs_cu_reshape_view(x, line, &from) && bs_cu_reshape_view(y, line, &view)) { /* dense */
-            bs_cu_copy_view(view, from, d, t.workspace);
-            return;
-        }
-        if (bs_cu_reshape_view(x, y, &view)) {
-            bs_cu_copy_axes(y, view, d, t.workspace);
-            return;
-        }
-        if (bs_cu_reshape_view(y, x, &view)) {
-            bs_cu_copy_axes(view, x, d, t.workspace);
-            return;
-        }
-        for (int32_t i = d.index; i < n; i += d.workers)
-            bs_cu_element_move(y.data, y.dtype, bs_cu_reshape_at(y, i), x.data, x.dtype, bs_cu_reshape_at(x, i));
+        else if (bs_cu_reshape_views(y, x, n, &to, &from))
+            bs_cu_copy_axes(to, from, d, t.workspace);
+        else
+            for (int32_t i = d.index; i < n; i += d.workers)
+                bs_cu_element_move(y.data, y.dtype, bs_cu_reshape_at(y, i), x.data, x.dtype, bs_cu_reshape_at(x, i));
     });
 }
 
