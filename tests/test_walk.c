@@ -14,7 +14,7 @@
 #include "plan/device.h"
 #include "walk_faults.h"
 
-enum { SEEDS = 1000, PLANTED = 100, LEAST = 24, WORKSPACE = 1 << 20 };
+enum { SEEDS = 1000, PLANTED = 64, LEAST = 24, WORKSPACE = 1 << 20 };
 
 static random_graph rg;
 static random_layers rl;
