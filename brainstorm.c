@@ -1,6 +1,6 @@
 /* brainstorm.c - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: 26b8c20b289908df8e02ac551268be7692a5b611504768a99b12ff5cbc52c7da
+ * sha256 of the parts: b2b68be1879e2ce3aa8d4b9527963832b438442e72ae1709a5f4114cae99a24e
  */
 #if !defined(_POSIX_C_SOURCE) && !defined(BS_NO_POSIX)
 #define _POSIX_C_SOURCE 200809L
@@ -44476,7 +44476,7 @@ static bool is_within(const image_bounds *b, const bs_image_field *f, int32_t ro
 {
     if (number >= b->low[f->range] && number <= b->high[f->range])
         return true;
-    return bs_refuse(error, BS_ERROR_FORMAT, "number %d of row %" PRId32 " is %lld, expected %lld .. %lld",
+    return bs_refuse(error, BS_ERROR_FORMAT, "field %d of row %" PRId32 " is %lld, expected %lld .. %lld",
                      (int)(f - bs_image_fields), row, (long long)number, (long long)b->low[f->range],
                      (long long)b->high[f->range]);
 }

@@ -1,6 +1,6 @@
 /* brainstorm_cuda.cu - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: aa77ee88e267cc67a857947d5a06a5f1e1f51f5fe75b4553f9cc782a55ca93b9
+ * sha256 of the parts: b8ada749ac1a46981483bb4001e021d60d40535a8221bedadc96241b80cc2ac8
  */
 #include "brainstorm.h"
 
@@ -4479,8 +4479,8 @@ __device__ __forceinline__ int64_t bs_cu_nest_at(const bs_cu_nest &c, const int3
            (int64_t)(int32_t)a * step[2] + (int64_t)(int32_t)b * step[3];
 }
 
-/* The same in bytes, by a shift: nvcc multiplies a factor into each step ahead of the loop, and keeps all of these
- * products, 64 bits each. */
+/* The same in bytes, where an element has 1, 2 or 4, by a shift: nvcc multiplies a factor into each step ahead of the
+ * loop, and keeps all of these products, 64 bits each. */
 __device__ __forceinline__ int64_t bs_cu_nest_byte(const bs_cu_nest &c, const int32_t *step, uint32_t i, int32_t each,
                                                    int32_t bytes)
 {

@@ -18,12 +18,12 @@ OPS='-DBS_ONLY_OPS -DBS_OP_conv2d -DBS_OP_linear -DBS_OP_pool2d'
 FLAGS='-std=c11 -ffunction-sections -fdata-sections -I.' SMALL='-Os -DBS_SMALL'
 prefix=aarch64-linux-gnu- cc=aarch64-linux-gnu-gcc machine="aarch64 (cross)"
 command -v $cc >/dev/null || { prefix='' cc=cc machine="$(uname -m) (no aarch64 cross compiler here)"; }
-mkdir -p "$BUILD" || exit 1
+mkdir -p "$BUILD" && rm -f "$BUILD"/*.o || exit 1
 
 compile() { # NAME FLAG...
     object="$BUILD/$1.o"
     shift
-    $cc $FLAGS "$@" -c brainstorm.c -o "$object" || rm -f "$object"
+    $cc $FLAGS "$@" -c brainstorm.c -o "$object"
 }
 
 # pairs COMMAND WORD...: two at a time, each of which is ten seconds of a compiler.
@@ -81,8 +81,9 @@ bytes() {
 : >"$BUILD/figures.txt"
 figure() { echo "size_$1 $2" >>"$BUILD/figures.txt"; }
 
-row() { printf '%-48s %8d\n' "$1" "$2"; }                                # TEXT BYTES
-less() { printf '%-48s %8d %+8d\n' "$1" "$2" "$(($2 - everything))"; }   # TEXT BYTES: of the small one
+# row TEXT BYTES; part TEXT BYTES: of the small one, and how far from all of it.
+row() { printf '%-48s %8d\n' "$1" "$2"; }
+part() { printf '%-48s %8d %+8d\n' "$1" "$2" "$(($2 - everything))"; }
 
 set -- $(bytes small) && everything=$1 tables=$2 variables=$3 || exit 1
 [ "$variables" -eq 0 ] || { echo "brainstorm.c has $variables bytes of variables" >&2; exit 1; }
@@ -92,12 +93,12 @@ set -- $(bytes size) && row "-Os" "$1" || exit 1
 row "-Os -DBS_SMALL, limit $LIMIT_KIB KiB" "$everything"
 figure everything "$everything"
 for module in $MODULES; do
-    set -- $(bytes "no_$module") && less "  without $module" "$1" || exit 1
+    set -- $(bytes "no_$module") && part "  without $module" "$1" || exit 1
     figure "less_$module" $((everything - $1))
 done
-[ -z "$MODULES" ] || { set -- $(bytes none) && less "  without all of these and POSIX" "$1"; } || exit 1
+[ -z "$MODULES" ] || { set -- $(bytes none) && part "  without all of these and POSIX" "$1"; } || exit 1
 set -- $(bytes linked) && linked=$1 && set -- $(bytes program) && least=$((linked - $1)) || exit 1
-less "  conv2d, linear, pool2d, a saved plan, limit $LIMIT_LEAST_KIB KiB" "$least"
+part "  conv2d, linear, pool2d, a saved plan, limit $LIMIT_LEAST_KIB KiB" "$least"
 figure least "$least"
 for folder in $FOLDERS; do
     set -- $(bytes "folder_$folder") && row "  src/$folder by itself" "$1" || exit 1

@@ -101,8 +101,8 @@ __device__ __forceinline__ int64_t bs_cu_nest_at(const bs_cu_nest &c, const int3
            (int64_t)(int32_t)a * step[2] + (int64_t)(int32_t)b * step[3];
 }
 
-/* The same in bytes, by a shift: nvcc multiplies a factor into each step ahead of the loop, and keeps all of these
- * products, 64 bits each. */
+/* The same in bytes, where an element has 1, 2 or 4, by a shift: nvcc multiplies a factor into each step ahead of the
+ * loop, and keeps all of these products, 64 bits each. */
 __device__ __forceinline__ int64_t bs_cu_nest_byte(const bs_cu_nest &c, const int32_t *step, uint32_t i, int32_t each,
                                                    int32_t bytes)
 {

@@ -274,7 +274,7 @@ static bool is_within(const image_bounds *b, const bs_image_field *f, int32_t ro
 {
     if (number >= b->low[f->range] && number <= b->high[f->range])
         return true;
-    return bs_refuse(error, BS_ERROR_FORMAT, "number %d of row %" PRId32 " is %lld, expected %lld .. %lld",
+    return bs_refuse(error, BS_ERROR_FORMAT, "field %d of row %" PRId32 " is %lld, expected %lld .. %lld",
                      (int)(f - bs_image_fields), row, (long long)number, (long long)b->low[f->range],
                      (long long)b->high[f->range]);
 }
