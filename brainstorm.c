@@ -1,6 +1,6 @@
 /* brainstorm.c - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: b2b68be1879e2ce3aa8d4b9527963832b438442e72ae1709a5f4114cae99a24e
+ * sha256 of the parts: 3a78de935032c0b134b5c5c337c5618c9f428403b896454d78600f2cea277a4f
  */
 #if !defined(_POSIX_C_SOURCE) && !defined(BS_NO_POSIX)
 #define _POSIX_C_SOURCE 200809L
@@ -402,6 +402,8 @@ typedef struct bs_carved {
 } bs_carved;
 #define BS_CARVED(type, pointer, count) {offsetof(type, pointer), sizeof *((type *)0)->pointer, count}
 void bs_carve_arrays(bs_carver *carver, void *object, const bs_carved *arrays, size_t n, const int64_t *counts);
+/* The same, and what the object had there moves along: no array may come to lie further on than it was. */
+BS_INTERNAL void bs_move_arrays(bs_carver *carver, void *object, const bs_carved *arrays, size_t n, const int64_t *counts);
 #define BS_CARVE_ARRAYS(carver, object, arrays, counts) \
     bs_carve_arrays(carver, object, arrays, sizeof(arrays) / sizeof *(arrays), counts)
 /* Takes bytes from an arena, if size_t of this machine holds their number; or NULL. */
@@ -409,7 +411,7 @@ BS_INTERNAL void *bs_take(bs_arena *arena, bs_bytes bytes);
 BS_INTERNAL void *bs_take_zeros(bs_arena *arena, bs_bytes bytes);
 /* The last bytes of what is free in an arena, for as long as nothing is taken of it but by bs_take_before, which takes
  * nothing from `end` on. NULL: there is no room. */
-BS_INTERNAL void *bs_lend(const bs_arena *arena, bs_bytes bytes);
+BS_INTERNAL void *bs_lend(bs_arena *arena, bs_bytes bytes);
 BS_INTERNAL void *bs_take_before(bs_arena *arena, bs_bytes bytes, const void *end);
 /* A table that may have no entries, but always has an address: its bytes; and the table itself, or NULL with a message
  * that says what it was for (base/error.c). */
@@ -672,13 +674,15 @@ void *bs_take_zeros(bs_arena *arena, bs_bytes bytes)
     return memory ? memset(memory, 0, (size_t)bs_bytes_figure(bytes)) : NULL;
 }
 
-void *bs_lend(const bs_arena *arena, bs_bytes bytes)
+void *bs_lend(bs_arena *arena, bs_bytes bytes)
 {
     size_t end = 0;
     const bs_bytes whole = bs_bytes_align(bytes);
     if (!arena->base || !bs_bytes_fit(bs_bytes_add(bs_bytes_of(arena->used), whole), arena->size, &end))
         return NULL;
     const size_t free_bytes = (arena->size - end) / BS_ALIGNMENT * BS_ALIGNMENT;
+    if (end > arena->high_water)
+        arena->high_water = end;
     return arena->base + arena->used + free_bytes;
 }
 
@@ -705,6 +709,18 @@ void bs_carve_arrays(bs_carver *carver, void *object, const bs_carved *arrays, s
     for (size_t i = 0; i < n; i++) {
         void *memory = bs_carve(carver, (uint64_t)counts[arrays[i].count], arrays[i].each);
         memcpy((uint8_t *)object + arrays[i].offset, &memory, sizeof memory); /* a pointer to any type */
+    }
+}
+
+void bs_move_arrays(bs_carver *carver, void *object, const bs_carved *arrays, size_t n, const int64_t *counts)
+{
+    for (size_t i = 0; i < n; i++) {
+        const void *from;
+        memcpy(&from, (uint8_t *)object + arrays[i].offset, sizeof from);
+        bs_carve_arrays(carver, object, &arrays[i], 1, counts);
+        void *to;
+        memcpy(&to, (uint8_t *)object + arrays[i].offset, sizeof to);
+        memmove(to, from, (size_t)counts[arrays[i].count] * arrays[i].each);
     }
 }
 BS_EFFORT_END
@@ -24263,10 +24279,8 @@ typedef struct bs_node_plan {
     int32_t work_items;         /* > 0: work items of each row; bs_call.work_item says which (BS_OP_CROSS_ROW) */
     int32_t fused_in[2];    /* the operands of a fused kernel */
     int32_t unit;           /* unit whose slot holds its prepared weights; 0: resident */
-    int32_t twin;           /* the last node before it that has the same weights; 0: none */
     int32_t instr;          /* of a node that makes a symbol: the instruction that calls it; else -1 */
     int32_t owner;          /* the node whose prepared copy it reads: itself, or an earlier twin with the same layout */
-    int32_t newest_owner;   /* the last owner among its twins, itself included */
     bs_bytes prepared_bytes; /* offset of its weights, in its unit's slot or the resident weights */
     bs_bytes prepared_offset;
     /* for each thread; on a device for all blocks together, in its memory, and only with bs_op_rules.on_device */
@@ -25524,8 +25538,15 @@ typedef struct bs_graph_copy {
     const int32_t *source; /* [values of from] the one that stands for a value: itself, or a lower one */
     int32_t *node_at, *value_at; /* [nodes, values of from] what they are in the copy, once they were added */
     bs_tail *tails; /* those of `to`, to be written */
+    bool texts;   /* it has its own, too: the graph may be forgotten */
     bool filling; /* the tables; else it counts */
 } bs_graph_copy;
+
+/* What a copy has room for. */
+typedef struct bs_graph_room {
+    int64_t nodes, values, operands, tails;
+    bool texts;
+} bs_graph_room;
 
 /* A step of a tail: what node n of `from` does with the result so far, its operand `at`. */
 typedef struct bs_graph_step {
@@ -25545,9 +25566,9 @@ BS_INTERNAL int32_t bs_graph_copy_add_view(bs_graph_copy *copy, const bs_node *v
 BS_INTERNAL void bs_graph_copy_end(bs_graph_copy *copy);
 /* Hands the copy its tables, of as many entries as were counted. */
 BS_INTERNAL void bs_graph_copy_carve(bs_carver *carver, bs_graph_copy *copy);
-/* Bytes of a copy with this many more nodes, values and operands, and with tails of so many steps. */
-BS_INTERNAL bs_bytes bs_graph_copy_bytes(const bs_graph *graph, int64_t more_nodes, int64_t more_values, int64_t more_operands,
-                             int64_t tails);
+/* As much as was counted; and bytes of a copy with so much room. */
+BS_INTERNAL bs_graph_room bs_graph_copy_room(const bs_graph_copy *copy);
+BS_INTERNAL bs_bytes bs_graph_copy_bytes(const bs_graph *graph, const bs_graph_room *room);
 
 #endif
 /* ==== end src/graph/copy.h ==================================================================== */
@@ -25557,34 +25578,40 @@ BS_EFFORT_ONCE
 /* graph/copy.c - see graph/copy.h. Relies on graph/copy.h. Must never change the graph that is copied. */
 /* #include "graph/copy.h" */
 
-static bs_tail *carve(bs_carver *c, bs_graph *g, const bs_graph *from, int64_t nodes, int64_t values, int64_t operands,
-                      int64_t tails)
+static bs_tail *carve(bs_carver *c, bs_graph *g, const bs_graph *from, const bs_graph_room *room)
 {
-    BS_CARVE(c, g->nodes, nodes);
-    BS_CARVE(c, g->values, values);
-    BS_CARVE(c, g->operands, operands);
+    BS_CARVE(c, g->nodes, room->nodes);
+    BS_CARVE(c, g->values, room->values);
+    BS_CARVE(c, g->operands, room->operands);
     BS_CARVE(c, g->domains, from->n_domains);
     BS_CARVE(c, g->dims, from->n_dims);
     BS_CARVE(c, g->blocks, from->n_blocks);
     BS_CARVE(c, g->routers, from->n_routers);
-    return bs_carve(c, (uint64_t)tails, sizeof(bs_tail));
+    if (room->texts)
+        BS_CARVE(c, g->text, from->n_text);
+    return bs_carve(c, (uint64_t)room->tails, sizeof(bs_tail));
 }
 
 void bs_graph_copy_carve(bs_carver *carver, bs_graph_copy *copy)
 {
     bs_graph *g = copy->to;
-    copy->tails = carve(carver, g, copy->from, g->n_nodes, g->n_values, g->n_operands, g->n_tails);
+    const bs_graph_room room = bs_graph_copy_room(copy);
+    copy->tails = carve(carver, g, copy->from, &room);
     g->tails = copy->tails;
 }
 
-bs_bytes bs_graph_copy_bytes(const bs_graph *graph, int64_t more_nodes, int64_t more_values, int64_t more_operands,
-                             int64_t tails)
+bs_graph_room bs_graph_copy_room(const bs_graph_copy *copy)
+{
+    const bs_graph *g = copy->to;
+    return (bs_graph_room){g->n_nodes, g->n_values, g->n_operands, g->n_tails, copy->texts};
+}
+
+bs_bytes bs_graph_copy_bytes(const bs_graph *graph, const bs_graph_room *room)
 {
     bs_graph counted;
     bs_carver c = {NULL, {0}};
     bs_carve(&c, 1, sizeof(bs_graph));
-    carve(&c, &counted, graph, graph->n_nodes + more_nodes, graph->n_values + more_values,
-          graph->n_operands + more_operands, tails);
+    carve(&c, &counted, graph, room);
     return c.used;
 }
 
@@ -25738,6 +25765,38 @@ static void move_routers(bs_graph_copy *copy)
     }
 }
 
+/* What lies in the texts of the graph, in those of the copy. */
+static const void *text_in(const bs_graph_copy *copy, const void *at)
+{
+    const uintptr_t offset = (uintptr_t)at - (uintptr_t)copy->from->text;
+    return offset < (uintptr_t)copy->from->n_text ? copy->to->text + offset : at;
+}
+
+/* Parameters begin with a name. */
+static const void *params_in(const bs_graph_copy *copy, const void *params)
+{
+    const void *own = text_in(copy, params), *name;
+    if (own == params)
+        return params;
+    memcpy(&name, own, sizeof name);
+    name = text_in(copy, name);
+    memcpy(copy->to->text + ((const char *)own - copy->to->text), &name, sizeof name);
+    return own;
+}
+
+static void copy_texts(bs_graph_copy *copy)
+{
+    bs_graph *to = copy->to;
+    memcpy(to->text, copy->from->text, (size_t)to->n_text);
+    to->max_text = to->n_text;
+    for (int32_t n = 1; n < to->n_nodes; n++)
+        to->nodes[n].params = params_in(copy, to->nodes[n].params);
+    for (int32_t t = 0; t < to->n_tails; t++)
+        copy->tails[t].node.params = params_in(copy, copy->tails[t].node.params);
+    for (int32_t r = 1; r < to->n_routers; r++)
+        to->routers[r].desc = params_in(copy, to->routers[r].desc);
+}
+
 void bs_graph_copy_end(bs_graph_copy *copy)
 {
     const bs_graph *from = copy->from;
@@ -25755,9 +25814,11 @@ void bs_graph_copy_end(bs_graph_copy *copy)
     for (bs_dim_info *dim = to->dims; dim < to->dims + to->n_dims; dim++)
         dim->node = copy->node_at[dim->node];
     for (bs_block *block = to->blocks; block < to->blocks + to->n_blocks; block++) {
-        block->first_node = copy->node_at[bs_min_i32(block->first_node, from->n_nodes - 1)];
-        block->end_node = copy->node_at[bs_min_i32(block->end_node, from->n_nodes - 1)];
+        block->first_node = block->first_node < from->n_nodes ? copy->node_at[block->first_node] : to->n_nodes;
+        block->end_node = block->end_node < from->n_nodes ? copy->node_at[block->end_node] : to->n_nodes;
     }
+    if (copy->texts)
+        copy_texts(copy);
 }
 BS_EFFORT_END
 /* ==== end src/graph/copy.c ==================================================================== */
@@ -37036,11 +37097,19 @@ static inline int32_t bs_dataflow_of(const bs_plan_desc *desc)
 
 /* The same function, with less to compute: work whose results only one path reads is done for the rows of that path,
  * equal work is done once, element-wise work by the kernel whose result it changes. `what`: bits of bs_dataflow.
- * Returns `graph` itself when there is nothing to gain, else a graph in the arena, which reads
- * texts of `graph`; NULL: no room (told to *error). */
-BS_INTERNAL const bs_graph *bs_dataflow_make(bs_arena *arena, const bs_graph *graph, int32_t what, bs_error *error);
-/* Bytes that it takes of an arena at most, and the nodes that it may add; both 0: nothing will be moved. */
-BS_INTERNAL bs_bytes bs_dataflow_bytes(const bs_graph *graph, int32_t what, int64_t *more_nodes);
+ * Returns a graph in the arena. What is only needed meanwhile comes of `scratch`. NULL: of the arena, behind the graph,
+ * which then reads texts of `graph`, and is `graph` itself where there is nothing to gain. Returns NULL without room
+ * (told to *error). */
+BS_INTERNAL const bs_graph *bs_dataflow_make(bs_arena *arena, bs_arena *scratch, const bs_graph *graph, int32_t what,
+                                 bs_error *error);
+
+/* What that takes at most: bytes of the graph that is made, and of what is only needed meanwhile; and how many more
+ * nodes, each with one value, and operands the graph has. */
+typedef struct bs_dataflow_room {
+    bs_bytes graph, work;
+    int64_t nodes, operands;
+} bs_dataflow_room;
+BS_INTERNAL bs_dataflow_room bs_dataflow_takes(const bs_graph *graph, int32_t what, bool apart); /* apart: with a scratch arena */
 
 #endif
 /* ==== end src/plan/dataflow.h ================================================================= */
@@ -37308,7 +37377,7 @@ static bool has_work(const bs_graph *g, int32_t what)
     bool any = (moves && g->n_same > 0) || (what & BS_DATAFLOW_FUSES && bs_tails_most(g) > 0);
     for (int32_t v = 1; v < g->n_values && !any && moves; v++)
         any = begins_to_sink(g, v, what);
-    return any && g->n_tails == 0; /* else it was made here */
+    return any;
 }
 
 /* ------------------------------------------------------------------------------------------------- finding */
@@ -37537,37 +37606,42 @@ static int32_t deepest_domain(const bs_graph *g)
     return most;
 }
 
-bs_bytes bs_dataflow_bytes(const bs_graph *graph, int32_t what, int64_t *more_nodes)
+bs_dataflow_room bs_dataflow_takes(const bs_graph *graph, int32_t what, bool apart)
 {
     dataflow_pass counted;
     bs_carver c = {NULL, {0}};
-    *more_nodes = 0;
-    if (!has_work(graph, what))
-        return bs_bytes_of(0);
+    bs_dataflow_room room = {{0}, {0}, 0, 0};
+    if (graph->n_tails > 0 || (!apart && !has_work(graph, what)))
+        return room;
     const int32_t deepest = deepest_domain(graph);
-    int64_t operands = 0;
     for (int32_t n = 1; n < graph->n_nodes; n++) {
         const bs_node *node = &graph->nodes[n];
         if (may_sink(graph, node, what)) /* each operand may need a view on each level */
-            *more_nodes += (int64_t)node->n_in * (deepest - graph->domains[node->domain].depth);
-        operands += node->n_in;
+            room.nodes += (int64_t)node->n_in * (deepest - graph->domains[node->domain].depth);
+        if (what & BS_DATAFLOW_FUSES) /* a step has its operands twice */
+            room.operands += node->n_in;
     }
-    const bool fuses = (what & BS_DATAFLOW_FUSES) != 0; /* a step has its operands twice */
-    const bs_bytes copy = bs_graph_copy_bytes(graph, *more_nodes, *more_nodes, *more_nodes + (fuses ? operands : 0),
-                                              fuses ? bs_tails_most(graph) : 0);
-    return bs_bytes_add(copy, carve_pass(&c, &counted, graph));
+    room.operands += room.nodes;
+    const bs_graph_room copy = {graph->n_nodes + room.nodes, graph->n_values + room.nodes,
+                                graph->n_operands + room.operands,
+                                what & BS_DATAFLOW_FUSES ? bs_tails_most(graph) : 0, apart};
+    room.graph = bs_graph_copy_bytes(graph, &copy);
+    room.work = carve_pass(&c, &counted, graph);
+    return room;
 }
 
-const bs_graph *bs_dataflow_make(bs_arena *arena, const bs_graph *graph, int32_t what, bs_error *error)
+const bs_graph *bs_dataflow_make(bs_arena *arena, bs_arena *scratch, const bs_graph *graph, int32_t what,
+                                 bs_error *error)
 {
-    dataflow_pass f = {.graph = graph, .what = what};
+    dataflow_pass f = {.graph = graph, .what = what, .copy.texts = scratch != NULL};
+    bs_arena *const lender = scratch ? scratch : arena;
     bs_carver count = {NULL, {0}};
     bs_graph made = *graph;
-    if (!has_work(graph, what))
+    if (graph->n_tails > 0 || (!scratch && !has_work(graph, what))) /* tails: it was made here */
         return graph;
-    bs_carver work = {bs_lend(arena, carve_pass(&count, &f, graph)), {0}};
+    bs_carver work = {bs_lend(lender, carve_pass(&count, &f, graph)), {0}};
     if (!work.base) {
-        bs_fail_arena(error, arena, count.used, "the dataflow of the graph");
+        bs_fail_arena(error, lender, count.used, "the dataflow of the graph");
         return NULL;
     }
     carve_pass(&work, &f, graph);
@@ -37575,14 +37649,14 @@ const bs_graph *bs_dataflow_make(bs_arena *arena, const bs_graph *graph, int32_t
     f.copy.to = &made;
     f.copy.source = f.source;
     find(&f);
-    if (f.n_changes == 0)
+    if (f.n_changes == 0 && !scratch)
         return graph;
     write_nodes(&f, false);
-    const bs_bytes bytes = bs_graph_copy_bytes(graph, made.n_nodes - graph->n_nodes, made.n_values - graph->n_values,
-                                               made.n_operands - graph->n_operands, made.n_tails);
-    bs_carver copy = {bs_take_before(arena, bytes, work.base), {0}};
+    const bs_graph_room room = bs_graph_copy_room(&f.copy);
+    const bs_bytes bytes = bs_graph_copy_bytes(graph, &room);
+    bs_carver copy = {scratch ? bs_take(arena, bytes) : bs_take_before(arena, bytes, work.base), {0}};
     if (!copy.base) {
-        bs_fail_arena(error, arena, bs_bytes_add(bytes, count.used), "the graph as it is planned");
+        bs_fail_arena(error, arena, scratch ? bytes : bs_bytes_add(bytes, count.used), "the graph as it is planned");
         return NULL;
     }
     bs_graph *to = bs_carve(&copy, 1, sizeof *to);
@@ -37618,15 +37692,13 @@ typedef enum bs_storage {
 } bs_storage;
 
 typedef struct bs_value_plan {
-    uint32_t storage;     /* bs_storage, in four bytes whatever the compiler */
-    int32_t source;
-    int32_t margin;       /* storage around a cell's core, in samples, rank 3 only */
-    int32_t slab;         /* transient: values of one slab share its bytes (the paths of a router, packed) */
-    int32_t first, last;  /* time of definition and of last use, in the list of its scope */
-    int32_t scope;        /* -1 global, else index of the part whose scratch it lives in */
+    uint8_t storage;      /* bs_storage */
     bool planar;          /* rank 3: stored with its last dimension innermost, not its channels */
     bool narrow;          /* f32 that a device keeps in f16 */
     bool is_cache_length; /* some op reads it as cache lengths */
+    int32_t source;
+    int32_t margin;       /* storage around a cell's core, in samples, rank 3 only */
+    int32_t scope;        /* -1 global, else index of the part whose scratch it lives in */
     bs_bytes offset;
     bs_bytes row_bytes;
     int64_t rows;         /* rows that the storage holds */
@@ -37752,7 +37824,10 @@ struct bs_plan {
     uint32_t tier; /* bs_tier */
     int32_t threads;
     int32_t n_instrs, n_parts, n_regions, n_top; /* top-level instructions come first */
-    int32_t max_instrs;
+    /* while it is made, then NULL: what there is room for; and of nodes with the same weights */
+    const struct bs_plan_room *room;
+    int32_t *twin;            /* [nodes] the last node before it that has the same weights; 0: none */
+    int32_t *newest_owner;    /* [nodes] the last owner among its twins, itself included */
     bs_bytes own_bytes;       /* of its own arena; for a plan opened from an image, without its tables */
     int32_t most_parts;       /* most parts of a region */
     int32_t most_phase_units; /* most units of a phase */
@@ -37764,9 +37839,9 @@ struct bs_plan {
     bs_node_plan *nodes;      /* [nodes] */
     bs_value_plan *values;    /* [values] */
     bs_instr *instrs;
-    bs_part *parts;           /* [max_parts] */
-    int32_t *region_parts;    /* [max_parts] */
-    bs_region *regions;       /* [max_regions] */
+    bs_part *parts;           /* [n_parts] */
+    int32_t *region_parts;    /* [n_parts] */
+    bs_region *regions;       /* [n_regions] */
     bs_domain_plan *domains;  /* [domains] */
     bs_router_plan *routers;  /* [routers] */
     /* streaming; when everything is resident n_units is 1 and the others 0 */
@@ -37802,27 +37877,35 @@ typedef enum bs_load {
 BS_INTERNAL bs_load bs_plan_weight_load(const bs_plan *plan, int32_t node);
 /* For tiles of `top` that are too large: smaller ones, if most nodes then still run in tiles; else layer by layer. */
 BS_INTERNAL void bs_plan_untile(bs_plan *plan, int32_t top);
-/* Most instructions of a graph: a gather has one for each operand, any other node at most two. A node that runs in
- * tiles has one, which leaves room for the instruction of its region. */
+/* No plan of a graph has more instructions. A node of cells begins at most one part, and at most one region. */
 static inline int32_t bs_plan_most_instrs(const bs_graph *g) { return 2 * g->n_nodes + g->n_operands; }
-
-/* A node of cells begins at most one part, and at most one region. */
 static inline int32_t bs_plan_most_parts(const bs_graph *g) { return g->n_cell_nodes; }
 
-/* Bytes of the passes' workspaces, needed only while planning. Passes run one after the other in the same memory. */
-BS_INTERNAL bs_bytes bs_plan_live_workspace(const bs_graph *graph);
-BS_INTERNAL bs_bytes bs_plan_fuse_workspace(const bs_graph *graph);
-BS_INTERNAL bs_bytes bs_plan_share_workspace(const bs_graph *graph);
-BS_INTERNAL bs_bytes bs_plan_lower_workspace(const bs_graph *graph);
-BS_INTERNAL bs_bytes bs_plan_memory_workspace(const bs_graph *graph);
+/* What is needed while a plan is made: entries of the graph, at most, and of what is made of them. */
+typedef struct bs_plan_room {
+    int64_t nodes, values, operands, domains, routers, blocks;
+    int64_t tensors; /* weights of all nodes, one by one */
+    int64_t twins;   /* nodes that may have the same ones */
+    int64_t instrs, parts;
+    int64_t units, phases, uses; /* uses: units of all phases */
+    bool patches;
+} bs_plan_room;
+
+/* Bytes of the passes' workspaces. Passes run one after the other in the same memory. */
+BS_INTERNAL bs_bytes bs_plan_live_workspace(const bs_plan_room *room);
+BS_INTERNAL bs_bytes bs_plan_fuse_workspace(const bs_plan_room *room);
+BS_INTERNAL bs_bytes bs_plan_share_workspace(const bs_plan_room *room);
+BS_INTERNAL bs_bytes bs_plan_lower_workspace(const bs_plan_room *room);
+BS_INTERNAL bs_bytes bs_plan_memory_workspace(const bs_plan_room *room);
+BS_INTERNAL int64_t bs_plan_tensors(const bs_graph *graph);
 
 /* Streaming: plan/units.c. */
 #if !defined(BS_NO_STREAM)
 void bs_plan_units(bs_plan *plan, void *workspace);  /* which weights are loaded together */
 /* which instructions need which units; sizes of slots and staging */
 bool bs_plan_phases(bs_plan *plan, void *workspace, bs_error *error);
-bs_bytes bs_plan_units_workspace(const bs_graph *graph);
-bs_bytes bs_plan_phases_workspace(const bs_graph *graph);
+bs_bytes bs_plan_units_workspace(const bs_plan_room *room);
+bs_bytes bs_plan_phases_workspace(const bs_plan_room *room);
 /* Sizes slots, lanes and staging by what units need (plan/streamed.c). Returns the largest unit. */
 int32_t bs_plan_size_slots(bs_plan *plan);
 /* Whether a needed node has streamed weights. */
@@ -37840,8 +37923,8 @@ static inline bool bs_plan_phases(bs_plan *plan, void *workspace, bs_error *erro
     (void)plan, (void)workspace, (void)error;
     return true;
 }
-static inline bs_bytes bs_plan_units_workspace(const bs_graph *graph) { return (void)graph, bs_bytes_of(0); }
-static inline bs_bytes bs_plan_phases_workspace(const bs_graph *graph) { return (void)graph, bs_bytes_of(0); }
+static inline bs_bytes bs_plan_units_workspace(const bs_plan_room *room) { return (void)room, bs_bytes_of(0); }
+static inline bs_bytes bs_plan_phases_workspace(const bs_plan_room *room) { return (void)room, bs_bytes_of(0); }
 static inline int32_t bs_plan_size_slots(bs_plan *plan) { return plan->all_unit_bytes = bs_bytes_of(0), 0; }
 static inline bool bs_plan_node_streams(const bs_plan *plan, int32_t node) { return (void)plan, (void)node, false; }
 static inline bool bs_plan_streams(const bs_plan *plan) { return (void)plan, false; }
@@ -37983,7 +38066,7 @@ BS_INTERNAL int32_t bs_plan_walk(const bs_plan *plan, bool whole, void *workspac
 #if defined(BS_VERIFY) || defined(BS_DEBUG)
 /* The same, and whether what is read is still there: nothing else was written over it (plan/walk_bytes.c). */
 BS_INTERNAL int32_t bs_plan_walk_bytes(const bs_plan *plan, void *workspace);
-BS_INTERNAL bs_bytes bs_plan_walk_bytes_workspace(const bs_graph *graph);
+BS_INTERNAL bs_bytes bs_plan_walk_bytes_workspace(const bs_plan_room *room);
 #endif
 BS_INTERNAL bs_bytes bs_plan_walk_workspace(int64_t nodes, int64_t operands); /* of a graph with so many */
 
@@ -40293,31 +40376,37 @@ void bs_walk_bytes_part(bs_walk_bytes *b) { walk_clear(&b->scratch); }
 
 /* ------------------------------------------------------------------------------------------------- the whole */
 
-static void carve_bytes(bs_carver *c, bs_walk_bytes *b, const bs_graph *g)
+static void carve_bytes(bs_carver *c, bs_walk_bytes *b, const bs_plan_room *g)
 {
-    const int64_t spans = 2 * ((int64_t)g->n_values + g->n_nodes) + 4; /* each value and buffer is cut at two places */
+    const int64_t spans = 2 * (g->values + g->nodes) + 4; /* each value and buffer is cut at two places */
     BS_CARVE(c, b->transient.spans, spans);
     BS_CARVE(c, b->scratch.spans, spans);
-    BS_CARVE(c, b->wrote, g->n_values);
-    BS_CARVE(c, b->read, g->n_values);
-    BS_CARVE(c, b->reader, g->n_values);
+    BS_CARVE(c, b->wrote, g->values);
+    BS_CARVE(c, b->read, g->values);
+    BS_CARVE(c, b->reader, g->values);
 }
 
 /* One walk counts and hands out. */
-static void carve_all(bs_carver *c, bs_walk *w, bs_walk_bytes *b, const bs_graph *g)
+static void carve_all(bs_carver *c, bs_walk *w, bs_walk_bytes *b, const bs_plan_room *g)
 {
-    bs_walk_carve(c, w, g->n_nodes, g->n_operands);
-    BS_CARVE(c, w->repeated, g->n_routers);
+    bs_walk_carve(c, w, g->nodes, g->operands);
+    BS_CARVE(c, w->repeated, g->routers);
     carve_bytes(c, b, g);
 }
 
-bs_bytes bs_plan_walk_bytes_workspace(const bs_graph *g)
+bs_bytes bs_plan_walk_bytes_workspace(const bs_plan_room *room)
 {
     bs_walk w;
     bs_walk_bytes b;
     bs_carver c = {NULL, {0}};
-    carve_all(&c, &w, &b, g);
+    carve_all(&c, &w, &b, room);
     return c.used;
+}
+
+static bs_plan_room room_of_walk(const bs_graph *g)
+{
+    return (bs_plan_room){.nodes = g->n_nodes, .values = g->n_values, .operands = g->n_operands,
+                          .routers = g->n_routers};
 }
 
 int32_t bs_plan_walk_bytes(const bs_plan *p, void *workspace)
@@ -40325,7 +40414,8 @@ int32_t bs_plan_walk_bytes(const bs_plan *p, void *workspace)
     bs_walk_bytes b = {.clock = 0};
     bs_walk w = {.p = p, .g = p->graph, .whole = true, .bytes = &b};
     bs_carver c = {workspace, {0}};
-    carve_all(&c, &w, &b, p->graph);
+    const bs_plan_room room = room_of_walk(p->graph);
+    carve_all(&c, &w, &b, &room);
     memset(w.repeated, 0, (size_t)p->graph->n_routers * sizeof *w.repeated);
     memset(b.wrote, 0, (size_t)p->graph->n_values * sizeof *b.wrote);
     memset(b.read, 0xff, (size_t)p->graph->n_values * sizeof *b.read); /* -1 */
@@ -40338,7 +40428,8 @@ bs_status bs_plan_verify(const bs_plan *p, bs_arena *arena, bs_error *error)
 {
     if (!p || !arena)
         return bs_fail(error, BS_ERROR_ARGUMENT, "bs_plan_verify: the plan or the arena is NULL");
-    const bs_bytes bytes = bs_plan_walk_bytes_workspace(p->graph);
+    const bs_plan_room room = room_of_walk(p->graph);
+    const bs_bytes bytes = bs_plan_walk_bytes_workspace(&room);
     void *workspace = bs_lend(arena, bytes);
     if (!workspace)
         return bs_fail_arena(error, arena, bytes, "what verifies the plan");
@@ -40614,9 +40705,9 @@ static void find_heavy(bs_plan *plan)
     }
 }
 
-bs_bytes bs_plan_live_workspace(const bs_graph *graph)
+bs_bytes bs_plan_live_workspace(const bs_plan_room *room)
 {
-    return bs_bytes_align(bs_bytes_array(2 * (int64_t)graph->n_nodes + graph->n_routers, sizeof(int32_t)));
+    return bs_bytes_align(bs_bytes_array(2 * room->nodes + room->routers, sizeof(int32_t)));
 }
 
 static void find_pasts(bs_plan *plan)
@@ -40746,7 +40837,7 @@ static bool tensors_agree(const bs_graph *g, int32_t a, int32_t b, bs_error *err
                      bs_node_name(n));
 }
 
-static int64_t count_tensors(const bs_graph *g)
+int64_t bs_plan_tensors(const bs_graph *g)
 {
     bs_weight_spec specs[BS_MAX_WEIGHTS];
     int64_t count = 0;
@@ -40755,16 +40846,16 @@ static int64_t count_tensors(const bs_graph *g)
     return count;
 }
 
-bs_bytes bs_plan_share_workspace(const bs_graph *graph)
+bs_bytes bs_plan_share_workspace(const bs_plan_room *room)
 {
-    return bs_bytes_align(bs_bytes_array(2 * count_tensors(graph), sizeof(int32_t)));
+    return bs_bytes_align(bs_bytes_array(2 * room->tensors, sizeof(int32_t)));
 }
 
 bool bs_plan_share(bs_plan *p, void *workspace, bs_error *error)
 {
     const bs_graph *g = p->graph;
     bs_weight_spec specs[BS_MAX_WEIGHTS];
-    int32_t *tensors = workspace, *buffer = tensors + count_tensors(g), count = 0;
+    int32_t *tensors = workspace, *buffer = tensors + p->room->tensors, count = 0;
     for (int32_t n = 1; n < g->n_nodes; n++)
         for (int32_t i = 0; bs_plan_needs_weights(p, n) && i < bs_node_weights(g, &g->nodes[n], specs); i++)
             tensors[count++] = n * BS_MAX_WEIGHTS + i;
@@ -40776,7 +40867,7 @@ bool bs_plan_share(bs_plan *p, void *workspace, bs_error *error)
         if (!tensors_agree(g, a, b, error))
             return false;
         if (a % BS_MAX_WEIGHTS == 0 && b % BS_MAX_WEIGHTS == 0 && compare_kinds(g, node_of(a), node_of(b)) == 0)
-            p->nodes[node_of(b)].twin = node_of(a); /* the sort is stable: a comes before b */
+            p->twin[node_of(b)] = node_of(a); /* the sort is stable: a comes before b */
     }
     return true;
 }
@@ -40789,13 +40880,12 @@ enum { MAX_LAYOUTS = 64 }; /* owners that are compared */
  * gets a copy of its own. */
 void bs_plan_find_owner(bs_plan *p, int32_t n)
 {
-    bs_node_plan *nodes = p->nodes;
-    const int32_t newest = nodes[nodes[n].twin].newest_owner;
+    const int32_t newest = p->newest_owner[p->twin[n]];
     int32_t owner = newest;
     for (int32_t i = 0; owner != 0 && !bs_plan_laid_out_alike(p, n, owner); i++)
-        owner = i < MAX_LAYOUTS ? nodes[nodes[owner].twin].newest_owner : 0;
-    nodes[n].owner = owner ? owner : n;
-    nodes[n].newest_owner = owner ? newest : n;
+        owner = i < MAX_LAYOUTS ? p->newest_owner[p->twin[owner]] : 0;
+    p->nodes[n].owner = owner ? owner : n;
+    p->newest_owner[n] = owner ? newest : n;
 }
 
 #endif
@@ -40829,9 +40919,9 @@ static int32_t outermost_block(const bs_plan *p, int32_t block, int32_t path)
     return block;
 }
 
-bs_bytes bs_plan_units_workspace(const bs_graph *graph)
+bs_bytes bs_plan_units_workspace(const bs_plan_room *room)
 {
-    return bs_bytes_align(bs_bytes_array((int64_t)graph->n_domains + graph->n_blocks, sizeof(int32_t)));
+    return bs_bytes_align(bs_bytes_array(room->domains + room->blocks, sizeof(int32_t)));
 }
 
 /* Whether two nodes that stream would be loaded together. */
@@ -40850,14 +40940,14 @@ static void find_shared(bs_plan *p)
 {
     bs_node_plan *nodes = p->nodes;
     for (int32_t n = 1; n < p->graph->n_nodes; n++) {
-        const int32_t twin = nodes[n].twin;
+        const int32_t twin = p->twin[n];
         const bool together = !twin || (bs_plan_node_streams(p, twin) && bs_plan_node_streams(p, n) &&
                                         same_unit(p, twin, n));
         nodes[n].unit = !together || nodes[twin].unit == SHARED ? SHARED : 0;
     }
     for (int32_t n = p->graph->n_nodes - 1; n >= 1; n--)
-        if (nodes[n].twin && nodes[n].unit == SHARED)
-            nodes[nodes[n].twin].unit = SHARED;
+        if (p->twin[n] && nodes[n].unit == SHARED)
+            nodes[p->twin[n]].unit = SHARED;
 }
 
 void bs_plan_units(bs_plan *p, void *workspace)
@@ -40992,10 +41082,10 @@ static void part_units(bs_plan *p)
                 p->parts[k].unit = p->nodes[p->instrs[i].node].unit;
 }
 
-bs_bytes bs_plan_phases_workspace(const bs_graph *graph)
+bs_bytes bs_plan_phases_workspace(const bs_plan_room *room)
 {
     return bs_bytes_align(
-        bs_bytes_array((int64_t)graph->n_nodes + graph->n_domains + graph->n_blocks + 1, sizeof(int32_t)));
+        bs_bytes_array(room->nodes + room->domains + room->blocks + 1, sizeof(int32_t)));
 }
 
 /* A unit in a message. */
@@ -41067,9 +41157,9 @@ static void fuse(fuse_pass *f, int32_t n, int32_t fusion, const bs_fusion_match 
     count_reads(f, n, 1);
 }
 
-bs_bytes bs_plan_fuse_workspace(const bs_graph *graph)
+bs_bytes bs_plan_fuse_workspace(const bs_plan_room *room)
 {
-    return bs_bytes_align(bs_bytes_array(graph->n_values, sizeof(int32_t)));
+    return bs_bytes_align(bs_bytes_array(room->values, sizeof(int32_t)));
 }
 
 void bs_plan_fuse(bs_plan *plan, void *workspace)
@@ -41184,7 +41274,6 @@ typedef struct bs_lower_pass {
     bs_plan *plan;
     const bs_graph *g;
     bool mixed;           /* some domain is mixed: nodes have levels */
-    int32_t max_regions;
     int32_t *part_of;     /* [nodes] the part that a node runs in, or BS_TOP */
     int32_t *level;       /* [nodes] how often the chain of what it reads changes between tiles and top level */
     int32_t *list;        /* [nodes or values] what is still to be visited */
@@ -41213,7 +41302,7 @@ typedef struct bs_lower_pass {
     int32_t *first, *last; /* [routers] the list of a loop's body; [0]: of what is in no loop */
     /* Rings (plan/rings.c): there are some; domains in stages, each of them behind one more decision on the way for
      * which most is left. */
-    bool has_patches, has_rings;
+    bool has_rings;
     bool *is_on_way;      /* [domains] on that way */
     int32_t *stage;       /* [domains] how many such decisions it is behind */
     int32_t *goes_on;     /* [domains] the path of its that is a stage further; 0 none */
@@ -41651,7 +41740,7 @@ static void clear_index(bs_lower_index *index)
 
 static void list_nodes(bs_lower_pass *l)
 {
-    memset(l->region_node, 0, (size_t)l->max_regions * sizeof *l->region_node);
+    memset(l->region_node, 0, (size_t)l->plan->room->parts * sizeof *l->region_node);
     for (int32_t n = 1; n < l->g->n_nodes; n++) {
         const int32_t region = bs_lower_region_of(l, n);
         l->neighbour[n] = region == BS_TOP ? 0 : l->region_node[region];
@@ -41806,7 +41895,7 @@ static void place_view(bs_lower_pass *l, int32_t value)
 static void place_source(bs_lower_pass *l, int32_t value, bs_storage storage)
 {
     l->plan->values[value].source = l->g->values[value].node;
-    l->plan->values[value].storage = is_read_in_place(l, value) ? storage : BS_STORAGE_TRANSIENT;
+    l->plan->values[value].storage = (uint8_t)(is_read_in_place(l, value) ? storage : BS_STORAGE_TRANSIENT);
 }
 
 /* Whether no output or state copies it at the end of a run. */
@@ -42177,7 +42266,7 @@ static void index_parts(bs_plan *p)
 
 void bs_lower_sort(bs_plan *plan, int32_t *workspace)
 {
-    sort_instrs(plan, workspace, workspace + plan->max_instrs);
+    sort_instrs(plan, workspace, workspace + plan->room->instrs);
     index_parts(plan);
 }
 
@@ -42339,7 +42428,7 @@ static void ask_operands(bs_lower_pass *l, int32_t n, bool split)
 static bool is_nearer(bs_reach a, bs_reach b) { return a.before < b.before || a.after < b.after; }
 
 /* Finds all reaches. Nodes within fused chains hand on what is asked of them. Returns whether there is room for the
- * rings' instructions: nodes in tiles have fewer than bs_plan_most_instrs counts. */
+ * rings' instructions: nodes in tiles have fewer than are counted (plan/plan.c). */
 static bool find_reaches(bs_lower_pass *l)
 {
     int64_t rings = 0, room = 0;
@@ -42365,7 +42454,7 @@ static bool find_reaches(bs_lower_pass *l)
 
 void bs_lower_rings(bs_lower_pass *l)
 {
-    if (l->has_patches && !bs_plan_on_device(l->plan)) {
+    if (l->plan->room->patches && !bs_plan_on_device(l->plan)) {
         find_stages(l, l->open); /* the regions are closed */
         l->has_rings = find_reaches(l);
     }
@@ -42518,7 +42607,8 @@ BS_EFFORT_ONCE
 static bs_instr *emit(bs_lower_pass *l, bs_instr_kind kind, int32_t part, int32_t node)
 {
     bs_plan *p = l->plan;
-    bs_instr *i = &p->instrs[p->n_instrs++]; /* there is room: bs_plan_most_instrs */
+    p->n_instrs += p->n_instrs < p->room->instrs; /* always (plan/plan.c); else the walk misses one */
+    bs_instr *i = &p->instrs[p->n_instrs - 1];
     memset(i, 0, sizeof *i);
     i->kind = (uint8_t)kind;
     i->node = node;
@@ -42876,17 +42966,17 @@ static void emit_nodes(bs_lower_pass *l)
 
 /* ------------------------------------------------------------------------------------------------ workspace */
 
-static void index_room(bs_carver *c, bs_lower_index *index, int32_t most)
+static void index_room(bs_carver *c, bs_lower_index *index, int64_t most)
 {
-    uint32_t slots = 4;
-    while (slots < 2 * (uint32_t)most)
+    uint64_t slots = 4;
+    while (slots < 2 * (uint64_t)most)
         slots *= 2;
-    index->mask = slots - 1;
+    index->mask = (uint32_t)(slots - 1);
     BS_CARVE(c, index->slots, slots);
 }
 
 /* One walk counts and hands out. The lists of nodes serve the sort of instructions at the end. */
-static void carve_lower(bs_carver *c, bs_lower_pass *l, const bs_graph *g)
+static void carve_lower(bs_carver *c, bs_lower_pass *l, const bs_plan_room *room)
 {
     enum {
         NODES, VALUES, NODES_OR_VALUES, ENDS_OF_VALUES, OPERANDS, DOMAINS, REGIONS, ROUTERS, STAGES_OF_VALUES, KINDS
@@ -42908,33 +42998,30 @@ static void carve_lower(bs_carver *c, bs_lower_pass *l, const bs_graph *g)
         BS_CARVED(bs_lower_pass, split_last, REGIONS),          BS_CARVED(bs_lower_pass, split_next, NODES),
         BS_CARVED(bs_lower_pass, recent, KINDS),
     };
-    l->max_regions = bs_plan_most_parts(g);
-    for (int32_t d = 0; d < g->n_domains; d++)
-        l->has_patches = l->has_patches || bs_domain_is_patches(&g->domains[d]);
-    const int64_t counts[] = {g->n_nodes,
-                              g->n_values,
-                              bs_max_i32(g->n_nodes, g->n_values),
-                              (int64_t)g->n_values + 1,
-                              g->n_operands,
-                              g->n_domains,
-                              l->max_regions,
-                              g->n_routers,
-                              l->has_patches ? (int64_t)g->n_values * BS_STAGES : 0,
+    const int64_t counts[] = {room->nodes,
+                              room->values,
+                              bs_max_i64(room->nodes, room->values),
+                              room->values + 1,
+                              room->operands,
+                              room->domains,
+                              room->parts,
+                              room->routers,
+                              room->patches ? room->values * BS_STAGES : 0,
                               (int64_t)bs_op_count() + BS_MAP_TRIP + 1};
     BS_CARVE_ARRAYS(c, l, arrays, counts);
-    index_room(c, &l->parts, bs_plan_most_parts(g));
-    index_room(c, &l->levels, l->max_regions);
-    index_room(c, &l->units, 2 * l->max_regions); /* looked up without a unit first, then with one */
+    index_room(c, &l->parts, room->parts);
+    index_room(c, &l->levels, room->parts);
+    index_room(c, &l->units, 2 * room->parts); /* looked up without a unit first, then with one */
 }
 
-bs_bytes bs_plan_lower_workspace(const bs_graph *graph)
+bs_bytes bs_plan_lower_workspace(const bs_plan_room *room)
 {
     bs_lower_pass l;
     bs_carver pass = {NULL, {0}};
     memset(&l, 0, sizeof l);
-    carve_lower(&pass, &l, graph);
+    carve_lower(&pass, &l, room);
     return bs_bytes_max(pass.used,
-                        bs_bytes_align(bs_bytes_array(2 * (int64_t)bs_plan_most_instrs(graph), sizeof(int32_t))));
+                        bs_bytes_align(bs_bytes_array(2 * room->instrs, sizeof(int32_t))));
 }
 
 void bs_plan_lower(bs_plan *plan, void *workspace)
@@ -42943,7 +43030,7 @@ void bs_plan_lower(bs_plan *plan, void *workspace)
     bs_carver c = {workspace, {0}};
     bs_lower_pass pass, *l = &pass;
     memset(l, 0, sizeof *l);
-    carve_lower(&c, l, g);
+    carve_lower(&c, l, plan->room);
     memset(workspace, 0, (size_t)bs_bytes_figure(c.used));
     l->plan = plan;
     l->g = g;
@@ -43467,6 +43554,9 @@ BS_EFFORT_ONCE
 
 typedef struct memory_pass {
     bs_plan *plan;
+    /* [values] when it was defined and used last, in the list of its scope; whose bytes it shares: the first value of a
+     * slab, or itself */
+    int32_t *first, *last, *slab;
     bs_life *lives;    /* [values] of a scope, one after the other */
     int32_t *life_of;  /* [values] of a slab: its life */
     int32_t *members;  /* [values] of the transient arena, then of part after part */
@@ -43490,10 +43580,10 @@ typedef struct life_at {
     int32_t scope, time, loop;
 } life_at;
 
-static void stretch(bs_value_plan *v, int32_t time)
+static void stretch(memory_pass *m, int32_t value, int32_t time)
 {
-    v->first = v->first < 0 ? time : bs_min_i32(v->first, time);
-    v->last = bs_max_i32(v->last, time);
+    m->first[value] = m->first[value] < 0 ? time : bs_min_i32(m->first[value], time);
+    m->last[value] = bs_max_i32(m->last[value], time);
 }
 
 static int32_t instr_time(const bs_plan *p, int32_t k)
@@ -43502,37 +43592,39 @@ static int32_t instr_time(const bs_plan *p, int32_t k)
 }
 
 /* What is outside a loop, and touched in it, is touched in every trip. */
-static void touch(bs_plan *p, int32_t value, const life_at *at)
+static void touch(memory_pass *m, int32_t value, const life_at *at)
 {
+    const bs_plan *p = m->plan;
     const bs_graph *g = p->graph;
     value = storage_of(p, value);
-    bs_value_plan *v = &p->values[value];
+    const bs_value_plan *v = &p->values[value];
     const bool here = value > 0 && ((v->storage == BS_STORAGE_TRANSIENT && at->scope < 0) ||
                                     (v->storage == BS_STORAGE_SCRATCH && v->scope == at->scope));
     if (!here)
         return;
-    stretch(v, at->time);
+    stretch(m, value, at->time);
     for (int32_t l = at->loop; l && !bs_domain_in_loop(g, g->values[value].domain, l);
          l = g->domains[g->routers[l].domain].loop) {
-        stretch(v, instr_time(p, p->routers[l].instr));
-        stretch(v, instr_time(p, p->routers[l].again));
+        stretch(m, value, instr_time(p, p->routers[l].instr));
+        stretch(m, value, instr_time(p, p->routers[l].again));
     }
 }
 
-static void touch_instr(bs_plan *p, const bs_instr *i, const life_at *at)
+static void touch_instr(memory_pass *m, const bs_instr *i, const life_at *at)
 {
+    const bs_plan *p = m->plan;
     const bs_node *node = &p->graph->nodes[i->node];
     int32_t n_in;
     const int32_t *in = bs_plan_in(p, i->node, &n_in);
-    touch(p, i->value, at);
-    touch(p, i->target, at);
+    touch(m, i->value, at);
+    touch(m, i->target, at);
     const bool reads_operands = i->kind != BS_INSTR_MOVE || i->map == BS_MAP_PATHS;
     for (int32_t k = 0; reads_operands && k < n_in; k++)
-        touch(p, in[k], at);
+        touch(m, in[k], at);
     if (i->kind == BS_INSTR_MOVE && i->map == BS_MAP_VIEW && n_in > 0)
-        touch(p, bs_view_of(p->graph, node), at);
+        touch(m, bs_view_of(p->graph, node), at);
     for (int32_t k = 0; i->kind == BS_INSTR_CALL && k < node->n_out; k++)
-        touch(p, node->first_out + k, at);
+        touch(m, node->first_out + k, at);
 }
 
 /* The innermost loop around what follows instruction k, which stands in `loop`. */
@@ -43546,10 +43638,10 @@ static int32_t loop_after(const bs_plan *p, int32_t k, int32_t loop)
 
 static void find_lifetimes(memory_pass *m)
 {
-    bs_plan *p = m->plan;
+    const bs_plan *p = m->plan;
     int32_t *region_time = m->counts;
     for (int32_t v = 0; v < p->graph->n_values; v++)
-        p->values[v].first = p->values[v].last = -1;
+        m->first[v] = m->last[v] = -1;
     for (int32_t t = 0; t < p->n_top; t++)
         if (p->instrs[t].kind == BS_INSTR_RUN)
             region_time[p->instrs[t].region] = p->instrs[t].time;
@@ -43558,10 +43650,10 @@ static void find_lifetimes(memory_pass *m)
         if (instr->kind == BS_INSTR_RUN)
             continue;
         const life_at here = {instr->part, instr_time(p, i), loop};
-        touch_instr(p, instr, &here);
+        touch_instr(m, instr, &here);
         if (instr->part != BS_TOP) { /* a region touches outside values at its own time, loops and all */
             const life_at outside = {BS_TOP, region_time[p->parts[instr->part].region], 0};
-            touch_instr(p, instr, &outside);
+            touch_instr(m, instr, &outside);
         }
         loop = loop_after(p, i, loop);
     }
@@ -43579,10 +43671,10 @@ static int32_t slab_router(const bs_plan *p, int32_t value)
 /* Values at the same position among the stored values of their path share a slab, which has the number of the first. */
 static void assign_slabs(memory_pass *m)
 {
-    bs_plan *p = m->plan;
+    const bs_plan *p = m->plan;
     const bs_graph *g = p->graph;
     int32_t *ordinal = m->counts, *first = m->counts + g->n_domains; /* next position; first slab */
-    int32_t *slab = m->members;
+    int32_t *of_path = m->members; /* slabs of a router, one after the other */
     memset(ordinal, 0, (size_t)g->n_domains * sizeof *ordinal);
     memset(first, 0, (size_t)(g->n_routers + 1) * sizeof *first);
     for (int32_t v = 1; v < g->n_values; v++) { /* a router has as many slabs as its longest path has values */
@@ -43591,16 +43683,16 @@ static void assign_slabs(memory_pass *m)
     }
     for (int32_t r = 1; r <= g->n_routers; r++)
         first[r] += first[r - 1];
-    memset(slab, 0, (size_t)g->n_values * sizeof *slab);
+    memset(of_path, 0, (size_t)g->n_values * sizeof *of_path);
     memset(ordinal, 0, (size_t)g->n_domains * sizeof *ordinal);
     for (int32_t v = 1; v < g->n_values; v++) {
         const int32_t router = slab_router(p, v);
-        p->values[v].slab = v;
+        m->slab[v] = v;
         if (router == 0)
             continue;
-        int32_t *known = &slab[first[router] + ordinal[g->values[v].domain]++];
+        int32_t *known = &of_path[first[router] + ordinal[g->values[v].domain]++];
         *known = *known ? *known : v;
-        p->values[v].slab = *known;
+        m->slab[v] = *known;
     }
 }
 
@@ -43633,31 +43725,31 @@ static bs_bytes place_scope(memory_pass *m, int32_t scope)
     const int32_t begin = scope < 0 ? 0 : m->scope_end[scope], end = m->scope_end[scope + 1];
     int32_t count = 0;
     for (int32_t i = begin; i < end; i++) { /* the first value of a slab comes first */
-        const bs_value_plan *plan = &p->values[m->members[i]];
-        const bs_bytes bytes = bs_bytes_times(plan->row_bytes, plan->rows);
-        const bool fresh = plan->slab == m->members[i];
-        if (fresh) {
-            m->life_of[plan->slab] = count;
-            m->lives[count++] = (bs_life){bytes, {0}, plan->first, plan->last};
+        const int32_t value = m->members[i], slab = m->slab[value];
+        const bs_bytes bytes = bs_bytes_times(p->values[value].row_bytes, p->values[value].rows);
+        if (slab == value) {
+            m->life_of[slab] = count;
+            m->lives[count++] = (bs_life){bytes, {0}, m->first[value], m->last[value]};
             continue;
         }
-        bs_life *life = &m->lives[m->life_of[plan->slab]];
-        life->first = bs_min_i32(life->first, plan->first);
-        life->last = bs_max_i32(life->last, plan->last);
+        bs_life *life = &m->lives[m->life_of[slab]];
+        life->first = bs_min_i32(life->first, m->first[value]);
+        life->last = bs_max_i32(life->last, m->last[value]);
         life->bytes = bs_bytes_max(life->bytes, bytes);
     }
     const bs_bytes total = bs_place_lives(m->lives, count, m->place);
     for (int32_t i = begin; i < end; i++)
-        p->values[m->members[i]].offset = m->lives[m->life_of[p->values[m->members[i]].slab]].offset;
+        p->values[m->members[i]].offset = m->lives[m->life_of[m->slab[m->members[i]]]].offset;
     return total;
 }
 
 /* In a slab, rows of every path are as wide as the widest. */
-static void widen_slabs(bs_plan *p)
+static void widen_slabs(memory_pass *m)
 {
+    bs_plan *p = m->plan;
     for (int32_t pass = 0; pass < 2; pass++)
         for (int32_t v = 1; v < p->graph->n_values; v++) {
-            bs_value_plan *plan = &p->values[v], *slab = &p->values[plan->slab];
+            bs_value_plan *plan = &p->values[v], *slab = &p->values[m->slab[v]];
             plan->row_bytes = slab->row_bytes = bs_bytes_max(plan->row_bytes, slab->row_bytes);
         }
 }
@@ -43735,23 +43827,24 @@ void bs_plan_untile(bs_plan *p, int32_t top)
 }
 
 /* One walk counts and hands out. */
-static void carve_memory(bs_carver *c, memory_pass *m, const bs_graph *g)
+static void carve_memory(bs_carver *c, memory_pass *m, const bs_plan_room *room)
 {
-    const uint64_t values = (uint64_t)g->n_values;
-    const uint64_t slabs = (uint64_t)g->n_domains + (uint64_t)g->n_routers + 1;
-    BS_CARVE(c, m->lives, values);
-    BS_CARVE(c, m->life_of, values);
-    BS_CARVE(c, m->members, values + (uint64_t)g->n_routers);
-    BS_CARVE(c, m->scope_end, (uint64_t)bs_plan_most_parts(g) + 2);
-    BS_CARVE(c, m->counts, slabs > (uint64_t)g->n_nodes ? slabs : (uint64_t)g->n_nodes);
-    m->place = bs_carve_bytes(c, bs_place_workspace(g->n_values));
+    BS_CARVE(c, m->first, room->values);
+    BS_CARVE(c, m->last, room->values);
+    BS_CARVE(c, m->slab, room->values);
+    BS_CARVE(c, m->lives, room->values);
+    BS_CARVE(c, m->life_of, room->values);
+    BS_CARVE(c, m->members, room->values + room->routers);
+    BS_CARVE(c, m->scope_end, room->parts + 2);
+    BS_CARVE(c, m->counts, bs_max_i64(room->domains + room->routers + 1, room->nodes));
+    m->place = bs_carve_bytes(c, bs_place_workspace((int32_t)bs_min_i64(room->values, 4 * BS_MAX_ENTRIES)));
 }
 
-bs_bytes bs_plan_memory_workspace(const bs_graph *graph)
+bs_bytes bs_plan_memory_workspace(const bs_plan_room *room)
 {
     memory_pass m = {0};
     bs_carver c = {NULL, {0}};
-    carve_memory(&c, &m, graph);
+    carve_memory(&c, &m, room);
     return c.used;
 }
 
@@ -43760,7 +43853,7 @@ bool bs_plan_memory(bs_plan *plan, void *workspace, bs_error *error)
     const int32_t values = plan->graph->n_values;
     memory_pass m = {.plan = plan};
     bs_carver c = {workspace, {0}};
-    carve_memory(&c, &m, plan->graph);
+    carve_memory(&c, &m, plan->room);
     find_lifetimes(&m);
     assign_slabs(&m);
     for (int32_t v = 1; v < values; v++) {
@@ -43770,7 +43863,7 @@ bool bs_plan_memory(bs_plan *plan, void *workspace, bs_error *error)
         plan->values[v].row_bytes = bs_plan_row_bytes(plan, v);
         plan->values[v].rows = bs_plan_storage_rows(plan, v);
     }
-    widen_slabs(plan);
+    widen_slabs(&m);
     find_members(&m);
     place_scope(&m, -1);
     for (int32_t k = 0; k < plan->n_parts; k++)
@@ -43799,19 +43892,19 @@ BS_EFFORT_ONCE
 /* What a plan is walked by once more, and the bytes for that. */
 #if defined(BS_DEBUG)
 #define WALK(plan, workspace) bs_plan_walk_bytes(plan, workspace)
-#define WALK_BYTES(g) bs_plan_walk_bytes_workspace(g)
+#define WALK_BYTES(room) bs_plan_walk_bytes_workspace(room)
 #else
 #define WALK(plan, workspace) bs_plan_walk(plan, false, workspace)
-#define WALK_BYTES(g) bs_plan_walk_workspace((g)->n_nodes, (g)->n_operands)
+#define WALK_BYTES(room) bs_plan_walk_workspace(room->nodes, room->operands)
 #endif
 
 /* The largest workspace that any pass takes. */
-static bs_bytes workspace_bytes(const bs_graph *g)
+static bs_bytes workspace_bytes(const bs_plan_room *room)
 {
-    const bs_bytes passes[] = {bs_plan_live_workspace(g),  bs_plan_fuse_workspace(g),  bs_plan_share_workspace(g),
-                               bs_plan_units_workspace(g), bs_plan_lower_workspace(g), bs_plan_phases_workspace(g),
-                               bs_plan_memory_workspace(g),
-                               WALK_BYTES(g)};
+    const bs_bytes passes[] = {bs_plan_live_workspace(room),   bs_plan_fuse_workspace(room),
+                               bs_plan_share_workspace(room),  bs_plan_units_workspace(room),
+                               bs_plan_lower_workspace(room),  bs_plan_phases_workspace(room),
+                               bs_plan_memory_workspace(room), WALK_BYTES(room)};
     bs_bytes most = bs_bytes_of(0);
     for (size_t i = 0; i < sizeof passes / sizeof *passes; i++)
         most = bs_bytes_max(most, passes[i]);
@@ -43821,18 +43914,51 @@ static bs_bytes workspace_bytes(const bs_graph *g)
 /* Whether anything may run in tiles (plan/live.c). */
 static bool may_tile(const bs_graph *g, const bs_plan_desc *desc)
 {
-    const int32_t order = desc ? desc->order : BS_ORDER_AUTO;
     bool images = false;
     for (int32_t v = 1; v < g->n_values && !images; v++)
         images = g->values[v].domain != 0 && g->values[v].rank == 3;
-    return order == BS_ORDER_DEPTH || (order == BS_ORDER_AUTO && (images || (desc && desc->slot_bytes > 0)));
+    return desc->order == BS_ORDER_DEPTH || (desc->order == BS_ORDER_AUTO && (images || desc->slot_bytes > 0));
 }
 
-/* One walk counts and hands out. There are at most as many units as paths and blocks, and as many phases as
- * instructions. */
-static void carve_plan(bs_carver *c, bs_plan *p, const bs_graph *g, const bs_plan_desc *desc)
+/* A node has one instruction, one that moves rows up to one for each operand and one more; and so has a region. With
+ * patches what is left of two for each node, and one for each operand, is for rings (plan/rings.c). */
+static int64_t most_instrs(const bs_graph *g, const bs_plan_room *room)
 {
-    enum { NODES, VALUES, DOMAINS, ROUTERS, PARTS, INSTRS, UNITS, PHASES, USES };
+    int64_t instrs = room->nodes + (room->patches ? room->nodes : room->parts);
+    for (int32_t n = 1; n < g->n_nodes; n++)
+        instrs += room->patches || bs_node_work(&g->nodes[n]) == BS_WORK_MOVE ? g->nodes[n].n_in : 0;
+    return instrs;
+}
+
+/* Of a graph that is made of `g` with that much more, as it is planned. There are at most as many units as paths and
+ * blocks, and as many phases as instructions. */
+static bs_plan_room room_of(const bs_graph *g, const bs_plan_desc *desc, const bs_dataflow_room *more)
+{
+    const bool streams = desc->slot_bytes > 0;
+    bs_plan_room r = {.nodes = g->n_nodes + more->nodes,
+                      .values = g->n_values + more->nodes,
+                      .operands = g->n_operands + more->operands,
+                      .domains = g->n_domains,
+                      .routers = g->n_routers,
+                      .blocks = g->n_blocks,
+                      .tensors = bs_plan_tensors(g),
+                      .twins = g->n_nodes + more->nodes,
+                      .parts = may_tile(g, desc) ? bs_plan_most_parts(g) + more->nodes : 0};
+    for (int32_t d = 0; d < g->n_domains; d++)
+        r.patches = r.patches || bs_domain_is_patches(&g->domains[d]);
+    r.instrs = most_instrs(g, &r) + more->nodes;
+    r.units = streams ? r.blocks + r.domains + 1 : 0;
+    r.phases = streams ? r.nodes : 0;
+    r.uses = streams ? 2 * r.nodes + r.parts : 0;
+    return r;
+}
+
+typedef void plan_carve(bs_carver *carver, void *object, const bs_carved *arrays, size_t n, const int64_t *counts);
+
+/* One walk counts, hands out, and moves what stays. */
+static void carve_plan(bs_carver *c, bs_plan *p, const bs_plan_room *r, plan_carve *carve_arrays)
+{
+    enum { NODES, VALUES, DOMAINS, ROUTERS, PARTS, INSTRS, UNITS, PHASES, USES, TWINS };
     static const bs_carved arrays[] = {
         BS_CARVED(bs_plan, node_live, NODES),    BS_CARVED(bs_plan, nodes, NODES),
         BS_CARVED(bs_plan, values, VALUES),      BS_CARVED(bs_plan, domains, DOMAINS),
@@ -43840,48 +43966,41 @@ static void carve_plan(bs_carver *c, bs_plan *p, const bs_graph *g, const bs_pla
         BS_CARVED(bs_plan, region_parts, PARTS), BS_CARVED(bs_plan, regions, PARTS),
         BS_CARVED(bs_plan, instrs, INSTRS),      BS_CARVED(bs_plan, units, UNITS),
         BS_CARVED(bs_plan, phases, PHASES),      BS_CARVED(bs_plan, phase_units, USES),
+        BS_CARVED(bs_plan, twin, TWINS),         BS_CARVED(bs_plan, newest_owner, TWINS),
     };
-    const bool streams = desc && desc->slot_bytes > 0;
-    const int64_t nodes = g->n_nodes, parts = may_tile(g, desc) ? bs_plan_most_parts(g) : 0;
-    p->max_instrs = bs_plan_most_instrs(g);
-    const int64_t counts[] = {nodes,
-                              g->n_values,
-                              g->n_domains,
-                              g->n_routers,
-                              parts,
-                              p->max_instrs,
-                              streams ? (int64_t)g->n_blocks + g->n_domains + 1 : 0,
-                              streams ? nodes : 0,
-                              streams ? 2 * nodes + parts : 0};
-    BS_CARVE_ARRAYS(c, p, arrays, counts);
+    const int64_t counts[] = {r->nodes,  r->values, r->domains, r->routers, r->parts,
+                              r->instrs, r->units,  r->phases,  r->uses,    r->twins};
+    carve_arrays(c, p, arrays, sizeof arrays / sizeof *arrays, counts);
 }
 
-static bs_bytes plan_bytes(const bs_graph *g, const bs_plan_desc *desc)
+/* Bytes of a plan while it is made. */
+static bs_bytes making_bytes(const bs_plan_room *room)
 {
     bs_plan counted;
     bs_carver c = {NULL, {0}};
     bs_carve(&c, 1, sizeof(bs_plan));
-    carve_plan(&c, &counted, g, desc);
-    bs_carve_bytes(&c, workspace_bytes(g));
+    carve_plan(&c, &counted, room, bs_carve_arrays);
+    bs_carve_bytes(&c, workspace_bytes(room));
     return c.used;
 }
 
-/* What a node that only shows another one's rows adds to a plan and to the workspaces, at most. */
-#define BYTES_OF_A_VIEW \
-    (sizeof(bs_node_plan) + 2 * sizeof(bs_value_plan) + 4 * sizeof(bs_instr) + 2 * sizeof(bs_part) + 512)
+/* Bytes that planning takes: of a scratch arena, or of the one in which the graph as it is planned stays, too. */
+static bs_bytes needed_bytes(const bs_graph *graph, const bs_plan_desc *desc, bool apart)
+{
+    const bs_dataflow_room flow = bs_dataflow_takes(graph, bs_dataflow_of(desc), apart);
+    const bs_plan_room room = room_of(graph, desc, &flow);
+    const bs_bytes work = bs_bytes_max(bs_bytes_align(flow.work), making_bytes(&room));
+    return apart ? work : bs_bytes_add(bs_bytes_align(flow.graph), work);
+}
 
 size_t bs_plan_bytes(const bs_graph *graph, const bs_plan_desc *desc)
 {
+    const bs_plan_desc none = {.threads = 0};
     size_t bytes = 0;
     if (bs_graph_check(graph, NULL) != BS_OK)
         return 0;
-    const bs_plan_desc none = {.threads = 0};
-    int64_t more = 0;
-    const bs_bytes flow = bs_dataflow_bytes(graph, bs_dataflow_of(desc ? desc : &none), &more);
-    const bs_bytes views = bs_bytes_array(more, BYTES_OF_A_VIEW);
-    const bs_bytes own = bs_bytes_add(plan_bytes(graph, desc), bs_bytes_of(BS_ALIGNMENT));
-    const bs_bytes needed = bs_bytes_add(bs_bytes_add(own, views), flow);
-    return bs_bytes_fit(needed, SIZE_MAX, &bytes) ? bytes : 0;
+    const bs_bytes needed = needed_bytes(graph, desc ? desc : &none, false);
+    return bs_bytes_fit(bs_bytes_add(needed, bs_bytes_of(BS_ALIGNMENT)), SIZE_MAX, &bytes) ? bytes : 0;
 }
 
 /* -------------------------------------------------------------------------------------------------- nodes */
@@ -43994,41 +44113,77 @@ static bool plan_make(bs_plan *p, void *workspace, bs_error *error)
     return false;
 }
 
-bs_plan *bs_plan_create(bs_arena *arena, const bs_graph *graph, const bs_plan_desc *desc, bs_error *error)
+/* What stays of a plan that was made, in the arena. A table is never longer than it was, and lies no further behind
+ * where the plan begins: none is written over before it has moved. */
+static bs_plan *settle(bs_arena *arena, const bs_plan *made, bs_error *error)
 {
-    bs_plan_desc none;
-    memset(&none, 0, sizeof none);
-    if (!desc)
-        desc = &none;
+    const bs_plan_room stays = {.nodes = made->graph->n_nodes, .values = made->graph->n_values,
+                                .domains = made->graph->n_domains, .routers = made->graph->n_routers,
+                                .instrs = made->n_instrs, .parts = made->n_parts,
+                                .units = bs_plan_streams(made) ? made->n_units : 0, .phases = made->n_phases,
+                                .uses = made->n_phase_units};
+    bs_plan to;
+    bs_carver c = {NULL, {0}};
+    bs_carve(&c, 1, sizeof to);
+    carve_plan(&c, &to, &stays, bs_carve_arrays);
+    to = *made;
+    c = (bs_carver){bs_take(arena, c.used), {0}};
+    if (!c.base)
+        return bs_fail_arena(error, arena, c.used, "the plan"), NULL;
+    bs_plan *p = bs_carve(&c, 1, sizeof *p);
+    carve_plan(&c, &to, &stays, bs_move_arrays);
+    to.room = NULL;
+    to.twin = to.newest_owner = NULL;
+    return memmove(p, &to, sizeof *p);
+}
+
+/* Where it is made, with room for all that there may be. */
+static const bs_plan *make(const bs_graph *graph, const bs_plan_desc *desc, bs_arena *lender, bs_error *error)
+{
+    const bs_dataflow_room no_more = {{0}, {0}, 0, 0};
+    const bs_plan_room room = room_of(graph, desc, &no_more);
+    const bs_bytes bytes = making_bytes(&room);
+    bs_carver c = {bs_lend(lender, bytes), {0}};
+    if (!c.base)
+        return bs_fail_arena(error, lender, bytes, "planning"), NULL;
+    memset(c.base, 0, (size_t)bs_bytes_figure(bytes));
+    bs_plan *p = bs_carve(&c, 1, sizeof *p);
+    carve_plan(&c, p, &room, bs_carve_arrays);
+    p->mark = BS_MARK_PLAN;
+    p->graph = graph;
+    p->desc = *desc;
+    p->room = &room;
+    p->tier = desc->tier ? (uint32_t)desc->tier : bs_tier_best();
+    bs_plan_begin(p);
+    return plan_make(p, bs_carve_bytes(&c, workspace_bytes(&room)), error) ? p : NULL;
+}
+
+bs_plan *bs_plan_create(bs_arena *arena, bs_arena *scratch, const bs_graph *graph, const bs_plan_desc *desc,
+                        bs_error *error)
+{
+    const bs_plan_desc none = {.threads = 0};
+    desc = desc ? desc : &none;
     if (bs_graph_check(graph, error) != BS_OK || !bs_plan_desc_sound(desc, error))
         return NULL;
     if (!arena) {
         bs_fail(error, BS_ERROR_ARGUMENT, "bs_plan_create: the arena is NULL");
         return NULL;
     }
+    bs_arena *const lender = scratch ? scratch : arena;
+    const bs_bytes needed = needed_bytes(graph, desc, scratch != NULL);
     const size_t mark = arena->used;
-    graph = bs_dataflow_make(arena, graph, bs_dataflow_of(desc), error);
-    if (!graph)
-        return NULL;
-    const bs_bytes bytes = plan_bytes(graph, desc);
-    bs_carver c = {bs_take_zeros(arena, bytes), {0}};
-    if (!c.base) {
-        bs_fail_arena(error, arena, bytes, "the plan");
-        arena->used = mark;
+    if (!bs_lend(lender, needed)) { /* where less is moved or fused than might be, less would do: never by chance */
+        bs_fail_arena(error, lender, needed, "planning");
         return NULL;
     }
-    bs_plan *p = bs_carve(&c, 1, sizeof(bs_plan));
-    carve_plan(&c, p, graph, desc);
-    p->mark = BS_MARK_PLAN;
-    p->graph = graph;
-    p->desc = *desc;
-    p->tier = desc->tier ? (uint32_t)desc->tier : bs_tier_best();
-    bs_plan_begin(p);
-    p->own_bytes = bs_bytes_of(arena->used - mark + BS_ALIGNMENT);
-    if (plan_make(p, bs_carve_bytes(&c, workspace_bytes(graph)), error))
-        return p;
-    arena->used = mark;
-    return NULL;
+    graph = bs_dataflow_make(arena, scratch, graph, bs_dataflow_of(desc), error);
+    const bs_plan *made = graph ? make(graph, desc, lender, error) : NULL;
+    bs_plan *p = made ? settle(arena, made, error) : NULL;
+    if (p)
+        p->own_bytes = bs_bytes_of(arena->used - mark + BS_ALIGNMENT);
+    else
+        arena->used = mark;
+    return p;
 }
 
 #endif
@@ -45090,19 +45245,19 @@ static bool take_image(bs_plan *p, const uint8_t *image, const bs_image_head *he
 }
 
 /* Whether it is a plan of its graph; with workspace that is given back. */
-static bool is_plan(bs_plan *p, const bs_arena *arena, int32_t dataflow, bs_error *error)
+static bool is_plan(bs_plan *p, bs_arena *lender, int32_t dataflow, bs_error *error)
 {
     const bs_bytes bytes = bs_plan_walk_workspace(p->graph->n_nodes, p->graph->n_operands);
-    void *workspace = bs_lend(arena, bytes);
+    void *workspace = bs_lend(lender, bytes);
     if (!workspace)
-        return bs_fail_arena(error, arena, bytes, "what walks the plan"), false;
+        return bs_fail_arena(error, lender, bytes, "what walks the plan"), false;
     return (bs_dataflow_of(&p->desc) == dataflow && bs_image_values_sound(p) &&
             bs_plan_walk(p, true, workspace) == BS_WALK_SOUND && !bs_plan_domain_beyond_shared(p) &&
             bs_plan_each(p, 0, p->n_top, bs_image_side_sound) && bs_image_sums_sound(p) && bs_image_phases_sound(p)) ||
            no_plan(error);
 }
 
-static bool open_image(bs_plan *p, const bs_arena *arena, const uint8_t *image, const bs_image_head *head,
+static bool open_image(bs_plan *p, bs_arena *lender, const uint8_t *image, const bs_image_head *head,
                        bs_error *error)
 {
     if (!take_image(p, image, head, error) || !bs_plan_desc_sound(&p->desc, error))
@@ -45110,37 +45265,40 @@ static bool open_image(bs_plan *p, const bs_arena *arena, const uint8_t *image, 
     p->desc.no_dataflow = !(head->dataflow & BS_DATAFLOW_MOVES);
     p->desc.no_fusion = !(head->dataflow & BS_DATAFLOW_FUSES);
     bs_plan_begin(p);
-    return bs_image_rows_sound(p, error) && bs_plan_rows_fit(p, error) && is_plan(p, arena, head->dataflow, error) &&
+    return bs_image_rows_sound(p, error) && bs_plan_rows_fit(p, error) && is_plan(p, lender, head->dataflow, error) &&
            bs_plan_bytes_fit(p, error);
 }
 
 size_t bs_plan_open_bytes(const bs_graph *graph)
 {
-    int64_t more = 0;
     size_t bytes = 0;
     if (bs_graph_check(graph, NULL) != BS_OK)
         return 0;
-    const bs_bytes made = bs_dataflow_bytes(graph, BS_DATAFLOW_ALL, &more); /* where operands may stand twice */
-    const bs_bytes walk = bs_plan_walk_workspace(graph->n_nodes + more, 2 * (int64_t)graph->n_operands + more);
-    const bs_bytes needed = bs_bytes_add(bs_bytes_add(made, walk), bs_bytes_of(sizeof(bs_plan) + 3 * BS_ALIGNMENT));
+    const bs_dataflow_room flow = bs_dataflow_takes(graph, BS_DATAFLOW_ALL, false);
+    const bs_bytes walk = bs_plan_walk_workspace(graph->n_nodes + flow.nodes, graph->n_operands + flow.operands);
+    const bs_bytes opened = bs_bytes_add(walk, bs_bytes_of(sizeof(bs_plan) + 2 * BS_ALIGNMENT));
+    const bs_bytes needed = bs_bytes_add(bs_bytes_add(flow.graph, bs_bytes_max(flow.work, opened)),
+                                         bs_bytes_of(BS_ALIGNMENT));
     return bs_bytes_fit(needed, SIZE_MAX, &bytes) ? bytes : 0;
 }
 
 /* The graph that the image is about, made of the caller's. NULL: it is of another one, or there is no room. */
-static const bs_graph *graph_of(bs_arena *arena, const bs_graph *graph, const bs_image_head *head, bs_error *error)
+static const bs_graph *graph_of(bs_arena *arena, bs_arena *scratch, const bs_graph *graph, const bs_image_head *head,
+                                bs_error *error)
 {
     if (!bs_in_range(head->dataflow, 0, BS_DATAFLOW_END)) {
         no_plan(error);
         return NULL;
     }
-    const bs_graph *planned = bs_dataflow_make(arena, graph, head->dataflow, error);
+    const bs_graph *planned = bs_dataflow_make(arena, scratch, graph, head->dataflow, error);
     if (!planned || head->graph == bs_image_graph(planned))
         return planned;
     bs_fail(error, BS_ERROR_GRAPH, "the image is of another graph: a node, a name, a parameter or an extent differs");
     return NULL;
 }
 
-const bs_plan *bs_plan_open(bs_arena *arena, const bs_graph *graph, const void *image, size_t bytes, bs_error *error)
+const bs_plan *bs_plan_open(bs_arena *arena, bs_arena *scratch, const bs_graph *graph, const void *image, size_t bytes,
+                            bs_error *error)
 {
     const bs_bytes own = bs_bytes_align(bs_bytes_of(sizeof(bs_plan)));
     bs_image_head head;
@@ -45154,7 +45312,7 @@ const bs_plan *bs_plan_open(bs_arena *arena, const bs_graph *graph, const void *
     }
     const size_t mark = arena->used;
     const bool sound = is_image(image, bytes, &head, error) && is_whole(image, bytes, &head, error);
-    const bs_graph *planned = sound ? graph_of(arena, graph, &head, error) : NULL;
+    const bs_graph *planned = sound ? graph_of(arena, scratch, graph, &head, error) : NULL;
     bs_plan *p = planned ? bs_take_zeros(arena, own) : NULL;
     if (planned && !p)
         bs_fail_arena(error, arena, own, "the plan");
@@ -45162,7 +45320,7 @@ const bs_plan *bs_plan_open(bs_arena *arena, const bs_graph *graph, const void *
         p->mark = BS_MARK_PLAN;
         p->graph = planned;
         p->own_bytes = bs_bytes_of(arena->used - mark + BS_ALIGNMENT);
-        if (open_image(p, arena, image, &head, error))
+        if (open_image(p, scratch ? scratch : arena, image, &head, error))
             return p;
     }
     arena->used = mark;

@@ -59,7 +59,7 @@
  *                                      {"route.table", BS_I32, 1, {64}, path_of_energy}};
  *         const bs_tensor_table table = {tensors, 2};
  *         const bs_session_desc desc = {.weights = bs_weights_from_table(&table)};
- *         const bs_plan *plan = bs_plan_create(&memory.persistent, g, NULL, &error); // bs_plan_sizes: its bytes
+ *         const bs_plan *plan = bs_plan_create(&memory.persistent, NULL, g, NULL, &error); // bs_plan_sizes: its bytes
  *         bs_session *s = plan ? bs_session_create(&memory, plan, &desc, &error) : NULL;
  *
  *         const bs_buffer from = {frame, BS_U8, 3, {1, 128, 192}, {0}}, to = {clean, BS_U8, 3, {1, 128, 192}, {0}};
@@ -1165,12 +1165,18 @@ typedef struct bs_sizes {
 } bs_sizes;
 
 #ifndef BS_NO_PLANNER
-/* At most; bs_plan_create takes less where less is moved or fused than might be (no_dataflow,
- * no_fusion). 0: the graph has failed, or more than a size_t holds. */
+/* What bs_plan_create needs of `arena` without a scratch arena, to the byte, most of it only while it plans; as many
+ * are enough of a scratch arena. 0: the graph has failed, or more than a size_t holds. */
 size_t bs_plan_bytes(const bs_graph *graph, const bs_plan_desc *desc);
-/* In `arena` (persistent); desc may be NULL. NULL on failure. The graph must outlive the plan. Each plan is walked once
- * more before it is returned: BS_ERROR_INTERNAL if an instruction read what is not written yet. */
-bs_plan *bs_plan_create(bs_arena *arena, const bs_graph *graph, const bs_plan_desc *desc, bs_error *error);
+/* A plan in `arena` (persistent), which keeps what a run needs and gives the rest back; arena->used tells how much that
+ * is. desc may be NULL. Returns NULL on failure, and then leaves the arena as it was.
+ * scratch: where planning works, as it was when this returns. The plan then has a graph of its own, and neither the
+ * caller's nor the scratch arena is needed any more: what will be the transient arena serves for both. NULL: planning
+ * works in `arena`, and the graph must outlive the plan.
+ * Each plan is walked once more before it is returned: BS_ERROR_INTERNAL if an instruction read what is not written
+ * yet. */
+bs_plan *bs_plan_create(bs_arena *arena, bs_arena *scratch, const bs_graph *graph, const bs_plan_desc *desc,
+                        bs_error *error);
 #endif
 #if defined(BS_VERIFY) || defined(BS_DEBUG)
 /* Walks a plan once more, which bs_plan_create has done already for the order of its instructions, for its bytes: that
@@ -1182,12 +1188,13 @@ bs_status bs_plan_verify(const bs_plan *plan, bs_arena *arena, bs_error *error);
 void bs_plan_sizes(const bs_plan *plan, bs_sizes *sizes);
 /* A plan is an image: indices and offsets, no pointers. A workstation plans for a board (bs_plan_desc.tier, threads,
  * slot_bytes ...) and saves what it made; the board, which has the same graph, opens it in place, in flash or in
- * memory, and needs no planner. The tables stay where they are: only bs_plan_open_bytes are taken of an arena.
+ * memory, and needs no planner. The tables stay where they are: of `arena` only a handle is taken, and the graph as it
+ * is planned, bs_plan_open_bytes at most.
  *
  *     // on the workstation, to a file or as an array into the board's program
  *     bs_plan_save(plan, image, bs_plan_image_bytes(plan), &error);
  *     // on the board
- *     const bs_plan *plan = bs_plan_open(&memory.persistent, graph, image, sizeof image, &error);
+ *     const bs_plan *plan = bs_plan_open(&memory.persistent, NULL, graph, image, sizeof image, &error);
  *
  * bs_plan_save gives the same bytes for the same plan. bs_plan_open takes images of any origin: one that is cut, or is
  * damaged, or lies, is refused, or runs within the arenas of its session, whatever comes out. It is refused by name
@@ -1196,13 +1203,14 @@ void bs_plan_sizes(const bs_plan *plan, bs_sizes *sizes);
  * plan for a tier that is not there can be opened and looked at; bs_session_create refuses it. What was forced
  * (bs_plan_desc.forces) is part of the plan.
  * image: of bs_plan_image_bytes; to be opened at a multiple of 8 (BS_ALIGNED), of as many bytes or more, and there and
- * unchanged as long as the plan is used, as is the graph. */
+ * unchanged as long as the plan is used. scratch: as for bs_plan_create; NULL: the graph must outlive the plan. */
 #ifndef BS_NO_PLANNER
 size_t bs_plan_image_bytes(const bs_plan *plan);
 bs_status bs_plan_save(const bs_plan *plan, void *image, size_t bytes, bs_error *error);
 #endif
 size_t bs_plan_open_bytes(const bs_graph *graph); /* at most; 0: the graph has failed */
-const bs_plan *bs_plan_open(bs_arena *arena, const bs_graph *graph, const void *image, size_t bytes, bs_error *error);
+const bs_plan *bs_plan_open(bs_arena *arena, bs_arena *scratch, const bs_graph *graph, const void *image, size_t bytes,
+                            bs_error *error);
 #ifndef BS_NO_REPORT
 /* A printable report of arenas, blocks and instructions; and of what maxima cost: for each symbol, and each domain of
  * rows or patches (64 of these), the bytes of the activations that depend on it, which share memory with others.
@@ -1283,11 +1291,11 @@ bs_weights bs_weights_from_table(const bs_tensor_table *table);
  * is guessed: what a guess costs and saves is not known.
  *
  *     bs_plan_desc d = {.slot_bytes = UINT64_MAX};                  // a first plan, to ask: what do all take?
- *     const bs_plan *ask = bs_plan_create(&scratch, graph, &d, &error);
+ *     const bs_plan *ask = bs_plan_create(&scratch, NULL, graph, &d, &error);
  *     bs_stream_plan all;
  *     bs_plan_stream_get(ask, &all);                                // ask: NULL after a failure
  *     d.slot_bytes = all.all_bytes / 2 > all.least_bytes ? all.all_bytes / 2 : all.least_bytes;
- *     const bs_plan *plan = bs_plan_create(&memory.persistent, graph, &d, &error);
+ *     const bs_plan *plan = bs_plan_create(&memory.persistent, NULL, graph, &d, &error);
  *     bs_sizes sizes;
  *     bs_plan_sizes(plan, &sizes);                                  // slots and staging among them: make these arenas
  *     const bs_session_desc with = {.weights = bs_model_weights(model)}; // of a file of version 2, left open
@@ -1481,7 +1489,7 @@ bs_status bs_session_prediction_get(bs_session *session, int32_t phase, bs_predi
  *     nvcc -std=c++14 -O3 -arch=sm_87 -c brainstorm_cuda.cu       link with: -lcublas -lcudart -lstdc++
  *
  *     bs_plan_desc d = {.tier = BS_TIER_CUDA};           // planning needs no GPU: a workstation can tell the bytes
- *     const bs_plan *plan = bs_plan_create(&memory.persistent, graph, &d, &error);
+ *     const bs_plan *plan = bs_plan_create(&memory.persistent, NULL, graph, &d, &error);
  *     bs_plan_sizes(plan, &sizes);
  *     bs_cuda_desc c = {.device_bytes = sizes.device, .pinned_bytes = sizes.pinned};
  *     bs_device *gpu = bs_cuda_open(&memory.persistent, &c, &error);    // the only call that allocates

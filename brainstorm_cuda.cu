@@ -1,6 +1,6 @@
 /* brainstorm_cuda.cu - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: b8ada749ac1a46981483bb4001e021d60d40535a8221bedadc96241b80cc2ac8
+ * sha256 of the parts: 45233315b7c990f806d1379e7f8264c564047f0c1b85efd8d5aae9121044f586
  */
 #include "brainstorm.h"
 
@@ -490,6 +490,8 @@ typedef struct bs_carved {
 } bs_carved;
 #define BS_CARVED(type, pointer, count) {offsetof(type, pointer), sizeof *((type *)0)->pointer, count}
 void bs_carve_arrays(bs_carver *carver, void *object, const bs_carved *arrays, size_t n, const int64_t *counts);
+/* The same, and what the object had there moves along: no array may come to lie further on than it was. */
+void bs_move_arrays(bs_carver *carver, void *object, const bs_carved *arrays, size_t n, const int64_t *counts);
 #define BS_CARVE_ARRAYS(carver, object, arrays, counts) \
     bs_carve_arrays(carver, object, arrays, sizeof(arrays) / sizeof *(arrays), counts)
 /* Takes bytes from an arena, if size_t of this machine holds their number; or NULL. */
@@ -497,7 +499,7 @@ void *bs_take(bs_arena *arena, bs_bytes bytes);
 void *bs_take_zeros(bs_arena *arena, bs_bytes bytes);
 /* The last bytes of what is free in an arena, for as long as nothing is taken of it but by bs_take_before, which takes
  * nothing from `end` on. NULL: there is no room. */
-void *bs_lend(const bs_arena *arena, bs_bytes bytes);
+void *bs_lend(bs_arena *arena, bs_bytes bytes);
 void *bs_take_before(bs_arena *arena, bs_bytes bytes, const void *end);
 /* A table that may have no entries, but always has an address: its bytes; and the table itself, or NULL with a message
  * that says what it was for (base/error.c). */
@@ -959,10 +961,8 @@ typedef struct bs_node_plan {
     int32_t work_items;         /* > 0: work items of each row; bs_call.work_item says which (BS_OP_CROSS_ROW) */
     int32_t fused_in[2];    /* the operands of a fused kernel */
     int32_t unit;           /* unit whose slot holds its prepared weights; 0: resident */
-    int32_t twin;           /* the last node before it that has the same weights; 0: none */
     int32_t instr;          /* of a node that makes a symbol: the instruction that calls it; else -1 */
     int32_t owner;          /* the node whose prepared copy it reads: itself, or an earlier twin with the same layout */
-    int32_t newest_owner;   /* the last owner among its twins, itself included */
     bs_bytes prepared_bytes; /* offset of its weights, in its unit's slot or the resident weights */
     bs_bytes prepared_offset;
     /* for each thread; on a device for all blocks together, in its memory, and only with bs_op_rules.on_device */
@@ -1437,15 +1437,13 @@ typedef enum bs_storage {
 } bs_storage;
 
 typedef struct bs_value_plan {
-    uint32_t storage;     /* bs_storage, in four bytes whatever the compiler */
-    int32_t source;
-    int32_t margin;       /* storage around a cell's core, in samples, rank 3 only */
-    int32_t slab;         /* transient: values of one slab share its bytes (the paths of a router, packed) */
-    int32_t first, last;  /* time of definition and of last use, in the list of its scope */
-    int32_t scope;        /* -1 global, else index of the part whose scratch it lives in */
+    uint8_t storage;      /* bs_storage */
     bool planar;          /* rank 3: stored with its last dimension innermost, not its channels */
     bool narrow;          /* f32 that a device keeps in f16 */
     bool is_cache_length; /* some op reads it as cache lengths */
+    int32_t source;
+    int32_t margin;       /* storage around a cell's core, in samples, rank 3 only */
+    int32_t scope;        /* -1 global, else index of the part whose scratch it lives in */
     bs_bytes offset;
     bs_bytes row_bytes;
     int64_t rows;         /* rows that the storage holds */
@@ -1571,7 +1569,10 @@ struct bs_plan {
     uint32_t tier; /* bs_tier */
     int32_t threads;
     int32_t n_instrs, n_parts, n_regions, n_top; /* top-level instructions come first */
-    int32_t max_instrs;
+    /* while it is made, then NULL: what there is room for; and of nodes with the same weights */
+    const struct bs_plan_room *room;
+    int32_t *twin;            /* [nodes] the last node before it that has the same weights; 0: none */
+    int32_t *newest_owner;    /* [nodes] the last owner among its twins, itself included */
     bs_bytes own_bytes;       /* of its own arena; for a plan opened from an image, without its tables */
     int32_t most_parts;       /* most parts of a region */
     int32_t most_phase_units; /* most units of a phase */
@@ -1583,9 +1584,9 @@ struct bs_plan {
     bs_node_plan *nodes;      /* [nodes] */
     bs_value_plan *values;    /* [values] */
     bs_instr *instrs;
-    bs_part *parts;           /* [max_parts] */
-    int32_t *region_parts;    /* [max_parts] */
-    bs_region *regions;       /* [max_regions] */
+    bs_part *parts;           /* [n_parts] */
+    int32_t *region_parts;    /* [n_parts] */
+    bs_region *regions;       /* [n_regions] */
     bs_domain_plan *domains;  /* [domains] */
     bs_router_plan *routers;  /* [routers] */
     /* streaming; when everything is resident n_units is 1 and the others 0 */
@@ -1621,27 +1622,35 @@ typedef enum bs_load {
 bs_load bs_plan_weight_load(const bs_plan *plan, int32_t node);
 /* For tiles of `top` that are too large: smaller ones, if most nodes then still run in tiles; else layer by layer. */
 void bs_plan_untile(bs_plan *plan, int32_t top);
-/* Most instructions of a graph: a gather has one for each operand, any other node at most two. A node that runs in
- * tiles has one, which leaves room for the instruction of its region. */
+/* No plan of a graph has more instructions. A node of cells begins at most one part, and at most one region. */
 static inline int32_t bs_plan_most_instrs(const bs_graph *g) { return 2 * g->n_nodes + g->n_operands; }
-
-/* A node of cells begins at most one part, and at most one region. */
 static inline int32_t bs_plan_most_parts(const bs_graph *g) { return g->n_cell_nodes; }
 
-/* Bytes of the passes' workspaces, needed only while planning. Passes run one after the other in the same memory. */
-bs_bytes bs_plan_live_workspace(const bs_graph *graph);
-bs_bytes bs_plan_fuse_workspace(const bs_graph *graph);
-bs_bytes bs_plan_share_workspace(const bs_graph *graph);
-bs_bytes bs_plan_lower_workspace(const bs_graph *graph);
-bs_bytes bs_plan_memory_workspace(const bs_graph *graph);
+/* What is needed while a plan is made: entries of the graph, at most, and of what is made of them. */
+typedef struct bs_plan_room {
+    int64_t nodes, values, operands, domains, routers, blocks;
+    int64_t tensors; /* weights of all nodes, one by one */
+    int64_t twins;   /* nodes that may have the same ones */
+    int64_t instrs, parts;
+    int64_t units, phases, uses; /* uses: units of all phases */
+    bool patches;
+} bs_plan_room;
+
+/* Bytes of the passes' workspaces. Passes run one after the other in the same memory. */
+bs_bytes bs_plan_live_workspace(const bs_plan_room *room);
+bs_bytes bs_plan_fuse_workspace(const bs_plan_room *room);
+bs_bytes bs_plan_share_workspace(const bs_plan_room *room);
+bs_bytes bs_plan_lower_workspace(const bs_plan_room *room);
+bs_bytes bs_plan_memory_workspace(const bs_plan_room *room);
+int64_t bs_plan_tensors(const bs_graph *graph);
 
 /* Streaming: plan/units.c. */
 #if !defined(BS_NO_STREAM)
 void bs_plan_units(bs_plan *plan, void *workspace);  /* which weights are loaded together */
 /* which instructions need which units; sizes of slots and staging */
 bool bs_plan_phases(bs_plan *plan, void *workspace, bs_error *error);
-bs_bytes bs_plan_units_workspace(const bs_graph *graph);
-bs_bytes bs_plan_phases_workspace(const bs_graph *graph);
+bs_bytes bs_plan_units_workspace(const bs_plan_room *room);
+bs_bytes bs_plan_phases_workspace(const bs_plan_room *room);
 /* Sizes slots, lanes and staging by what units need (plan/streamed.c). Returns the largest unit. */
 int32_t bs_plan_size_slots(bs_plan *plan);
 /* Whether a needed node has streamed weights. */
@@ -1659,8 +1668,8 @@ static inline bool bs_plan_phases(bs_plan *plan, void *workspace, bs_error *erro
     (void)plan, (void)workspace, (void)error;
     return true;
 }
-static inline bs_bytes bs_plan_units_workspace(const bs_graph *graph) { return (void)graph, bs_bytes_of(0); }
-static inline bs_bytes bs_plan_phases_workspace(const bs_graph *graph) { return (void)graph, bs_bytes_of(0); }
+static inline bs_bytes bs_plan_units_workspace(const bs_plan_room *room) { return (void)room, bs_bytes_of(0); }
+static inline bs_bytes bs_plan_phases_workspace(const bs_plan_room *room) { return (void)room, bs_bytes_of(0); }
 static inline int32_t bs_plan_size_slots(bs_plan *plan) { return plan->all_unit_bytes = bs_bytes_of(0), 0; }
 static inline bool bs_plan_node_streams(const bs_plan *plan, int32_t node) { return (void)plan, (void)node, false; }
 static inline bool bs_plan_streams(const bs_plan *plan) { return (void)plan, false; }
@@ -1802,7 +1811,7 @@ int32_t bs_plan_walk(const bs_plan *plan, bool whole, void *workspace);
 #if defined(BS_VERIFY) || defined(BS_DEBUG)
 /* The same, and whether what is read is still there: nothing else was written over it (plan/walk_bytes.c). */
 int32_t bs_plan_walk_bytes(const bs_plan *plan, void *workspace);
-bs_bytes bs_plan_walk_bytes_workspace(const bs_graph *graph);
+bs_bytes bs_plan_walk_bytes_workspace(const bs_plan_room *room);
 #endif
 bs_bytes bs_plan_walk_workspace(int64_t nodes, int64_t operands); /* of a graph with so many */
 

@@ -66,7 +66,7 @@ static bool finish(program *p)
     if (bs_graph_check(p->graph, &error) != BS_OK ||
         !arenas_lend(&p->arenas, &p->plan_memory, "plan", bs_plan_bytes(p->graph, NULL), &error))
         return failed(&error);
-    const bs_plan *plan = bs_plan_create(&p->plan_memory, p->graph, NULL, &error);
+    const bs_plan *plan = bs_plan_create(&p->plan_memory, NULL, p->graph, NULL, &error);
     if (!plan)
         return failed(&error);
     bs_plan_sizes(plan, &sizes);

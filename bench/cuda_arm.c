@@ -35,7 +35,7 @@ static bool plan_make(cuda_part *part, const bs_plan_desc *desc, bs_error *error
     const size_t bytes = bs_plan_bytes(net->graph, &d) + 2 * BS_ALIGNMENT;
     part->plan_memory = malloc(bytes + OPENED_BYTES);
     bs_arena_init(&plans, "plan", part->plan_memory, part->plan_memory ? bytes + OPENED_BYTES : 0);
-    part->plan = bs_plan_create(&plans, net->graph, &d, error);
+    part->plan = bs_plan_create(&plans, NULL, net->graph, &d, error);
     if (!part->plan)
         return false;
     bs_plan_sizes(part->plan, &part->sizes);

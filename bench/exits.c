@@ -95,7 +95,7 @@ static bool arm_open(arm *a, bs_model *model, int32_t tile, uint8_t *frame, floa
     if (bs_model_build(model, g, &build, &error) != BS_OK ||
         !arenas_lend(&a->arenas, &a->plan_memory, "plan", bs_plan_bytes(g, &desc), &error))
         return fail(&error);
-    const bs_plan *plan = bs_plan_create(&a->plan_memory, g, &desc, &error);
+    const bs_plan *plan = bs_plan_create(&a->plan_memory, NULL, g, &desc, &error);
     if (!plan)
         return fail(&error);
     if (a->whole)

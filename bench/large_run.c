@@ -30,7 +30,7 @@ int main(int count, char **words)
         .tier = BS_TIER_SCALAR,
         .slot_bytes = strcmp(words[3], "slots") == 0 ? 8u * 64 * 32 * (uint64_t)(net.layers * net.experts) / 10 : 0};
     room plan_room = large_room_of("plan", bs_plan_bytes(g, &desc));
-    const bs_plan *plan = bs_plan_create(&plan_room.arena, g, &desc, &error);
+    const bs_plan *plan = bs_plan_create(&plan_room.arena, NULL, g, &desc, &error);
     if (!plan)
         return fail(&error);
     bs_sizes sizes;

@@ -101,7 +101,7 @@ static bool make_session(network *n, bs_tier tier, bs_order order, uint64_t *bes
     bs_sizes sizes;
     if (!arenas_lend(&n->arenas, &arena, "plan", bs_plan_bytes(n->graph, &desc), &n->error))
         return false;
-    const bs_plan *plan = bs_plan_create(&arena, n->graph, &desc, &n->error);
+    const bs_plan *plan = bs_plan_create(&arena, NULL, n->graph, &desc, &n->error);
     if (!plan)
         return false;
     *beside = n->arenas.bytes;

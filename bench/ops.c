@@ -289,7 +289,7 @@ static bool network_open(network *n, const bench_case *c, bs_tier tier, int copi
     bs_arena_init(&n->memory.persistent, "persistent", n->persistent, PERSISTENT_BYTES);
     const bs_graph *g = graph_build(n, c, copies);
     const bs_plan_desc desc = {.tier = (int32_t)tier};
-    const bs_plan *plan = g ? bs_plan_create(&n->memory.persistent, g, &desc, &n->error) : NULL;
+    const bs_plan *plan = g ? bs_plan_create(&n->memory.persistent, NULL, g, &desc, &n->error) : NULL;
     bs_sizes sizes;
     if (!plan)
         return false;

@@ -27,7 +27,7 @@ static double plan_net(const planning_net *net, int32_t nodes, int32_t order, si
     *plan_bytes = bs_plan_bytes(g, &desc);
     arena_make(&plan, "plan", *plan_bytes);
     const clock_t begin = clock();
-    const bool made = bs_plan_create(&plan, g, &desc, &error) != NULL;
+    const bool made = bs_plan_create(&plan, NULL, g, &desc, &error) != NULL;
     const double ms = (double)(clock() - begin) * 1000 / CLOCKS_PER_SEC;
     if (!made)
         fprintf(stderr, "planning: %s\n", error.message);

@@ -61,7 +61,7 @@ static bs_plan *make_plan(const preload_net *net, uint64_t slot_bytes, void **me
     bs_arena arena;
     *memory = malloc(bytes);
     bs_arena_init(&arena, "plan", *memory, *memory ? bytes : 0);
-    return bs_plan_create(&arena, net->graph, &desc, error);
+    return bs_plan_create(&arena, NULL, net->graph, &desc, error);
 }
 
 /* Slots of so many per cent of all units, at least what works. */

@@ -348,7 +348,7 @@ static bool bench_ready(bench *b)
     bs_arena arena;
     b->plan_memory = wanted(bs_plan_bytes(b->graph, &desc));
     bs_arena_init(&arena, "plan", b->plan_memory, bs_plan_bytes(b->graph, &desc));
-    const bs_plan *plan = bs_plan_create(&arena, b->graph, &desc, &b->error);
+    const bs_plan *plan = bs_plan_create(&arena, NULL, b->graph, &desc, &b->error);
     if (!plan)
         return complain("plan", b->error.message);
     bs_plan_sizes(plan, &sizes);

@@ -30,7 +30,7 @@ bool cli_load_plan(cli_loaded *l, bs_plan_desc *desc, const stream_options *stre
     if (!stream_options_plan(stream, l->graph, desc, error) ||
         !arenas_lend(&l->memory, &l->plan_memory, "plan", bs_plan_bytes(l->graph, desc), error))
         return false;
-    l->plan = bs_plan_create(&l->plan_memory, l->graph, desc, error);
+    l->plan = bs_plan_create(&l->plan_memory, NULL, l->graph, desc, error);
     return l->plan != NULL;
 }
 

@@ -46,7 +46,7 @@ int main(void)
                                  {"route.table", BS_I32, 1, {64}, path_of_energy}};
     const bs_tensor_table table = {tensors, 2};
     const bs_session_desc desc = {.weights = bs_weights_from_table(&table)};
-    const bs_plan *plan = bs_plan_create(&memory.persistent, g, NULL, &error); // bs_plan_sizes: its bytes
+    const bs_plan *plan = bs_plan_create(&memory.persistent, NULL, g, NULL, &error); // bs_plan_sizes: its bytes
     bs_session *s = plan ? bs_session_create(&memory, plan, &desc, &error) : NULL;
 
     const bs_buffer from = {frame, BS_U8, 3, {1, 128, 192}, {0}}, to = {clean, BS_U8, 3, {1, 128, 192}, {0}};

@@ -84,7 +84,7 @@ int main()
     const bs_tensor_table table = {tensors, 2};
     bs_session_desc desc{};
     desc.weights = bs_weights_from_table(&table);
-    const bs_plan *plan = bs_plan_create(&memory.persistent, g, nullptr, &error);
+    const bs_plan *plan = bs_plan_create(&memory.persistent, NULL, g, nullptr, &error);
     bs_session *s = plan ? bs_session_create(&memory, plan, &desc, &error) : nullptr;
     bs_decision went{};
     if (s && bind(s, "frame", frame, &error) == BS_OK && bind(s, "clean", clean, &error) == BS_OK &&

@@ -118,7 +118,7 @@ bool stream_options_plan(const stream_options *o, const bs_graph *graph, bs_plan
     bs_stream_plan stream;
     desc->slot_bytes = UINT64_MAX / 2; /* room for everything: then it is known how much that is */
     const bool lent = arenas_lend(&scratch, &arena, "plan", bs_plan_bytes(graph, desc), error);
-    const bs_plan *plan = lent ? bs_plan_create(&arena, graph, desc, error) : NULL;
+    const bs_plan *plan = lent ? bs_plan_create(&arena, NULL, graph, desc, error) : NULL;
     if (plan) {
         bs_plan_stream_get(plan, &stream);
         desc->slot_bytes = 1 + (uint64_t)((double)stream.all_bytes * o->slot_percent / 100);

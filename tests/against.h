@@ -90,7 +90,7 @@ static inline bool rig_plan(rig *r, const bs_graph *g, const bs_plan_desc *desc)
 #endif
     memset(r, 0, sizeof *r);
     bs_arena_init(&arena, "plan", ag_plan_memory, sizeof ag_plan_memory);
-    r->plan = bs_plan_create(&arena, g, desc, &r->error);
+    r->plan = bs_plan_create(&arena, NULL, g, desc, &r->error);
     return r->plan != NULL;
 }
 

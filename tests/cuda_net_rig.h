@@ -65,7 +65,7 @@ static inline bool net_plan(net *n, bs_graph *g, const bs_plan_desc *desc)
     bs_arena plans;
     n->graph = g;
     bs_arena_init(&plans, "plan", plan_memory, sizeof plan_memory);
-    n->plan = bs_plan_create(&plans, g, desc, &n->error);
+    n->plan = bs_plan_create(&plans, NULL, g, desc, &n->error);
     if (!n->plan)
         return false;
     bs_plan_sizes(n->plan, &n->sizes);

@@ -292,7 +292,7 @@ static inline void rig_once(cuda_rig *r, const bs_plan_desc *desc, const rig_how
     memset(to, 0, sizeof *to);
     bs_arena_init(&plans, "plan", plan_memory, sizeof plan_memory);
     bs_arena_init(&opened, "opened", open_memory, sizeof open_memory);
-    bs_plan *plan = bs_plan_create(&plans, r->graph, desc, &to->error);
+    bs_plan *plan = bs_plan_create(&plans, NULL, r->graph, desc, &to->error);
     if (!plan) {
         to->status = to->error.status;
         return;

@@ -38,7 +38,7 @@ static bool side_open(side *s, const bs_plan_desc *desc, bs_route_function callb
     memset(s, 0, sizeof *s);
     bs_arena_init(&s->plans, "plan", plan_memory[which], sizeof plan_memory[which]);
     bs_arena_init(&s->opened, "opened", open_memory, sizeof open_memory);
-    s->plan = bs_plan_create(&s->plans, r.graph, desc, &s->error);
+    s->plan = bs_plan_create(&s->plans, NULL, r.graph, desc, &s->error);
     if (!s->plan)
         return false;
     bs_plan_sizes(s->plan, &sizes);

@@ -180,7 +180,7 @@ static inline bool rig_plan(rig *r, const setup *s)
     memset(r, 0, sizeof *r);
     d.tier = d.tier ? d.tier : BS_TIER_CUDA;
     bs_arena_init(&arena, "plan", plan_memory, sizeof plan_memory);
-    r->plan = bs_plan_create(&arena, source.g, &d, &r->error);
+    r->plan = bs_plan_create(&arena, NULL, source.g, &d, &r->error);
     if (r->plan)
         bs_plan_sizes(r->plan, &r->sizes);
     return r->plan != NULL;

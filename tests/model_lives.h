@@ -104,7 +104,7 @@ static inline bool plan_with(life *l, arenas *room, const bs_plan_desc *d)
     bs_arena arena;
     if (!arenas_lend(room, &arena, "plan", bs_plan_bytes(l->graph, d), &l->error))
         return failed("the plan", &l->error);
-    l->plan = bs_plan_create(&arena, l->graph, d, &l->error);
+    l->plan = bs_plan_create(&arena, NULL, l->graph, d, &l->error);
     return l->plan || failed("the plan", &l->error);
 }
 
@@ -163,7 +163,7 @@ static inline bool open_plan(life *l, place from)
     if (!arenas_lend(&l->arenas, &arena, "handle", bs_plan_open_bytes(l->graph), &l->error))
         return failed("the handle", &l->error);
     const void *at = from == MAPPED ? map_file(l) : read_file(l);
-    l->plan = at ? bs_plan_open(&arena, l->graph, at, image_bytes, &l->error) : NULL;
+    l->plan = at ? bs_plan_open(&arena, NULL, l->graph, at, image_bytes, &l->error) : NULL;
     return l->plan || failed("the image", &l->error);
 }
 

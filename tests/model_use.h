@@ -118,7 +118,7 @@ static inline const bs_plan *use_plan(const bs_graph *graph, bs_arena *arena, bs
     static char report_text[4096];
     bs_sizes sizes;
     const bs_plan_desc desc = {.threads = 1, .tier = BS_TIER_SCALAR};
-    const bs_plan *plan = bs_plan_create(arena, graph, &desc, error);
+    const bs_plan *plan = bs_plan_create(arena, NULL, graph, &desc, error);
     if (plan) {
         bs_plan_sizes(plan, &sizes);
         bs_plan_report(plan, report_text, sizeof report_text);

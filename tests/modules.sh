@@ -130,7 +130,7 @@ least() { # it plans by itself
         tests/modules/least.c brainstorm.c -Wl,--gc-sections -lm -lpthread -o "$BUILD/least" && $RUN "$BUILD/least"
 }
 
-check "bs_plan_create is not declared" gone PLANNER 'bs_plan_create(0, 0, 0, 0)'
+check "bs_plan_create is not declared" gone PLANNER 'bs_plan_create(0, NULL, 0, 0, 0)'
 check "bs_model_open_memory is not declared" gone MODEL 'bs_model_open_memory(0, 0, 0, 0)'
 check "bs_policy_name is not declared" gone STREAM 'bs_policy_name(BS_POLICY_LRU)'
 check "bs_profile_create is not declared" gone PROFILE 'bs_profile_create(0, 0, 0)'

@@ -123,7 +123,7 @@ static inline int net_start(net *n, const bs_plan_desc *desc, const bs_weights *
     there.tier = BS_TIER_CUDA;
     desc = &there;
 #endif
-    n->plan = bs_plan_create(&n->memory.persistent, n->graph, desc, &n->error);
+    n->plan = bs_plan_create(&n->memory.persistent, NULL, n->graph, desc, &n->error);
 #ifdef BS_TEST_ON_DEVICE
     s.device = n->plan ? net_device(n->plan, &n->error) : NULL;
 #endif

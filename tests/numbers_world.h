@@ -61,7 +61,7 @@ static inline bool plan_is_bounded(const bs_graph *g, const bs_plan_desc *desc)
     bs_error error = {BS_OK, NULL, 0, 0, ""};
     bs_sizes sizes;
     bs_arena_init(&arena, "persistent", plan_memory, sizeof plan_memory);
-    const bs_plan *plan = bs_plan_create(&arena, g, desc, &error);
+    const bs_plan *plan = bs_plan_create(&arena, NULL, g, desc, &error);
     if (!plan) {
         unplanned++;
         return is_told(&error) && arena.used == 0;

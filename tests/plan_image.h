@@ -34,7 +34,7 @@ static inline const bs_plan *plan_image_open(plan_image *i, const bs_graph *grap
 {
     bs_arena arena;
     bs_arena_init(&arena, "handle", i->handle, bs_plan_open_bytes(graph));
-    return bs_plan_open(&arena, graph, i->bytes, i->size, &i->error);
+    return bs_plan_open(&arena, NULL, graph, i->bytes, i->size, &i->error);
 }
 
 /* What is behind the CRC is as if it had always been so: only the looking can notice. */

@@ -20,7 +20,7 @@ static const bs_plan *plan_of(const bs_graph *g, const bs_plan_desc *desc)
     bs_arena arena;
     bs_error error = {BS_OK, NULL, 0, 0, ""};
     bs_arena_init(&arena, "persistent", plan_memory, sizeof plan_memory);
-    const bs_plan *plan = bs_plan_create(&arena, g, desc, &error);
+    const bs_plan *plan = bs_plan_create(&arena, NULL, g, desc, &error);
     if (!plan)
         check(0, "a plan: %s", error.message);
     return plan;

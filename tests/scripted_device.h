@@ -267,7 +267,7 @@ static inline bool begin(const bs_plan_desc *desc, bs_profile *profile, int32_t 
     bs_arena arena;
     d.tier = BS_TIER_CUDA;
     bs_arena_init(&arena, "plan", plan_memory, sizeof plan_memory);
-    plan = bs_plan_create(&arena, build(), &d, &error);
+    plan = bs_plan_create(&arena, NULL, build(), &d, &error);
     if (!plan) {
         check(0, "the plan: %s", error.message);
         exit(check_end());

@@ -36,7 +36,7 @@ static inline bool planned(const bs_graph *g, const bs_plan_desc *desc)
     bs_arena arena;
     bs_arena_init(&arena, "plan", plan_memory, sizeof plan_memory);
     forget();
-    plan = bs_plan_create(&arena, g, desc, &error);
+    plan = bs_plan_create(&arena, NULL, g, desc, &error);
     if (!plan)
         check(0, "it is planned: %s", error.message);
     return plan != NULL;

@@ -35,7 +35,7 @@ static inline bool rig_plan(rig *r, const setup *s)
     bs_arena arena;
     memset(r, 0, sizeof *r);
     bs_arena_init(&arena, "plan", plan_memory, sizeof plan_memory);
-    r->plan = bs_plan_create(&arena, source.g, &s->plan, &r->error);
+    r->plan = bs_plan_create(&arena, NULL, source.g, &s->plan, &r->error);
     if (r->plan)
         bs_plan_sizes(r->plan, &r->sizes);
     return r->plan != NULL;

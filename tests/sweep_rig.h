@@ -167,7 +167,7 @@ static inline bool sweep_make_graph(sweep_life *l, const sweep_how *how)
 static inline bool sweep_make_plan(sweep_life *l, const sweep_how *how)
 {
     const size_t bytes = bs_plan_bytes(l->graph, &how->plan) - BS_ALIGNMENT;
-    l->plan = bs_plan_create(sweep_take_arena(l, how, IN_PLAN, bytes), l->graph, &how->plan, &l->error);
+    l->plan = bs_plan_create(sweep_take_arena(l, how, IN_PLAN, bytes), NULL, l->graph, &how->plan, &l->error);
     if (!l->plan)
         return sweep_stop(l, AT_PLAN, l->error.status);
     bs_plan_sizes(l->plan, &l->sizes);

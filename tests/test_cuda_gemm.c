@@ -261,7 +261,7 @@ static bool step_open(cuda_rig *r)
     bs_arena_init(&plans, "plan", plan_memory, sizeof plan_memory);
     bs_arena_init(&opened, "opened", open_memory, sizeof open_memory);
     rig_make_weights(r);
-    bs_plan *plan = bs_plan_create(&plans, r->graph, &(bs_plan_desc){.tier = BS_TIER_CUDA}, &error);
+    bs_plan *plan = bs_plan_create(&plans, NULL, r->graph, &(bs_plan_desc){.tier = BS_TIER_CUDA}, &error);
     if (!plan)
         return false;
     bs_plan_sizes(plan, &sizes);

@@ -16,7 +16,7 @@ static bool run(const bs_graph *g, const bs_plan_desc *desc, const bs_weights *w
 {
     bs_sizes sizes;
     room plan_room = large_room_of("plan", bs_plan_bytes(g, desc));
-    const bs_plan *plan = bs_plan_create(&plan_room.arena, g, desc, &error);
+    const bs_plan *plan = bs_plan_create(&plan_room.arena, NULL, g, desc, &error);
     if (!plan) {
         free(plan_room.memory);
         return false;

@@ -35,7 +35,7 @@ static bs_session *open_session(const bs_graph *g, int32_t order, int32_t launch
 {
     static bs_arena arena;
     const bs_plan_desc desc = {.tier = BS_TIER_CUDA, .order = order, .launch_mode = launch_mode};
-    const bs_plan *plan = bs_plan_create(&memory.persistent, g, &desc, &error);
+    const bs_plan *plan = bs_plan_create(&memory.persistent, NULL, g, &desc, &error);
     bs_sizes sizes;
     if (!plan)
         return NULL;

@@ -137,7 +137,7 @@ static bool made_with(const bs_graph *g, const bs_plan_desc *desc, uint64_t cubl
         bs_arena_init(all[i], names[i], arenas[i], sizeof arenas[i]);
     bs_arena_init(&arena, "plan", plan_memory, sizeof plan_memory);
     d.tier = BS_TIER_CUDA;
-    plan = bs_plan_create(&arena, g, &d, &error);
+    plan = bs_plan_create(&arena, NULL, g, &d, &error);
     if (!plan) {
         check(0, "it is planned: %s", error.message);
         exit(check_end());

@@ -148,7 +148,7 @@ static uint64_t exact_tile(int32_t channels, int32_t half, int32_t part, int32_t
     const size_t room = bs_plan_bytes(net.graph, &how) + BS_ALIGNMENT;
     void *memory = malloc(room);
     bs_arena_init(&arena, "plan", memory, memory ? room : 0);
-    const bs_plan *plan = bs_plan_create(&arena, net.graph, &how, &error);
+    const bs_plan *plan = bs_plan_create(&arena, NULL, net.graph, &how, &error);
     check(plan != NULL, "%s: %s", net.name, error.message);
     for (int32_t i = 0; plan && i < plan->n_parts; i++)
         bytes = bs_bytes_figure(bs_bytes_max(plan->parts[i].scratch_bytes, bs_bytes_of(bytes)));

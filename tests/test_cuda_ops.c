@@ -298,7 +298,7 @@ static bool is_fused(const bs_graph *g)
     bs_arena arena;
     bool fused = false;
     bs_arena_init(&arena, "plan", memory, sizeof memory);
-    const bs_plan *plan = bs_plan_create(&arena, g, &(bs_plan_desc){.tier = BS_TIER_CUDA}, NULL);
+    const bs_plan *plan = bs_plan_create(&arena, NULL, g, &(bs_plan_desc){.tier = BS_TIER_CUDA}, NULL);
     for (int32_t n = 1; plan && n < g->n_nodes; n++)
         fused = fused || strcmp(bs_fusion_name(plan->nodes[n].fusion), "sr_store") == 0;
     return fused;

@@ -279,7 +279,7 @@ static void test_tile_sizes(void)
     bs_graph *g = net_graph(&n, 3);
     bs_arena_init(&plans, "plans", more_plans, sizeof more_plans);
     other = n;
-    other.plan = bs_plan_create(&plans, g, &small, &n.error);
+    other.plan = bs_plan_create(&plans, NULL, g, &small, &n.error);
     if (!check(other.plan && net_plan(&n, g, &large), "two plans: %s", n.error.message))
         return;
     bs_plan_sizes(other.plan, &other.sizes);

@@ -73,7 +73,7 @@ static bool grow(const struct subject *s)
         d.tier = BS_TIER_CUDA;
         d.slot_bytes = s->streams ? UINT64_MAX : 0;
         bs_arena_init(&arena, "plan", plan_memory, sizeof plan_memory);
-        plan = bs_plan_create(&arena, graph, &d, &error);
+        plan = bs_plan_create(&arena, NULL, graph, &d, &error);
         bs_plan_stream_get(plan, &facts);
         const bool tiles = d.order == BS_ORDER_BREADTH || (plan && plan->n_parts > 2);
         if (plan && tiles && (facts.units > 2 || !s->streams) && fuzz_flops(graph) < FUZZ_FLOPS_MOST / 2)
@@ -158,7 +158,7 @@ static void try_image(uint8_t *bytes, size_t n, tally *t)
         plan_edit_mend(bytes, n);
     uint8_t *const exact = fuzz_copy(bytes, n);
     bs_arena_init(&arena, "handle", handle, bs_plan_open_bytes(graph));
-    const bs_plan *opened = bs_plan_open(&arena, graph, exact, n, &error);
+    const bs_plan *opened = bs_plan_open(&arena, NULL, graph, exact, n, &error);
     t->cases++;
     t->refused += !opened;
     t->silent += !opened && (error.status >= 0 || !error.message[0] || arena.used != 0);

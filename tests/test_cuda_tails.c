@@ -26,7 +26,7 @@ static int32_t chains_of(const bs_plan_desc *desc)
     bs_arena arena;
     int32_t n = 0;
     bs_arena_init(&arena, "plan", memory, sizeof memory);
-    const bs_plan *plan = bs_plan_create(&arena, r.graph, desc, NULL);
+    const bs_plan *plan = bs_plan_create(&arena, NULL, r.graph, desc, NULL);
     for (int32_t i = 1; plan && i < plan->graph->n_nodes; i++) {
         const bs_node *node = &plan->graph->nodes[i];
         const bs_op_rules *rules = bs_node_op(node)->rules;

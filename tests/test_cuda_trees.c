@@ -80,7 +80,7 @@ static void side_start(side *s, const bs_graph *g, int32_t launch_mode)
     bs_arena_init(&s->memory.transient, "transient", transient[there], sizeof transient[there]);
     bs_arena_init(&s->memory.staging, "staging", staging, sizeof staging);
     bs_arena_init(&s->opened, "device", device_memory, sizeof device_memory);
-    const bs_plan *plan = bs_plan_create(&s->memory.persistent, g, &desc, &error);
+    const bs_plan *plan = bs_plan_create(&s->memory.persistent, NULL, g, &desc, &error);
     if (!plan)
         return;
     bs_plan_sizes(plan, &sizes);

@@ -245,7 +245,7 @@ static bool run_network(const network *of, const bs_plan_desc *desc, float *resu
     bs_graph *g = new_graph();
     bs_output(g, "y", of->build(g));
     const size_t most = bs_plan_bytes(g, desc), before = memory.persistent.used;
-    const bs_plan *plan = bs_plan_create(&memory.persistent, g, desc, &error);
+    const bs_plan *plan = bs_plan_create(&memory.persistent, NULL, g, desc, &error);
     const bool fits = plan && memory.persistent.used - before <= most;
     const bs_node *w = node_named(plan ? plan->graph : g, "w");
     const bool moves = (of->depth != g->domains[w->built_in].depth - 1 || of->merged) && !desc->no_dataflow;
@@ -295,7 +295,7 @@ static bool run_tiles(int32_t no_dataflow, int32_t threads, float *result)
     const bs_value sum = bs_add(g, bs_scatter(g, r, 1, d), bs_scatter(g, r, 1, cells));
     bs_output(g, "y", bs_assemble(g, place(g, r, bs_scatter(g, r, 0, cells), sum, none)));
     const bs_plan_desc desc = {.threads = threads, .no_fusion = 1, .no_dataflow = no_dataflow};
-    const bs_plan *plan = bs_plan_create(&memory.persistent, g, &desc, &error);
+    const bs_plan *plan = bs_plan_create(&memory.persistent, NULL, g, &desc, &error);
     const bs_session_desc with = {.weights = bs_weights_from_table(&weights.table)};
     const bs_graph *made = plan ? plan->graph : g;
     check(made->domains[node_named(made, "c")->domain].depth == 2 - no_dataflow, "convolutions sink");
@@ -337,7 +337,7 @@ static void test_refusals(void)
         const bs_value part = bs_slice(g, bs_scatter(g, r, 1, found), &(bs_slice_desc){.length = UNITS});
         bs_output(g, "y", bs_collect(g, place(g, r, none, part, none)));
         const bs_plan_desc desc = {.no_fusion = 1, .no_dataflow = no_dataflow};
-        const bs_plan *plan = bs_plan_create(&memory.persistent, g, &desc, &error);
+        const bs_plan *plan = bs_plan_create(&memory.persistent, NULL, g, &desc, &error);
         for (int32_t i = 0; i < ROWS * WIDTH; i++)
             x[i] = (float)WIDTH - (float)(i % WIDTH == 5); /* beyond the last; the first path has all rows */
         check(!run_session(plan, y[0]) && error.status == BS_ERROR_DATA, "what is refused is refused: %s",
@@ -352,10 +352,10 @@ static void test_graph_stays(void)
     bs_output(g, "y", chain(g));
     const int32_t nodes = g->n_nodes, values = g->n_values, w = node_named(g, "w")->domain;
     const bs_plan_desc desc = {.no_fusion = 1};
-    const bs_plan *plan = bs_plan_create(&memory.persistent, g, &desc, &error);
+    const bs_plan *plan = bs_plan_create(&memory.persistent, NULL, g, &desc, &error);
     const bool same = g->n_nodes == nodes && g->n_values == values && node_named(g, "w")->domain == w;
     check(plan && plan->graph != g && same, "the caller's graph stays as it is");
-    const bs_plan *again = bs_plan_create(&memory.persistent, plan->graph, &desc, &error);
+    const bs_plan *again = bs_plan_create(&memory.persistent, NULL, plan->graph, &desc, &error);
     check(again && again->graph == plan->graph, "in what was made of it nothing is left to move");
     char text[1 << 14];
     bs_plan_report(plan, text, sizeof text);
@@ -376,7 +376,7 @@ static void test_streamed(void)
     const bs_router r = two_ways(g, "r", rows);
     bs_output(g, "y", bs_collect(g, place(g, r, none, u_of(g, bs_scatter(g, r, 1, more)), none)));
     const bs_plan_desc desc = {.slot_bytes = 1 << 20};
-    const bs_plan *plan = bs_plan_create(&memory.persistent, g, &desc, &error);
+    const bs_plan *plan = bs_plan_create(&memory.persistent, NULL, g, &desc, &error);
     const bs_graph *made = plan ? plan->graph : g;
     check(plan && made->domains[node_named(made, "w")->domain].depth == 1, "streamed weights stay: %s", error.message);
     check(made != g, "what has none sinks all the same");
@@ -389,7 +389,7 @@ static void test_images(void)
         bs_graph *g = new_graph();
         bs_output(g, "y", chain(g));
         const bs_plan_desc desc = {.no_fusion = 1, .no_dataflow = no_dataflow};
-        const bs_plan *plan = bs_plan_create(&memory.persistent, g, &desc, &error);
+        const bs_plan *plan = bs_plan_create(&memory.persistent, NULL, g, &desc, &error);
         const bool ran = run_session(plan, y[0]) && plan_image_save(&image, plan);
         const bs_plan *opened = ran ? plan_image_open(&image, g) : NULL;
         check(opened && (opened->graph == g) == (no_dataflow == 1) && opened->graph->n_nodes == plan->graph->n_nodes,
@@ -417,7 +417,7 @@ static void test_room(void)
     for (size_t n = 0; n <= most; n += 64) {
         bs_arena arena = memory.persistent;
         arena.size = mark + n;
-        const bs_plan *plan = bs_plan_create(&arena, g, NULL, &error);
+        const bs_plan *plan = bs_plan_create(&arena, NULL, g, NULL, &error);
         made += plan != NULL;
         wrong += plan ? arena.used > arena.size : error.status != BS_ERROR_ARENA || arena.used != mark || made;
     }
@@ -448,7 +448,7 @@ static void test_depth(void)
         fill(x, ROWS * WIDTH);
         for (int32_t no_dataflow = 0; no_dataflow <= 1; no_dataflow++) {
             const bs_plan_desc desc = {.no_fusion = 1, .no_dataflow = no_dataflow};
-            const bs_plan *plan = bs_plan_create(&memory.persistent, g, &desc, &error);
+            const bs_plan *plan = bs_plan_create(&memory.persistent, NULL, g, &desc, &error);
             const int32_t sunk = no_dataflow || levels > 64 ? 0 : levels;
             check(plan && is_sound(plan->graph), "%d levels: sound: %s", levels, error.message);
             check(plan && plan->graph->domains[node_named(plan->graph, "w")->domain].depth == 1 + sunk,
@@ -471,7 +471,7 @@ static void test_segments(void)
         const bs_value sums = bs_segment_reduce(g, parts, &(bs_segment_reduce_desc){.mode = BS_SEGMENT_SUM});
         bs_output(g, "sums", sums);
         const bs_plan_desc desc = {.no_fusion = 1, .no_dataflow = no_dataflow};
-        const bs_plan *plan = bs_plan_create(&memory.persistent, g, &desc, &error);
+        const bs_plan *plan = bs_plan_create(&memory.persistent, NULL, g, &desc, &error);
         bs_session *s = plan ? bs_session_create(&memory, plan, NULL, &error) : NULL;
         bs_bind(s, "x", &(bs_buffer){x, BS_F32, 2, {ROWS, WIDTH}, {0}}, NULL);
         bs_bind(s, "lengths", &(bs_buffer){(int32_t *)(uintptr_t)lengths, BS_I32, 1, {3}, {0}}, NULL);

@@ -82,7 +82,7 @@ static void make(void)
 {
     make_memory();
     r.graph = make_graph();
-    r.plan = bs_plan_create(&r.memory.persistent, r.graph, NULL, &r.error);
+    r.plan = bs_plan_create(&r.memory.persistent, NULL, r.graph, NULL, &r.error);
     r.session = r.plan ? bs_session_create(&r.memory, r.plan, NULL, &r.error) : NULL;
     if (!r.session || bind("in", from) != BS_OK || bind("out", to) != BS_OK)
         printf("  | %s\n", r.error.message);
@@ -134,7 +134,7 @@ static void graph_for_plan(void)
 static void graph_written_over(void)
 {
     memset((void *)r.graph, 0, 64);
-    bs_plan_create(&r.memory.persistent, r.graph, NULL, NULL);
+    bs_plan_create(&r.memory.persistent, NULL, r.graph, NULL, NULL);
 }
 
 static void built_in_a_plan(void)

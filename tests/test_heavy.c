@@ -106,7 +106,7 @@ static const bs_plan *planned(bs_value (*build)(bs_graph *g, bs_value in), const
     bs_graph *g = new_graph();
     const bs_value all = bs_input(g, "x", BS_F32, BS_SHAPE4(ROWS, 3, SIDE, SIDE));
     bs_output(g, "y", bs_collect(g, build(g, bs_rows(g, all, none))));
-    return bs_plan_create(&memory.persistent, g, desc, &error);
+    return bs_plan_create(&memory.persistent, NULL, g, desc, &error);
 }
 
 static bool run(const bs_plan *plan, float *result)
@@ -205,7 +205,7 @@ static void test_lines(void)
                 const bs_value in = bs_rows(g, bs_input(g, "x", BS_F32, BS_SHAPE2(BS_UPTO(MANY), LONG)), none);
                 bs_output(g, "y", bs_collect(g, bs_linear(g, in, &(bs_linear_desc){.name = "long", .out = LONG})));
                 const bs_plan_desc desc = {.order = order, .threads = threads};
-                const bs_plan *plan = bs_plan_create(&memory.persistent, g, &desc, &error);
+                const bs_plan *plan = bs_plan_create(&memory.persistent, NULL, g, &desc, &error);
                 ran = run_lines(plan, rows[i], lines[order]) && ran;
             }
             check(ran && memcmp(lines[1], lines[2], sizeof lines[1]) == 0,

@@ -64,7 +64,7 @@ static bs_plan *plan_of(room *r, const bs_graph *g, const bs_plan_desc *desc, do
 {
     *r = large_room_of("plan", bs_plan_bytes(g, desc));
     const double start = now_ms();
-    bs_plan *plan = bs_plan_create(&r->arena, g, desc, &error);
+    bs_plan *plan = bs_plan_create(&r->arena, NULL, g, desc, &error);
     *ms = now_ms() - start;
     return plan;
 }

@@ -22,7 +22,7 @@ static const bs_plan *plan_of(const bs_graph *g, const bs_plan_desc *desc, bs_er
 {
     bs_arena arena;
     bs_arena_init(&arena, "plan", plan_memory, sizeof plan_memory);
-    return bs_plan_create(&arena, g, desc, error);
+    return bs_plan_create(&arena, NULL, g, desc, error);
 }
 
 /* ------------------------------------------------------------------------------------------------------------- the

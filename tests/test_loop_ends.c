@@ -66,7 +66,7 @@ static float run(predicate ends, int32_t more, int32_t paint)
     bs_arena_init(&m.transient, "transient", transient, sizeof transient);
     bs_arena_init(&m.staging, "staging", staging, sizeof staging);
     bs_graph *g = build(&m, ends, more);
-    const bs_plan *plan = bs_plan_create(&room, g, NULL, &error);
+    const bs_plan *plan = bs_plan_create(&room, NULL, g, NULL, &error);
     const bs_session_desc with = {.platform = NULL};
     bs_session *s = plan ? bs_session_create(&m, plan, &with, &error) : NULL;
     const bs_buffer in = {one, BS_F32, 1, {1}, {0}}, series = {three, BS_F32, 2, {3, 1}, {0}},

@@ -26,7 +26,7 @@ static bs_graph *new_graph(void)
 static bs_session *open_session(const bs_graph *g, int32_t order, int32_t threads)
 {
     const bs_plan_desc desc = {.order = order, .threads = threads};
-    const bs_plan *plan = bs_plan_create(&memory.persistent, g, &desc, &error);
+    const bs_plan *plan = bs_plan_create(&memory.persistent, NULL, g, &desc, &error);
     memset(transient, 0xFF, sizeof transient); /* NaN */
     return plan ? bs_session_create(&memory, plan, NULL, &error) : NULL;
 }
@@ -313,7 +313,7 @@ static void test_like(void)
     const bs_value v = bs_loop_carry(g, loop, x), end = bs_loop_next(g, loop, v, bs_add(g, v, v));
     bs_loop_end(g, loop, none);
     bs_output(g, "y", bs_collect(g, end));
-    const bs_plan *plan = bs_plan_create(&memory.persistent, g, NULL, &error);
+    const bs_plan *plan = bs_plan_create(&memory.persistent, NULL, g, NULL, &error);
     check(plan && !plan->node_live[g->values[like.id].node], "what only tells the domain of a loop is not computed");
 }
 
@@ -426,7 +426,8 @@ static void test_halo(void)
     const bs_value end = bs_loop_next(g, loop, v, bs_conv2d(g, v, &conv));
     bs_loop_end(g, loop, none);
     bs_output(g, "y", bs_assemble(g, end));
-    check(!bs_plan_create(&memory.persistent, g, NULL, &error) && strstr(error.message, "loop \"blur\" carries") &&
+    check(!bs_plan_create(&memory.persistent, NULL, g, NULL, &error) &&
+              strstr(error.message, "loop \"blur\" carries") &&
               strstr(error.message, "1 pixels around a cell"),
           "a carried value has no halo: %s", error.message);
 }

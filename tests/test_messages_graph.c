@@ -294,11 +294,11 @@ static void test_open_block(void)
     bs_graph_check(g, &error);
     message_is(&error, BS_ERROR_GRAPH, "block \"outer\" is begun and never ended (bs_block_end)");
     memset(&error, 0, sizeof error);
-    check(bs_plan_bytes(g, NULL) == 0 && !bs_plan_create(&room, g, NULL, &error) && room.used == 0,
+    check(bs_plan_bytes(g, NULL) == 0 && !bs_plan_create(&room, NULL, g, NULL, &error) && room.used == 0,
           "nothing is planned of it");
     message_is(&error, BS_ERROR_GRAPH, "block \"outer\" is begun and never ended (bs_block_end)");
     bs_block_end(g);
-    check(bs_graph_check(g, NULL) == BS_OK && bs_plan_bytes(g, NULL) > 0 && bs_plan_create(&room, g, NULL, NULL),
+    check(bs_graph_check(g, NULL) == BS_OK && bs_plan_bytes(g, NULL) > 0 && bs_plan_create(&room, NULL, g, NULL, NULL),
           "and when it is ended, it is");
 }
 

@@ -170,7 +170,7 @@ static bs_session *open_trees(bs_memory *memory)
     bs_loop_end(g, loop, none);
     bs_output(g, "level", bs_levels(g, children));
     bs_output(g, "y", bs_collect(g, end));
-    const bs_plan *plan = bs_plan_create(&memory->persistent, g, NULL, NULL);
+    const bs_plan *plan = bs_plan_create(&memory->persistent, NULL, g, NULL, NULL);
     return plan ? bs_session_create(memory, plan, &desc, NULL) : NULL;
 }
 

@@ -19,7 +19,7 @@ static void plan_fails(const bs_graph *g, const bs_plan_desc *desc, bs_status st
     bs_arena arena;
     bs_error error = {BS_OK, NULL, 0, 0, ""};
     bs_arena_init(&arena, "persistent", plan_memory, sizeof plan_memory);
-    const bs_plan *plan = bs_plan_create(&arena, g, desc, &error);
+    const bs_plan *plan = bs_plan_create(&arena, NULL, g, desc, &error);
     message_is(&error, status, text);
     check(!plan && arena.used == 0, "and there is no plan: its bytes are given back");
 }
@@ -122,19 +122,19 @@ static void rows_of_arenas(void)
     bs_arena arena;
     bs_error error;
     bs_arena_init(&arena, "persistent", plan_memory, bytes - BS_ALIGNMENT);
-    snprintf(text, sizeof text, "arena persistent: the plan needs %d bytes, %d are free", (int)bytes,
+    snprintf(text, sizeof text, "arena persistent: planning needs %d bytes, %d are free", (int)bytes,
              (int)bytes - BS_ALIGNMENT);
-    check(!bs_plan_create(&arena, g, NULL, &error) && error.needed == bytes && arena.used == 0,
+    check(!bs_plan_create(&arena, NULL, g, NULL, &error) && error.needed == bytes && arena.used == 0,
           "a plan is not made in less than it says");
     message_is(&error, BS_ERROR_ARENA, text);
     for (size_t skip = 0; skip < BS_ALIGNMENT; skip += 16) {
         bs_arena_init(&arena, "persistent", plan_memory + skip, bs_plan_bytes(g, NULL));
-        check(bs_plan_create(&arena, g, NULL, &error) != NULL, "a plan is made in as much as it says, %d bytes off",
-              (int)skip);
+        check(bs_plan_create(&arena, NULL, g, NULL, &error) != NULL,
+              "a plan is made in as much as it says, %d bytes off", (int)skip);
     }
-    bs_plan_create(NULL, g, NULL, &error);
+    bs_plan_create(NULL, NULL, g, NULL, &error);
     message_is(&error, BS_ERROR_ARGUMENT, "bs_plan_create: the arena is NULL");
-    bs_plan_create(&arena, NULL, NULL, &error);
+    bs_plan_create(&arena, NULL, NULL, NULL, &error);
     message_is(&error, BS_ERROR_ARGUMENT,
                "the graph is NULL (did bs_graph_create fit its arena, and its bs_graph_desc the limits?)");
     plan_fails(g, &(bs_plan_desc){.tier = BS_TIER_SCALAR, .slot_bytes = 64}, BS_ERROR_ARENA,
@@ -258,9 +258,9 @@ static void test_many_regions(void)
     }
     bs_arena arena;
     bs_arena_init(&arena, "persistent", plan_memory, sizeof plan_memory);
-    const bs_plan *plan = bs_plan_create(&arena, g, &(bs_plan_desc){.order = BS_ORDER_DEPTH}, NULL);
+    const bs_plan *plan = bs_plan_create(&arena, NULL, g, &(bs_plan_desc){.order = BS_ORDER_DEPTH}, NULL);
     check(plan && plan->n_regions == 129, "129 domains run in as many regions");
-    plan = bs_plan_create(&arena, g, &(bs_plan_desc){.order = BS_ORDER_BREADTH}, NULL);
+    plan = bs_plan_create(&arena, NULL, g, &(bs_plan_desc){.order = BS_ORDER_BREADTH}, NULL);
     check(plan && plan->n_regions == 0, "and in none");
 
     g = new_graph();
@@ -278,7 +278,7 @@ static void test_many_regions(void)
     }
     bs_output(g, "y", bs_collect(g, bs_gather(g, r, out, none, NULL)));
     bs_arena_init(&arena, "persistent", plan_memory, sizeof plan_memory);
-    plan = bs_plan_create(&arena, g, &(bs_plan_desc){.order = BS_ORDER_DEPTH}, NULL);
+    plan = bs_plan_create(&arena, NULL, g, &(bs_plan_desc){.order = BS_ORDER_DEPTH}, NULL);
     check(plan && plan->n_parts > 512 && plan->most_parts == 64, "paths of ten turns are parts of ten regions: %d",
           plan ? plan->n_parts : 0);
 }

@@ -79,7 +79,7 @@ static bs_status run(const bs_graph *g, bs_weights weights, bs_dtype dtype, void
     bs_arena_init(&memory.transient, "transient", arenas[1], sizeof arenas[1]);
     bs_arena_init(&memory.staging, "staging", arenas[2], sizeof arenas[2]);
     bs_arena_init(&memory.slots, "slots", arenas[3], sizeof arenas[3]);
-    const bs_plan *plan = bs_plan_create(&plan_arena, g, &desc, error);
+    const bs_plan *plan = bs_plan_create(&plan_arena, NULL, g, &desc, error);
     bs_session *s = plan ? bs_session_create(&memory, plan, &session_desc, error) : NULL;
     if (!s)
         return error->status;

@@ -233,16 +233,16 @@ static void rows_of_plan(void)
     bs_arena memory;
     bs_arena_init(&memory, "plan", plan_memory, sizeof plan_memory);
     const bs_plan_desc streams = {.slot_bytes = UINT64_MAX};
-    const bs_plan *plan = bs_plan_create(&memory, r.plan->graph, &streams, NULL);
+    const bs_plan *plan = bs_plan_create(&memory, NULL, r.plan->graph, &streams, NULL);
     bs_sizes sizes = {1, 1, 1, 1, 1, 1, 1};
     bs_stream_plan stream = {1, 1, 1, 1, 1};
     bs_stream_unit_facts unit;
     bs_stream_phase_facts phase;
     char text[8] = "before";
     ROW(bs_plan_bytes, bs_plan_bytes(NULL, NULL) == 0 && bs_plan_bytes(r.plan->graph, NULL) > 0);
-    ROW(bs_plan_create, bs_plan_create(NULL, NULL, NULL, NULL) == NULL &&
-                            bs_plan_create(&memory, NULL, NULL, NULL) == NULL &&
-                            bs_plan_create(NULL, r.plan->graph, NULL, NULL) == NULL && plan);
+    ROW(bs_plan_create, bs_plan_create(NULL, NULL, NULL, NULL, NULL) == NULL &&
+                            bs_plan_create(&memory, NULL, NULL, NULL, NULL) == NULL &&
+                            bs_plan_create(NULL, NULL, r.plan->graph, NULL, NULL) == NULL && plan);
     static BS_ALIGNED uint8_t image[1 << 16];
     const size_t bytes = bs_plan_image_bytes(plan);
     ROW(bs_plan_image_bytes, bs_plan_image_bytes(NULL) == 0 && bytes > 0 && bytes <= sizeof image);
@@ -250,10 +250,10 @@ static void rows_of_plan(void)
                           bs_plan_save(plan, NULL, bytes, NULL) == BS_ERROR_ARGUMENT &&
                           bs_plan_save(plan, image, bytes, NULL) == BS_OK);
     ROW(bs_plan_open_bytes, bs_plan_open_bytes(NULL) == 0 && bs_plan_open_bytes(r.plan->graph) > 0);
-    ROW(bs_plan_open, bs_plan_open(NULL, r.plan->graph, image, bytes, NULL) == NULL &&
-                          bs_plan_open(&memory, NULL, image, bytes, NULL) == NULL &&
-                          bs_plan_open(&memory, r.plan->graph, NULL, bytes, NULL) == NULL &&
-                          bs_plan_open(&memory, r.plan->graph, image, bytes, NULL) != NULL);
+    ROW(bs_plan_open, bs_plan_open(NULL, NULL, r.plan->graph, image, bytes, NULL) == NULL &&
+                          bs_plan_open(&memory, NULL, NULL, image, bytes, NULL) == NULL &&
+                          bs_plan_open(&memory, NULL, r.plan->graph, NULL, bytes, NULL) == NULL &&
+                          bs_plan_open(&memory, NULL, r.plan->graph, image, bytes, NULL) != NULL);
     ROW(bs_plan_verify, bs_plan_verify(NULL, &memory, NULL) == BS_ERROR_ARGUMENT &&
                             bs_plan_verify(plan, NULL, NULL) == BS_ERROR_ARGUMENT &&
                             bs_plan_verify(plan, &memory, NULL) == BS_OK);

@@ -265,7 +265,7 @@ static void test_large_plans(void)
             const size_t bytes = bs_plan_bytes(g, &desc) + BS_ALIGNMENT;
             void *plan_bytes = malloc(bytes);
             bs_arena_init(&plan, "plan", plan_bytes, bytes);
-            check(bs_plan_create(&plan, g, &desc, &error) != NULL, "%s of %d nodes is planned, order %d %s",
+            check(bs_plan_create(&plan, NULL, g, &desc, &error) != NULL, "%s of %d nodes is planned, order %d %s",
                   planning_nets[i].name, g->n_nodes, order, error.message);
             free(plan_bytes);
         }

@@ -251,7 +251,7 @@ static void test_small_arenas(void)
     for (bool opened = false; !opened && given_back; bytes += 64) {
         bs_arena small;
         bs_arena_init(&small, "handle", image.handle, bytes);
-        opened = bs_plan_open(&small, g, image.bytes, image.size, &image.error) != NULL;
+        opened = bs_plan_open(&small, NULL, g, image.bytes, image.size, &image.error) != NULL;
         given_back = opened ? bytes <= bs_plan_open_bytes(g)
                             : small.used == 0 && image.error.status == BS_ERROR_ARENA && image.error.needed > 0;
     }

@@ -54,7 +54,8 @@ static void count_plan(coverage *c, const bs_plan *p)
         const bool made = bs_node_is(&g->nodes[g->values[v].node], &bs_op_assemble);
         c->in_place += made && p->values[v].storage == BS_STORAGE_STATE;
         c->frames += p->values[v].storage == BS_STORAGE_FRAME;
-        c->slabs += p->values[v].storage == BS_STORAGE_TRANSIENT && p->values[v].slab != v;
+        for (int32_t u = 1; u < v && p->values[v].storage == BS_STORAGE_TRANSIENT; u++)
+            c->slabs += p->values[u].storage == BS_STORAGE_TRANSIENT && shares_slab(p, u, v);
     }
     for (int32_t i = 0; i < p->n_instrs; i++) {
         const bs_instr *instr = &p->instrs[i];

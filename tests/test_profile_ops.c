@@ -45,7 +45,7 @@ static bool run_net(int32_t order, int32_t threads, bs_profile *profile, float t
     const bs_plan_desc desc = {.order = order, .threads = threads, .no_fusion = 1};
     const bs_buffer from = {input, BS_F32, 2, {ROWS, WIDTH}, {0}}, result = {to, BS_F32, 2, {ROWS, WIDTH}, {0}};
     *graph = g;
-    const bs_plan *plan = bs_plan_create(&arenas.persistent, g, &desc, &error);
+    const bs_plan *plan = bs_plan_create(&arenas.persistent, NULL, g, &desc, &error);
     bs_session *s = plan ? bs_session_create(&arenas, plan, &with, &error) : NULL;
     bool good = s && bs_bind(s, "x", &from, &error) == BS_OK && bs_bind(s, "y", &result, &error) == BS_OK;
     for (int run = 0; run < runs && good; run++)

@@ -129,11 +129,11 @@ static const bs_plan *plan_half(const bs_graph *g, bs_arena *arena, uint64_t mos
 {
     bs_stream_plan facts = {.all_bytes = 0};
     bs_arena probe = *arena;
-    const bs_plan *plan = bs_plan_create(&probe, g, &(bs_plan_desc){.slot_bytes = most}, error);
+    const bs_plan *plan = bs_plan_create(&probe, NULL, g, &(bs_plan_desc){.slot_bytes = most}, error);
     if (!plan)
         return NULL;
     bs_plan_stream_get(plan, &facts);
-    return bs_plan_create(arena, g, &(bs_plan_desc){.slot_bytes = facts.all_bytes / 2}, error);
+    return bs_plan_create(arena, NULL, g, &(bs_plan_desc){.slot_bytes = facts.all_bytes / 2}, error);
 }
 
 static outcome run_all(bs_profile *profile, int32_t trips, const bs_session_desc *like)

@@ -300,7 +300,7 @@ static bs_session *session_of(bs_arena *arena, const bs_model_build_desc *desc)
     bs_arena_init(&arenas.staging, "staging", rooms[2], sizeof rooms[2]);
     if (bs_model_build(model, graph, desc, &error) != BS_OK)
         return NULL;
-    const bs_plan *plan = bs_plan_create(arena, graph, &plan_desc, &error);
+    const bs_plan *plan = bs_plan_create(arena, NULL, graph, &plan_desc, &error);
     return plan ? bs_session_create(&arenas, plan, &session_desc, &error) : NULL;
 }
 

@@ -20,7 +20,7 @@ static bool resize(const bs_resize_desc *desc, int32_t channels, float *from, fl
     bs_graph *g = bs_graph_create(&memory.persistent, NULL);
     bs_value image = bs_input(g, "x", BS_F32, BS_SHAPE3(channels, HIGH, WIDE));
     bs_output(g, "y", bs_resize(g, bs_affine(g, image, 1, 0), desc));
-    const bs_plan *plan = bs_plan_create(&memory.persistent, g, NULL, &error);
+    const bs_plan *plan = bs_plan_create(&memory.persistent, NULL, g, NULL, &error);
     bs_session *s = plan ? bs_session_create(&memory, plan, NULL, &error) : NULL;
     int64_t dims[BS_MAX_AXES];
     if (!s || bs_bind(s, "x", &(bs_buffer){from, BS_F32, 3, {channels, HIGH, WIDE}, {0}}, &error) != BS_OK ||

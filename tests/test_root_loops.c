@@ -113,7 +113,7 @@ static bool run(const network *n, const bs_plan_desc *desc, float *y)
     bs_graph *g = bs_graph_create(&memory.persistent, NULL);
     const bs_value rows = bs_rows(g, bs_input(g, "x", BS_F32, BS_SHAPE4(T, C, 1, L)), none);
     bs_output(g, "y", n->build(g, rows));
-    const bs_plan *plan = bs_plan_create(&memory.persistent, g, desc, &error);
+    const bs_plan *plan = bs_plan_create(&memory.persistent, NULL, g, desc, &error);
     const bs_session_desc with = {.weights = bs_weights_from_table(&table)};
     bs_session *s = plan ? bs_session_create(&memory, plan, &with, &error) : NULL;
     const bs_buffer in = {x, BS_F32, 4, {T, C, 1, L}, {0}}, out = {y, BS_F32, 2, {1, WIDTH}, {0}};
@@ -183,8 +183,8 @@ static void test_channels(bool patches, int32_t order, int32_t threads, int32_t 
                       &(bs_linear_desc){.name = "pixel", .out = H * W, .no_bias = 1});
     v = bs_collect(g, bs_reshape(g, v, BS_SHAPE2(H, W)));
     bs_output(g, "y", bs_conv2d(g, v, &(bs_conv2d_desc){.name = "box", .out = 1, .no_bias = 1}));
-    const bs_plan *plan = bs_plan_create(&memory.persistent, g, &(bs_plan_desc){.order = order, .threads = threads},
-                                         &error);
+    const bs_plan_desc d = {.order = order, .threads = threads};
+    const bs_plan *plan = bs_plan_create(&memory.persistent, NULL, g, &d, &error);
     const bs_session_desc with = {.weights = bs_weights_from_table(patches ? &both : &box_table)};
     bs_session *s = plan ? bs_session_create(&memory, plan, &with, &error) : NULL;
     const bs_buffer all = {ones, BS_F32, 2, {ROWS, H * W}, {0}}, some = {frame, BS_F32, 3, {1, cells, 1}, {0}};

@@ -32,7 +32,7 @@ static void test_arena(void)
     const size_t left = arena.size - arena.used;
     bs_graph *g = new_graph();
     bs_output(g, "y", bs_affine(g, bs_input(g, "x", BS_F32, BS_SHAPE1(4)), 1, 1));
-    check(!bs_plan_create(&arena, g, NULL, &error) && error.available == left && arena.used + left == arena.size,
+    check(!bs_plan_create(&arena, NULL, g, NULL, &error) && error.available == left && arena.used + left == arena.size,
           "what is left is told: %s", error.message);
 }
 

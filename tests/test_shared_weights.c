@@ -329,7 +329,7 @@ static void refuse_another_plan(const rig *r, bs_memory *m, const bs_session_des
     static _Alignas(64) uint8_t plan_memory[1 << 20];
     bs_arena arena;
     bs_arena_init(&arena, "plan", plan_memory, sizeof plan_memory);
-    const bs_plan *other = bs_plan_create(&arena, r->session->graph, &r->plan->desc, NULL);
+    const bs_plan *other = bs_plan_create(&arena, NULL, r->session->graph, &r->plan->desc, NULL);
     m->persistent.used = m->transient.used = m->staging.used = 0;
     check(other && !bs_session_create(m, other, desc, &error) && error.status == BS_ERROR_ARGUMENT &&
               strcmp(error.message, "bs_session_desc.weights_of: a session of another plan") == 0 &&

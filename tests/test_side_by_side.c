@@ -83,7 +83,7 @@ static const bs_plan *plan_of(network *of, const bs_plan_desc *desc)
 {
     bs_graph *g = new_graph();
     bs_output(g, "y", of(g, bs_input(g, "x", BS_F32, BS_SHAPE2(ROWS, WIDTH))));
-    const bs_plan *plan = bs_plan_create(&memory.persistent, g, desc, &error);
+    const bs_plan *plan = bs_plan_create(&memory.persistent, NULL, g, desc, &error);
     if (!plan)
         check(false, "a plan: %s", error.message);
     return plan;
@@ -140,7 +140,7 @@ static bs_bytes memory_of(int32_t rows, bool joins, int32_t *beside)
     }
     bs_output(g, "y", sum);
     const bs_plan_desc desc = {.threads = 2, .no_dataflow = !joins};
-    const bs_plan *p = bs_plan_create(&memory.persistent, g, &desc, &error);
+    const bs_plan *p = bs_plan_create(&memory.persistent, NULL, g, &desc, &error);
     *beside = most_beside(p, "affine");
     return p ? p->transient_bytes : bs_bytes_of(0);
 }

@@ -61,7 +61,7 @@ static void run(const char *what, const bs_plan_desc *desc, const bs_weights *we
     bs_error error;
     const bs_graph *g = build();
     bs_arena_init(&arena, "plan", plan_memory, sizeof plan_memory);
-    const bs_plan *plan = bs_plan_create(&arena, g, desc, &error);
+    const bs_plan *plan = bs_plan_create(&arena, NULL, g, desc, &error);
     if (!check(plan != NULL, "%s is planned", what))
         return;
     bs_plan_sizes(plan, &sizes);

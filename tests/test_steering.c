@@ -247,7 +247,7 @@ static bool made(const bs_graph *g, const bs_plan_desc *desc)
         bs_arena_init(all[i], names[i], arenas[i], sizeof arenas[i]);
     bs_arena_init(&arena, "plan", plan_memory, sizeof plan_memory);
     memset(&error, 0, sizeof error);
-    const bs_plan *plan = bs_plan_create(&arena, g, desc, &error);
+    const bs_plan *plan = bs_plan_create(&arena, NULL, g, desc, &error);
     session = plan ? bs_session_create(&memory, plan, &with, &error) : NULL;
     return session != NULL;
 }

@@ -149,7 +149,7 @@ static const bs_plan *planned(const bs_plan_desc *desc)
 {
     bs_arena arena;
     bs_arena_init(&arena, "plan", plan_memory, sizeof plan_memory);
-    const bs_plan *plan = bs_plan_create(&arena, build(), desc, &error);
+    const bs_plan *plan = bs_plan_create(&arena, NULL, build(), desc, &error);
     if (!plan) {
         check(0, "the plan: %s", error.message);
         exit(check_end());

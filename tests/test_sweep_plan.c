@@ -76,7 +76,7 @@ static bool grow(struct subject *s)
             continue;
         d.slot_bytes = s->streams ? UINT64_MAX : 0;
         bs_arena_init(&arena, "plan", plan_memory, sizeof plan_memory);
-        plan = bs_plan_create(&arena, graph, &d, &error);
+        plan = bs_plan_create(&arena, NULL, graph, &d, &error);
         bs_plan_stream_get(plan, &facts);
         plan_bytes = arena.used;
         s->found = seed;
@@ -140,7 +140,7 @@ static void try_image(const uint8_t *bytes, size_t n, tally *t)
     fuzz_bytes options = {how, sizeof how, 0};
     uint8_t *const exact = fuzz_copy(bytes, n);
     bs_arena_init(&arena, "handle", handle, bs_plan_open_bytes(graph));
-    const bs_plan *opened = bs_plan_open(&arena, graph, exact, n, &error);
+    const bs_plan *opened = bs_plan_open(&arena, NULL, graph, exact, n, &error);
     const bs_weights from = flat_weights(&source, 1);
     const bs_session_desc desc = {.weights = from};
     t->cases++;
@@ -286,7 +286,7 @@ static bool small_plan(const bs_plan_desc *d, const char *what)
     bs_error error = {0};
     bs_arena_init(&arena, "plan", plan_memory, sizeof plan_memory);
     weights.table.count = 0;
-    plan = bs_plan_create(&arena, graph, d, &error);
+    plan = bs_plan_create(&arena, NULL, graph, d, &error);
     plan_bytes = arena.used;
     return check(plan != NULL, "a plan with %s", what);
 }
@@ -342,7 +342,7 @@ static void test_many(uint64_t seed)
     bs_arena_init(&arena, "graph", graph_memory, sizeof graph_memory);
     graph = bs_graph_create(&arena, NULL);
     bs_arena_init(&arena, "plan", plan_memory, sizeof plan_memory);
-    plan = rg_grow(&rg, graph, &weights, 40) ? bs_plan_create(&arena, graph, &d, &error) : NULL;
+    plan = rg_grow(&rg, graph, &weights, 40) ? bs_plan_create(&arena, NULL, graph, &d, &error) : NULL;
     if (!plan)
         return;
     n_many++;

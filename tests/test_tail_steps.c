@@ -266,7 +266,7 @@ static void test_net(const step_net *of, step_cells cells, bs_plan_desc desc)
 {
     static plan_image image;
     bs_graph *g = graph_of(of, cells);
-    const bs_plan *plan = bs_plan_create(&memory.persistent, g, &desc, &error);
+    const bs_plan *plan = bs_plan_create(&memory.persistent, NULL, g, &desc, &error);
     const int32_t steps = plan ? tail_steps(plan) : -1;
     char what[128];
     snprintf(what, sizeof what, "%s, %s, order %d, tier %d, %d threads", of->what, cells_name[cells], desc.order,
@@ -278,7 +278,7 @@ static void test_net(const step_net *of, step_cells cells, bs_plan_desc desc)
     plan_image_free(&image);
     g = graph_of(of, cells);
     desc.no_fusion = 1;
-    plan = bs_plan_create(&memory.persistent, g, &desc, &error);
+    plan = bs_plan_create(&memory.persistent, NULL, g, &desc, &error);
     check(plan && tail_steps(plan) == 0 && run(g, plan, y[1]) && memcmp(y[0], y[1], RESULT) == 0,
           "%s: the same bytes without tails: %s", what, error.message);
 }
@@ -292,7 +292,7 @@ static void test_apart(void)
         const bs_value in = bs_input(g, "x", BS_F32, BS_SHAPE2(2000, WIDTH));
         bs_output(g, "y", k ? bs_affine(g, bs_reshape(g, in, BS_SHAPE3(20, 100, WIDTH)), 2, 1)
                             : to(g, bs_affine(g, in, 2, 1), BS_I8, 1));
-        const bs_plan *plan = bs_plan_create(&memory.persistent, g, NULL, &error);
+        const bs_plan *plan = bs_plan_create(&memory.persistent, NULL, g, NULL, &error);
         check(plan && tail_steps(plan) == 0, k ? "an image made at once" : "a large matrix: what changes its bytes");
     }
 }
@@ -309,7 +309,7 @@ static void test_many_rows(void)
         bs_graph *g = bs_graph_create(&memory.persistent, NULL);
         const bs_value in = bs_rows(g, bs_input(g, "x", BS_F32, BS_SHAPE2(40, 2000)), none);
         bs_output(g, "y", bs_collect(g, to(g, bs_affine(g, in, 2, 1), BS_I8, 100)));
-        const bs_plan *plan = bs_plan_create(&memory.persistent, g, &(bs_plan_desc){.no_fusion = k}, &error);
+        const bs_plan *plan = bs_plan_create(&memory.persistent, NULL, g, &(bs_plan_desc){.no_fusion = k}, &error);
         ran = ran && run(g, plan, y[k]);
         steps = plan && k == 0 ? tail_steps(plan) : steps;
     }
@@ -328,8 +328,8 @@ static void test_wide(int32_t choice)
         bs_graph *g = bs_graph_create(&memory.persistent, NULL);
         const bs_value in = bs_input(g, "x", BS_F32, BS_SHAPE3(CHANNELS, WIDE_HEIGHT, WIDE_WIDTH));
         bs_output(g, "y", to(g, conv(g, in), BS_F16, 0));
-        const bs_plan *plan = bs_plan_create(&memory.persistent, g, &(bs_plan_desc){.conv = choice, .no_fusion = k},
-                                             &error);
+        const bs_plan_desc d = {.conv = choice, .no_fusion = k};
+        const bs_plan *plan = bs_plan_create(&memory.persistent, NULL, g, &d, &error);
         ran = ran && run(g, plan, y[k]);
         steps[k] = plan ? tail_steps(plan) : -1;
     }
@@ -345,7 +345,7 @@ static void test_bytes(void)
     const step_net codes = {"codes", step_codes, 2, IMAGES};
     bs_sizes with, without;
     bs_graph *g = graph_of(&codes, ROOT);
-    const bs_plan *plan = bs_plan_create(&memory.persistent, g, &(bs_plan_desc){.threads = 1}, &error);
+    const bs_plan *plan = bs_plan_create(&memory.persistent, NULL, g, &(bs_plan_desc){.threads = 1}, &error);
     bs_plan_sizes(plan, &with);
     const bool saved = plan && plan_image_save(&image, plan);
     int32_t refused = 0, places = 0;
@@ -367,7 +367,7 @@ static void test_bytes(void)
           places);
     plan_image_free(&image);
     g = graph_of(&codes, ROOT);
-    plan = bs_plan_create(&memory.persistent, g, &(bs_plan_desc){.threads = 1, .no_fusion = 1}, &error);
+    plan = bs_plan_create(&memory.persistent, NULL, g, &(bs_plan_desc){.threads = 1, .no_fusion = 1}, &error);
     bs_plan_sizes(plan, &without);
     check(with.transient <= without.transient, "%llu bytes of activations and scratch, %llu without tails",
           (unsigned long long)with.transient, (unsigned long long)without.transient);

@@ -66,7 +66,7 @@ static bool run_net(const tail_net *of, tail_cells cells, const bs_plan_desc *de
 {
     bs_graph *g = new_graph();
     tail_graph(g, of, cells);
-    const bs_plan *plan = bs_plan_create(&memory.persistent, g, desc, &error);
+    const bs_plan *plan = bs_plan_create(&memory.persistent, NULL, g, desc, &error);
     const int64_t image[4] = {TAIL_CHANNELS, TAIL_HEIGHT, TAIL_WIDTH}, rows[4] = {2, image[0], image[1], image[2]};
     int64_t out[4] = {0};
     const int32_t rank = cells == TAIL_ROWS ? 4 : 3;
@@ -104,7 +104,7 @@ static bool run_lines(bool rows, const bs_plan_desc *desc, int32_t *steps, float
     const bs_value made = bs_linear(g, line, &(bs_linear_desc){.name = "w", .out = FEATURES, .act = BS_SILU});
     const bs_value sum = bs_mul(g, bs_add(g, line, made), all);
     bs_output(g, "y", rows ? bs_collect(g, sum) : sum);
-    const bs_plan *plan = bs_plan_create(&memory.persistent, g, desc, &error);
+    const bs_plan *plan = bs_plan_create(&memory.persistent, NULL, g, desc, &error);
     *steps = plan ? tail_steps(plan) : -1;
     return run(plan, 2, shape, shape, to);
 }
@@ -137,7 +137,7 @@ static void test_apart(void)
                                     &(bs_linear_desc){.name = "w", .out = FEATURES});
     bs_output(g, "made", made);
     bs_output(g, "y", bs_activation(g, made, BS_TANH, 0));
-    const bs_plan *plan = bs_plan_create(&memory.persistent, g, NULL, &error);
+    const bs_plan *plan = bs_plan_create(&memory.persistent, NULL, g, NULL, &error);
     check(plan && plan->graph == g, "an output is not part of anything: %s", error.message);
 }
 

@@ -30,7 +30,7 @@ static bs_session *open_session(const bs_graph *g, int32_t order, int32_t thread
     const bs_plan_desc desc = {.order = order, .threads = threads};
     static const bs_tensor_table empty = {NULL, 0};
     const bs_session_desc with = {.weights = bs_weights_from_table(weights ? weights : &empty)};
-    const bs_plan *plan = bs_plan_create(&memory.persistent, g, &desc, &error);
+    const bs_plan *plan = bs_plan_create(&memory.persistent, NULL, g, &desc, &error);
     memset(transient, 0xFF, sizeof transient); /* NaN */
     return plan ? bs_session_create(&memory, plan, &with, &error) : NULL;
 }

@@ -120,7 +120,7 @@ static void try_plan(const bs_graph *g, const bs_plan_desc *d, bool planted)
     bs_arena arena;
     bs_error error;
     bs_arena_init(&arena, "plan", plan_memory, sizeof plan_memory);
-    plan = bs_plan_create(&arena, g, d, &error);
+    plan = bs_plan_create(&arena, NULL, g, d, &error);
     internal += !plan && error.status == BS_ERROR_INTERNAL;
     if (!plan || plan->n_instrs > MOST_INSTRS || plan->graph->n_values > MOST_VALUES)
         return;

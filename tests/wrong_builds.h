@@ -90,7 +90,7 @@ static inline bool is_unplanned(const bs_graph *g)
     bs_arena arena;
     bs_error again;
     bs_arena_init(&arena, "plan", memory, sizeof memory);
-    return !bs_plan_create(&arena, g, NULL, &again) && strcmp(again.message, g->error.message) == 0 &&
+    return !bs_plan_create(&arena, NULL, g, NULL, &again) && strcmp(again.message, g->error.message) == 0 &&
            bs_plan_bytes(g, NULL) == 0;
 }
 

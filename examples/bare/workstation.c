@@ -42,7 +42,7 @@ static void *make_image(story *s, bs_arena *planning, const bs_graph *graph, siz
     const bs_plan_desc desc = {.tier = TIER, .slot_bytes = SLOT_BYTES, .chunk_bytes = CHUNK_BYTES, .lanes = LANES,
                                .no_fusion = 1};
     const size_t mark = planning->used;
-    const bs_plan *plan = bs_plan_create(planning, graph, &desc, &s->error);
+    const bs_plan *plan = bs_plan_create(planning, NULL, graph, &desc, &s->error);
     void *image = NULL;
     if (plan) {
         *bytes = bs_plan_image_bytes(plan);
@@ -74,7 +74,7 @@ static bool open_plan(story *s, bs_arena *planning, const bs_model *model, const
     const bs_graph *graph = story_graph(s, planning, model);
     *image = graph ? make_image(s, planning, graph, &bytes) : NULL;
     if (*image && write_image(*image, bytes, path))
-        s->plan = bs_plan_open(planning, graph, *image, bytes, &s->error);
+        s->plan = bs_plan_open(planning, NULL, graph, *image, bytes, &s->error);
     return s->plan != NULL;
 }
 

@@ -61,7 +61,7 @@ static bool plan_make(text_model *m, const text_options *o)
     if (!stream_options_plan(&o->stream, m->graph, &desc, &m->error) ||
         !arenas_lend(&m->arenas, &m->plan_memory, "plan", bs_plan_bytes(m->graph, &desc), &m->error))
         return false;
-    m->plan = bs_plan_create(&m->plan_memory, m->graph, &desc, &m->error);
+    m->plan = bs_plan_create(&m->plan_memory, NULL, m->graph, &desc, &m->error);
     if (m->plan)
         bs_plan_sizes(m->plan, &m->planned);
     return m->plan != NULL;

@@ -63,7 +63,7 @@ static void decode(int32_t *most)
     build(g, most != NULL);
     const bs_tensor_table table = {tensors, sizeof tensors / sizeof *tensors};
     const bs_session_desc desc = {.weights = bs_weights_from_table(&table)};
-    const bs_plan *plan = bs_plan_create(&memory.persistent, g, NULL, &error);
+    const bs_plan *plan = bs_plan_create(&memory.persistent, NULL, g, NULL, &error);
     bs_session *s = plan ? bs_session_create(&memory, plan, &desc, &error) : NULL;
 
     const bs_buffer in = {first, BS_I32, 2, {ROWS, 1}, {0}}, from = {state, BS_F32, 2, {ROWS, UNITS}, {0}};

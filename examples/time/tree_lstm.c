@@ -90,7 +90,7 @@ int main(void)
     build(g);
     const bs_tensor_table table = {tensors, sizeof tensors / sizeof *tensors};
     const bs_session_desc desc = {.weights = bs_weights_from_table(&table)};
-    const bs_plan *plan = bs_plan_create(&memory.persistent, g, NULL, &error);
+    const bs_plan *plan = bs_plan_create(&memory.persistent, NULL, g, NULL, &error);
     bs_session *s = plan ? bs_session_create(&memory, plan, &desc, &error) : NULL;
 
     for (size_t run = 0; s && run < sizeof runs / sizeof *runs; run++) {

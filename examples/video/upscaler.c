@@ -281,7 +281,7 @@ static bool plan_make(upscaler *u, const video_options *o, bs_plan_desc *desc)
     if (!stream_options_plan(&o->stream, u->graph, desc, &u->error) ||
         !arenas_lend(&u->arenas, &u->plan_memory, "plan", bs_plan_bytes(u->graph, desc), &u->error))
         return false;
-    u->plan = bs_plan_create(&u->plan_memory, u->graph, desc, &u->error);
+    u->plan = bs_plan_create(&u->plan_memory, NULL, u->graph, desc, &u->error);
     if (u->plan)
         bs_plan_sizes(u->plan, &u->planned);
     return u->plan != NULL;

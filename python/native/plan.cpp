@@ -50,7 +50,7 @@ plan::plan(std::shared_ptr<graph> of_graph, const bs_plan_desc &desc) : of(std::
     const size_t bytes = bs_plan_bytes(of->built, &desc);
     throw_unless(bytes > 0, error);
     room = std::make_unique<memory>("plan", bytes);
-    made = bs_plan_create(&room->arena, of->built, &desc, &error);
+    made = bs_plan_create(&room->arena, NULL, of->built, &desc, &error);
     throw_unless(made, error);
     bs_plan_sizes(made, &sizes);
 }

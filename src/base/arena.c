@@ -39,13 +39,15 @@ void *bs_take_zeros(bs_arena *arena, bs_bytes bytes)
     return memory ? memset(memory, 0, (size_t)bs_bytes_figure(bytes)) : NULL;
 }
 
-void *bs_lend(const bs_arena *arena, bs_bytes bytes)
+void *bs_lend(bs_arena *arena, bs_bytes bytes)
 {
     size_t end = 0;
     const bs_bytes whole = bs_bytes_align(bytes);
     if (!arena->base || !bs_bytes_fit(bs_bytes_add(bs_bytes_of(arena->used), whole), arena->size, &end))
         return NULL;
     const size_t free_bytes = (arena->size - end) / BS_ALIGNMENT * BS_ALIGNMENT;
+    if (end > arena->high_water)
+        arena->high_water = end;
     return arena->base + arena->used + free_bytes;
 }
 
@@ -72,5 +74,17 @@ void bs_carve_arrays(bs_carver *carver, void *object, const bs_carved *arrays, s
     for (size_t i = 0; i < n; i++) {
         void *memory = bs_carve(carver, (uint64_t)counts[arrays[i].count], arrays[i].each);
         memcpy((uint8_t *)object + arrays[i].offset, &memory, sizeof memory); /* a pointer to any type */
+    }
+}
+
+void bs_move_arrays(bs_carver *carver, void *object, const bs_carved *arrays, size_t n, const int64_t *counts)
+{
+    for (size_t i = 0; i < n; i++) {
+        const void *from;
+        memcpy(&from, (uint8_t *)object + arrays[i].offset, sizeof from);
+        bs_carve_arrays(carver, object, &arrays[i], 1, counts);
+        void *to;
+        memcpy(&to, (uint8_t *)object + arrays[i].offset, sizeof to);
+        memmove(to, from, (size_t)counts[arrays[i].count] * arrays[i].each);
     }
 }

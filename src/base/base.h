@@ -81,6 +81,8 @@ typedef struct bs_carved {
 } bs_carved;
 #define BS_CARVED(type, pointer, count) {offsetof(type, pointer), sizeof *((type *)0)->pointer, count}
 void bs_carve_arrays(bs_carver *carver, void *object, const bs_carved *arrays, size_t n, const int64_t *counts);
+/* The same, and what the object had there moves along: no array may come to lie further on than it was. */
+void bs_move_arrays(bs_carver *carver, void *object, const bs_carved *arrays, size_t n, const int64_t *counts);
 #define BS_CARVE_ARRAYS(carver, object, arrays, counts) \
     bs_carve_arrays(carver, object, arrays, sizeof(arrays) / sizeof *(arrays), counts)
 /* Takes bytes from an arena, if size_t of this machine holds their number; or NULL. */
@@ -88,7 +90,7 @@ void *bs_take(bs_arena *arena, bs_bytes bytes);
 void *bs_take_zeros(bs_arena *arena, bs_bytes bytes);
 /* The last bytes of what is free in an arena, for as long as nothing is taken of it but by bs_take_before, which takes
  * nothing from `end` on. NULL: there is no room. */
-void *bs_lend(const bs_arena *arena, bs_bytes bytes);
+void *bs_lend(bs_arena *arena, bs_bytes bytes);
 void *bs_take_before(bs_arena *arena, bs_bytes bytes, const void *end);
 /* A table that may have no entries, but always has an address: its bytes; and the table itself, or NULL with a message
  * that says what it was for (base/error.c). */

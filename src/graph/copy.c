@@ -1,34 +1,40 @@
 /* graph/copy.c - see graph/copy.h. Relies on graph/copy.h. Must never change the graph that is copied. */
 #include "graph/copy.h"
 
-static bs_tail *carve(bs_carver *c, bs_graph *g, const bs_graph *from, int64_t nodes, int64_t values, int64_t operands,
-                      int64_t tails)
+static bs_tail *carve(bs_carver *c, bs_graph *g, const bs_graph *from, const bs_graph_room *room)
 {
-    BS_CARVE(c, g->nodes, nodes);
-    BS_CARVE(c, g->values, values);
-    BS_CARVE(c, g->operands, operands);
+    BS_CARVE(c, g->nodes, room->nodes);
+    BS_CARVE(c, g->values, room->values);
+    BS_CARVE(c, g->operands, room->operands);
     BS_CARVE(c, g->domains, from->n_domains);
     BS_CARVE(c, g->dims, from->n_dims);
     BS_CARVE(c, g->blocks, from->n_blocks);
     BS_CARVE(c, g->routers, from->n_routers);
-    return bs_carve(c, (uint64_t)tails, sizeof(bs_tail));
+    if (room->texts)
+        BS_CARVE(c, g->text, from->n_text);
+    return bs_carve(c, (uint64_t)room->tails, sizeof(bs_tail));
 }
 
 void bs_graph_copy_carve(bs_carver *carver, bs_graph_copy *copy)
 {
     bs_graph *g = copy->to;
-    copy->tails = carve(carver, g, copy->from, g->n_nodes, g->n_values, g->n_operands, g->n_tails);
+    const bs_graph_room room = bs_graph_copy_room(copy);
+    copy->tails = carve(carver, g, copy->from, &room);
     g->tails = copy->tails;
 }
 
-bs_bytes bs_graph_copy_bytes(const bs_graph *graph, int64_t more_nodes, int64_t more_values, int64_t more_operands,
-                             int64_t tails)
+bs_graph_room bs_graph_copy_room(const bs_graph_copy *copy)
+{
+    const bs_graph *g = copy->to;
+    return (bs_graph_room){g->n_nodes, g->n_values, g->n_operands, g->n_tails, copy->texts};
+}
+
+bs_bytes bs_graph_copy_bytes(const bs_graph *graph, const bs_graph_room *room)
 {
     bs_graph counted;
     bs_carver c = {NULL, {0}};
     bs_carve(&c, 1, sizeof(bs_graph));
-    carve(&c, &counted, graph, graph->n_nodes + more_nodes, graph->n_values + more_values,
-          graph->n_operands + more_operands, tails);
+    carve(&c, &counted, graph, room);
     return c.used;
 }
 
@@ -182,6 +188,38 @@ static void move_routers(bs_graph_copy *copy)
     }
 }
 
+/* What lies in the texts of the graph, in those of the copy. */
+static const void *text_in(const bs_graph_copy *copy, const void *at)
+{
+    const uintptr_t offset = (uintptr_t)at - (uintptr_t)copy->from->text;
+    return offset < (uintptr_t)copy->from->n_text ? copy->to->text + offset : at;
+}
+
+/* Parameters begin with a name. */
+static const void *params_in(const bs_graph_copy *copy, const void *params)
+{
+    const void *own = text_in(copy, params), *name;
+    if (own == params)
+        return params;
+    memcpy(&name, own, sizeof name);
+    name = text_in(copy, name);
+    memcpy(copy->to->text + ((const char *)own - copy->to->text), &name, sizeof name);
+    return own;
+}
+
+static void copy_texts(bs_graph_copy *copy)
+{
+    bs_graph *to = copy->to;
+    memcpy(to->text, copy->from->text, (size_t)to->n_text);
+    to->max_text = to->n_text;
+    for (int32_t n = 1; n < to->n_nodes; n++)
+        to->nodes[n].params = params_in(copy, to->nodes[n].params);
+    for (int32_t t = 0; t < to->n_tails; t++)
+        copy->tails[t].node.params = params_in(copy, copy->tails[t].node.params);
+    for (int32_t r = 1; r < to->n_routers; r++)
+        to->routers[r].desc = params_in(copy, to->routers[r].desc);
+}
+
 void bs_graph_copy_end(bs_graph_copy *copy)
 {
     const bs_graph *from = copy->from;
@@ -199,7 +237,9 @@ void bs_graph_copy_end(bs_graph_copy *copy)
     for (bs_dim_info *dim = to->dims; dim < to->dims + to->n_dims; dim++)
         dim->node = copy->node_at[dim->node];
     for (bs_block *block = to->blocks; block < to->blocks + to->n_blocks; block++) {
-        block->first_node = copy->node_at[bs_min_i32(block->first_node, from->n_nodes - 1)];
-        block->end_node = copy->node_at[bs_min_i32(block->end_node, from->n_nodes - 1)];
+        block->first_node = block->first_node < from->n_nodes ? copy->node_at[block->first_node] : to->n_nodes;
+        block->end_node = block->end_node < from->n_nodes ? copy->node_at[block->end_node] : to->n_nodes;
     }
+    if (copy->texts)
+        copy_texts(copy);
 }

@@ -13,8 +13,15 @@ typedef struct bs_graph_copy {
     const int32_t *source; /* [values of from] the one that stands for a value: itself, or a lower one */
     int32_t *node_at, *value_at; /* [nodes, values of from] what they are in the copy, once they were added */
     bs_tail *tails; /* those of `to`, to be written */
+    bool texts;   /* it has its own, too: the graph may be forgotten */
     bool filling; /* the tables; else it counts */
 } bs_graph_copy;
+
+/* What a copy has room for. */
+typedef struct bs_graph_room {
+    int64_t nodes, values, operands, tails;
+    bool texts;
+} bs_graph_room;
 
 /* A step of a tail: what node n of `from` does with the result so far, its operand `at`. */
 typedef struct bs_graph_step {
@@ -34,8 +41,8 @@ int32_t bs_graph_copy_add_view(bs_graph_copy *copy, const bs_node *view, int32_t
 void bs_graph_copy_end(bs_graph_copy *copy);
 /* Hands the copy its tables, of as many entries as were counted. */
 void bs_graph_copy_carve(bs_carver *carver, bs_graph_copy *copy);
-/* Bytes of a copy with this many more nodes, values and operands, and with tails of so many steps. */
-bs_bytes bs_graph_copy_bytes(const bs_graph *graph, int64_t more_nodes, int64_t more_values, int64_t more_operands,
-                             int64_t tails);
+/* As much as was counted; and bytes of a copy with so much room. */
+bs_graph_room bs_graph_copy_room(const bs_graph_copy *copy);
+bs_bytes bs_graph_copy_bytes(const bs_graph *graph, const bs_graph_room *room);
 
 #endif

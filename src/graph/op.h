@@ -45,10 +45,8 @@ typedef struct bs_node_plan {
     int32_t work_items;         /* > 0: work items of each row; bs_call.work_item says which (BS_OP_CROSS_ROW) */
     int32_t fused_in[2];    /* the operands of a fused kernel */
     int32_t unit;           /* unit whose slot holds its prepared weights; 0: resident */
-    int32_t twin;           /* the last node before it that has the same weights; 0: none */
     int32_t instr;          /* of a node that makes a symbol: the instruction that calls it; else -1 */
     int32_t owner;          /* the node whose prepared copy it reads: itself, or an earlier twin with the same layout */
-    int32_t newest_owner;   /* the last owner among its twins, itself included */
     bs_bytes prepared_bytes; /* offset of its weights, in its unit's slot or the resident weights */
     bs_bytes prepared_offset;
     /* for each thread; on a device for all blocks together, in its memory, and only with bs_op_rules.on_device */

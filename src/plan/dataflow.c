@@ -67,7 +67,7 @@ static bool has_work(const bs_graph *g, int32_t what)
     bool any = (moves && g->n_same > 0) || (what & BS_DATAFLOW_FUSES && bs_tails_most(g) > 0);
     for (int32_t v = 1; v < g->n_values && !any && moves; v++)
         any = begins_to_sink(g, v, what);
-    return any && g->n_tails == 0; /* else it was made here */
+    return any;
 }
 
 /* ------------------------------------------------------------------------------------------------- finding */
@@ -296,37 +296,42 @@ static int32_t deepest_domain(const bs_graph *g)
     return most;
 }
 
-bs_bytes bs_dataflow_bytes(const bs_graph *graph, int32_t what, int64_t *more_nodes)
+bs_dataflow_room bs_dataflow_takes(const bs_graph *graph, int32_t what, bool apart)
 {
     dataflow_pass counted;
     bs_carver c = {NULL, {0}};
-    *more_nodes = 0;
-    if (!has_work(graph, what))
-        return bs_bytes_of(0);
+    bs_dataflow_room room = {{0}, {0}, 0, 0};
+    if (graph->n_tails > 0 || (!apart && !has_work(graph, what)))
+        return room;
     const int32_t deepest = deepest_domain(graph);
-    int64_t operands = 0;
     for (int32_t n = 1; n < graph->n_nodes; n++) {
         const bs_node *node = &graph->nodes[n];
         if (may_sink(graph, node, what)) /* each operand may need a view on each level */
-            *more_nodes += (int64_t)node->n_in * (deepest - graph->domains[node->domain].depth);
-        operands += node->n_in;
+            room.nodes += (int64_t)node->n_in * (deepest - graph->domains[node->domain].depth);
+        if (what & BS_DATAFLOW_FUSES) /* a step has its operands twice */
+            room.operands += node->n_in;
     }
-    const bool fuses = (what & BS_DATAFLOW_FUSES) != 0; /* a step has its operands twice */
-    const bs_bytes copy = bs_graph_copy_bytes(graph, *more_nodes, *more_nodes, *more_nodes + (fuses ? operands : 0),
-                                              fuses ? bs_tails_most(graph) : 0);
-    return bs_bytes_add(copy, carve_pass(&c, &counted, graph));
+    room.operands += room.nodes;
+    const bs_graph_room copy = {graph->n_nodes + room.nodes, graph->n_values + room.nodes,
+                                graph->n_operands + room.operands,
+                                what & BS_DATAFLOW_FUSES ? bs_tails_most(graph) : 0, apart};
+    room.graph = bs_graph_copy_bytes(graph, &copy);
+    room.work = carve_pass(&c, &counted, graph);
+    return room;
 }
 
-const bs_graph *bs_dataflow_make(bs_arena *arena, const bs_graph *graph, int32_t what, bs_error *error)
+const bs_graph *bs_dataflow_make(bs_arena *arena, bs_arena *scratch, const bs_graph *graph, int32_t what,
+                                 bs_error *error)
 {
-    dataflow_pass f = {.graph = graph, .what = what};
+    dataflow_pass f = {.graph = graph, .what = what, .copy.texts = scratch != NULL};
+    bs_arena *const lender = scratch ? scratch : arena;
     bs_carver count = {NULL, {0}};
     bs_graph made = *graph;
-    if (!has_work(graph, what))
+    if (graph->n_tails > 0 || (!scratch && !has_work(graph, what))) /* tails: it was made here */
         return graph;
-    bs_carver work = {bs_lend(arena, carve_pass(&count, &f, graph)), {0}};
+    bs_carver work = {bs_lend(lender, carve_pass(&count, &f, graph)), {0}};
     if (!work.base) {
-        bs_fail_arena(error, arena, count.used, "the dataflow of the graph");
+        bs_fail_arena(error, lender, count.used, "the dataflow of the graph");
         return NULL;
     }
     carve_pass(&work, &f, graph);
@@ -334,14 +339,14 @@ const bs_graph *bs_dataflow_make(bs_arena *arena, const bs_graph *graph, int32_t
     f.copy.to = &made;
     f.copy.source = f.source;
     find(&f);
-    if (f.n_changes == 0)
+    if (f.n_changes == 0 && !scratch)
         return graph;
     write_nodes(&f, false);
-    const bs_bytes bytes = bs_graph_copy_bytes(graph, made.n_nodes - graph->n_nodes, made.n_values - graph->n_values,
-                                               made.n_operands - graph->n_operands, made.n_tails);
-    bs_carver copy = {bs_take_before(arena, bytes, work.base), {0}};
+    const bs_graph_room room = bs_graph_copy_room(&f.copy);
+    const bs_bytes bytes = bs_graph_copy_bytes(graph, &room);
+    bs_carver copy = {scratch ? bs_take(arena, bytes) : bs_take_before(arena, bytes, work.base), {0}};
     if (!copy.base) {
-        bs_fail_arena(error, arena, bs_bytes_add(bytes, count.used), "the graph as it is planned");
+        bs_fail_arena(error, arena, scratch ? bytes : bs_bytes_add(bytes, count.used), "the graph as it is planned");
         return NULL;
     }
     bs_graph *to = bs_carve(&copy, 1, sizeof *to);

@@ -23,10 +23,18 @@ static inline int32_t bs_dataflow_of(const bs_plan_desc *desc)
 
 /* The same function, with less to compute: work whose results only one path reads is done for the rows of that path,
  * equal work is done once, element-wise work by the kernel whose result it changes. `what`: bits of bs_dataflow.
- * Returns `graph` itself when there is nothing to gain, else a graph in the arena, which reads
- * texts of `graph`; NULL: no room (told to *error). */
-const bs_graph *bs_dataflow_make(bs_arena *arena, const bs_graph *graph, int32_t what, bs_error *error);
-/* Bytes that it takes of an arena at most, and the nodes that it may add; both 0: nothing will be moved. */
-bs_bytes bs_dataflow_bytes(const bs_graph *graph, int32_t what, int64_t *more_nodes);
+ * Returns a graph in the arena. What is only needed meanwhile comes of `scratch`. NULL: of the arena, behind the graph,
+ * which then reads texts of `graph`, and is `graph` itself where there is nothing to gain. Returns NULL without room
+ * (told to *error). */
+const bs_graph *bs_dataflow_make(bs_arena *arena, bs_arena *scratch, const bs_graph *graph, int32_t what,
+                                 bs_error *error);
+
+/* What that takes at most: bytes of the graph that is made, and of what is only needed meanwhile; and how many more
+ * nodes, each with one value, and operands the graph has. */
+typedef struct bs_dataflow_room {
+    bs_bytes graph, work;
+    int64_t nodes, operands;
+} bs_dataflow_room;
+bs_dataflow_room bs_dataflow_takes(const bs_graph *graph, int32_t what, bool apart); /* apart: with a scratch arena */
 
 #endif

@@ -31,9 +31,9 @@ static void fuse(fuse_pass *f, int32_t n, int32_t fusion, const bs_fusion_match 
     count_reads(f, n, 1);
 }
 
-bs_bytes bs_plan_fuse_workspace(const bs_graph *graph)
+bs_bytes bs_plan_fuse_workspace(const bs_plan_room *room)
 {
-    return bs_bytes_align(bs_bytes_array(graph->n_values, sizeof(int32_t)));
+    return bs_bytes_align(bs_bytes_array(room->values, sizeof(int32_t)));
 }
 
 void bs_plan_fuse(bs_plan *plan, void *workspace)

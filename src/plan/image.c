@@ -81,19 +81,19 @@ static bool take_image(bs_plan *p, const uint8_t *image, const bs_image_head *he
 }
 
 /* Whether it is a plan of its graph; with workspace that is given back. */
-static bool is_plan(bs_plan *p, const bs_arena *arena, int32_t dataflow, bs_error *error)
+static bool is_plan(bs_plan *p, bs_arena *lender, int32_t dataflow, bs_error *error)
 {
     const bs_bytes bytes = bs_plan_walk_workspace(p->graph->n_nodes, p->graph->n_operands);
-    void *workspace = bs_lend(arena, bytes);
+    void *workspace = bs_lend(lender, bytes);
     if (!workspace)
-        return bs_fail_arena(error, arena, bytes, "what walks the plan"), false;
+        return bs_fail_arena(error, lender, bytes, "what walks the plan"), false;
     return (bs_dataflow_of(&p->desc) == dataflow && bs_image_values_sound(p) &&
             bs_plan_walk(p, true, workspace) == BS_WALK_SOUND && !bs_plan_domain_beyond_shared(p) &&
             bs_plan_each(p, 0, p->n_top, bs_image_side_sound) && bs_image_sums_sound(p) && bs_image_phases_sound(p)) ||
            no_plan(error);
 }
 
-static bool open_image(bs_plan *p, const bs_arena *arena, const uint8_t *image, const bs_image_head *head,
+static bool open_image(bs_plan *p, bs_arena *lender, const uint8_t *image, const bs_image_head *head,
                        bs_error *error)
 {
     if (!take_image(p, image, head, error) || !bs_plan_desc_sound(&p->desc, error))
@@ -101,37 +101,40 @@ static bool open_image(bs_plan *p, const bs_arena *arena, const uint8_t *image, 
     p->desc.no_dataflow = !(head->dataflow & BS_DATAFLOW_MOVES);
     p->desc.no_fusion = !(head->dataflow & BS_DATAFLOW_FUSES);
     bs_plan_begin(p);
-    return bs_image_rows_sound(p, error) && bs_plan_rows_fit(p, error) && is_plan(p, arena, head->dataflow, error) &&
+    return bs_image_rows_sound(p, error) && bs_plan_rows_fit(p, error) && is_plan(p, lender, head->dataflow, error) &&
            bs_plan_bytes_fit(p, error);
 }
 
 size_t bs_plan_open_bytes(const bs_graph *graph)
 {
-    int64_t more = 0;
     size_t bytes = 0;
     if (bs_graph_check(graph, NULL) != BS_OK)
         return 0;
-    const bs_bytes made = bs_dataflow_bytes(graph, BS_DATAFLOW_ALL, &more); /* where operands may stand twice */
-    const bs_bytes walk = bs_plan_walk_workspace(graph->n_nodes + more, 2 * (int64_t)graph->n_operands + more);
-    const bs_bytes needed = bs_bytes_add(bs_bytes_add(made, walk), bs_bytes_of(sizeof(bs_plan) + 3 * BS_ALIGNMENT));
+    const bs_dataflow_room flow = bs_dataflow_takes(graph, BS_DATAFLOW_ALL, false);
+    const bs_bytes walk = bs_plan_walk_workspace(graph->n_nodes + flow.nodes, graph->n_operands + flow.operands);
+    const bs_bytes opened = bs_bytes_add(walk, bs_bytes_of(sizeof(bs_plan) + 2 * BS_ALIGNMENT));
+    const bs_bytes needed = bs_bytes_add(bs_bytes_add(flow.graph, bs_bytes_max(flow.work, opened)),
+                                         bs_bytes_of(BS_ALIGNMENT));
     return bs_bytes_fit(needed, SIZE_MAX, &bytes) ? bytes : 0;
 }
 
 /* The graph that the image is about, made of the caller's. NULL: it is of another one, or there is no room. */
-static const bs_graph *graph_of(bs_arena *arena, const bs_graph *graph, const bs_image_head *head, bs_error *error)
+static const bs_graph *graph_of(bs_arena *arena, bs_arena *scratch, const bs_graph *graph, const bs_image_head *head,
+                                bs_error *error)
 {
     if (!bs_in_range(head->dataflow, 0, BS_DATAFLOW_END)) {
         no_plan(error);
         return NULL;
     }
-    const bs_graph *planned = bs_dataflow_make(arena, graph, head->dataflow, error);
+    const bs_graph *planned = bs_dataflow_make(arena, scratch, graph, head->dataflow, error);
     if (!planned || head->graph == bs_image_graph(planned))
         return planned;
     bs_fail(error, BS_ERROR_GRAPH, "the image is of another graph: a node, a name, a parameter or an extent differs");
     return NULL;
 }
 
-const bs_plan *bs_plan_open(bs_arena *arena, const bs_graph *graph, const void *image, size_t bytes, bs_error *error)
+const bs_plan *bs_plan_open(bs_arena *arena, bs_arena *scratch, const bs_graph *graph, const void *image, size_t bytes,
+                            bs_error *error)
 {
     const bs_bytes own = bs_bytes_align(bs_bytes_of(sizeof(bs_plan)));
     bs_image_head head;
@@ -145,7 +148,7 @@ const bs_plan *bs_plan_open(bs_arena *arena, const bs_graph *graph, const void *
     }
     const size_t mark = arena->used;
     const bool sound = is_image(image, bytes, &head, error) && is_whole(image, bytes, &head, error);
-    const bs_graph *planned = sound ? graph_of(arena, graph, &head, error) : NULL;
+    const bs_graph *planned = sound ? graph_of(arena, scratch, graph, &head, error) : NULL;
     bs_plan *p = planned ? bs_take_zeros(arena, own) : NULL;
     if (planned && !p)
         bs_fail_arena(error, arena, own, "the plan");
@@ -153,7 +156,7 @@ const bs_plan *bs_plan_open(bs_arena *arena, const bs_graph *graph, const void *
         p->mark = BS_MARK_PLAN;
         p->graph = planned;
         p->own_bytes = bs_bytes_of(arena->used - mark + BS_ALIGNMENT);
-        if (open_image(p, arena, image, &head, error))
+        if (open_image(p, scratch ? scratch : arena, image, &head, error))
             return p;
     }
     arena->used = mark;

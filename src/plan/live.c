@@ -256,9 +256,9 @@ static void find_heavy(bs_plan *plan)
     }
 }
 
-bs_bytes bs_plan_live_workspace(const bs_graph *graph)
+bs_bytes bs_plan_live_workspace(const bs_plan_room *room)
 {
-    return bs_bytes_align(bs_bytes_array(2 * (int64_t)graph->n_nodes + graph->n_routers, sizeof(int32_t)));
+    return bs_bytes_align(bs_bytes_array(2 * room->nodes + room->routers, sizeof(int32_t)));
 }
 
 static void find_pasts(bs_plan *plan)

@@ -13,7 +13,8 @@
 static bs_instr *emit(bs_lower_pass *l, bs_instr_kind kind, int32_t part, int32_t node)
 {
     bs_plan *p = l->plan;
-    bs_instr *i = &p->instrs[p->n_instrs++]; /* there is room: bs_plan_most_instrs */
+    p->n_instrs += p->n_instrs < p->room->instrs; /* always (plan/plan.c); else the walk misses one */
+    bs_instr *i = &p->instrs[p->n_instrs - 1];
     memset(i, 0, sizeof *i);
     i->kind = (uint8_t)kind;
     i->node = node;
@@ -371,17 +372,17 @@ static void emit_nodes(bs_lower_pass *l)
 
 /* ------------------------------------------------------------------------------------------------ workspace */
 
-static void index_room(bs_carver *c, bs_lower_index *index, int32_t most)
+static void index_room(bs_carver *c, bs_lower_index *index, int64_t most)
 {
-    uint32_t slots = 4;
-    while (slots < 2 * (uint32_t)most)
+    uint64_t slots = 4;
+    while (slots < 2 * (uint64_t)most)
         slots *= 2;
-    index->mask = slots - 1;
+    index->mask = (uint32_t)(slots - 1);
     BS_CARVE(c, index->slots, slots);
 }
 
 /* One walk counts and hands out. The lists of nodes serve the sort of instructions at the end. */
-static void carve_lower(bs_carver *c, bs_lower_pass *l, const bs_graph *g)
+static void carve_lower(bs_carver *c, bs_lower_pass *l, const bs_plan_room *room)
 {
     enum {
         NODES, VALUES, NODES_OR_VALUES, ENDS_OF_VALUES, OPERANDS, DOMAINS, REGIONS, ROUTERS, STAGES_OF_VALUES, KINDS
@@ -403,33 +404,30 @@ static void carve_lower(bs_carver *c, bs_lower_pass *l, const bs_graph *g)
         BS_CARVED(bs_lower_pass, split_last, REGIONS),          BS_CARVED(bs_lower_pass, split_next, NODES),
         BS_CARVED(bs_lower_pass, recent, KINDS),
     };
-    l->max_regions = bs_plan_most_parts(g);
-    for (int32_t d = 0; d < g->n_domains; d++)
-        l->has_patches = l->has_patches || bs_domain_is_patches(&g->domains[d]);
-    const int64_t counts[] = {g->n_nodes,
-                              g->n_values,
-                              bs_max_i32(g->n_nodes, g->n_values),
-                              (int64_t)g->n_values + 1,
-                              g->n_operands,
-                              g->n_domains,
-                              l->max_regions,
-                              g->n_routers,
-                              l->has_patches ? (int64_t)g->n_values * BS_STAGES : 0,
+    const int64_t counts[] = {room->nodes,
+                              room->values,
+                              bs_max_i64(room->nodes, room->values),
+                              room->values + 1,
+                              room->operands,
+                              room->domains,
+                              room->parts,
+                              room->routers,
+                              room->patches ? room->values * BS_STAGES : 0,
                               (int64_t)bs_op_count() + BS_MAP_TRIP + 1};
     BS_CARVE_ARRAYS(c, l, arrays, counts);
-    index_room(c, &l->parts, bs_plan_most_parts(g));
-    index_room(c, &l->levels, l->max_regions);
-    index_room(c, &l->units, 2 * l->max_regions); /* looked up without a unit first, then with one */
+    index_room(c, &l->parts, room->parts);
+    index_room(c, &l->levels, room->parts);
+    index_room(c, &l->units, 2 * room->parts); /* looked up without a unit first, then with one */
 }
 
-bs_bytes bs_plan_lower_workspace(const bs_graph *graph)
+bs_bytes bs_plan_lower_workspace(const bs_plan_room *room)
 {
     bs_lower_pass l;
     bs_carver pass = {NULL, {0}};
     memset(&l, 0, sizeof l);
-    carve_lower(&pass, &l, graph);
+    carve_lower(&pass, &l, room);
     return bs_bytes_max(pass.used,
-                        bs_bytes_align(bs_bytes_array(2 * (int64_t)bs_plan_most_instrs(graph), sizeof(int32_t))));
+                        bs_bytes_align(bs_bytes_array(2 * room->instrs, sizeof(int32_t))));
 }
 
 void bs_plan_lower(bs_plan *plan, void *workspace)
@@ -438,7 +436,7 @@ void bs_plan_lower(bs_plan *plan, void *workspace)
     bs_carver c = {workspace, {0}};
     bs_lower_pass pass, *l = &pass;
     memset(l, 0, sizeof *l);
-    carve_lower(&c, l, g);
+    carve_lower(&c, l, plan->room);
     memset(workspace, 0, (size_t)bs_bytes_figure(c.used));
     l->plan = plan;
     l->g = g;

@@ -28,7 +28,6 @@ typedef struct bs_lower_pass {
     bs_plan *plan;
     const bs_graph *g;
     bool mixed;           /* some domain is mixed: nodes have levels */
-    int32_t max_regions;
     int32_t *part_of;     /* [nodes] the part that a node runs in, or BS_TOP */
     int32_t *level;       /* [nodes] how often the chain of what it reads changes between tiles and top level */
     int32_t *list;        /* [nodes or values] what is still to be visited */
@@ -57,7 +56,7 @@ typedef struct bs_lower_pass {
     int32_t *first, *last; /* [routers] the list of a loop's body; [0]: of what is in no loop */
     /* Rings (plan/rings.c): there are some; domains in stages, each of them behind one more decision on the way for
      * which most is left. */
-    bool has_patches, has_rings;
+    bool has_rings;
     bool *is_on_way;      /* [domains] on that way */
     int32_t *stage;       /* [domains] how many such decisions it is behind */
     int32_t *goes_on;     /* [domains] the path of its that is a stage further; 0 none */

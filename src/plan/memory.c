@@ -12,6 +12,9 @@
 
 typedef struct memory_pass {
     bs_plan *plan;
+    /* [values] when it was defined and used last, in the list of its scope; whose bytes it shares: the first value of a
+     * slab, or itself */
+    int32_t *first, *last, *slab;
     bs_life *lives;    /* [values] of a scope, one after the other */
     int32_t *life_of;  /* [values] of a slab: its life */
     int32_t *members;  /* [values] of the transient arena, then of part after part */
@@ -35,10 +38,10 @@ typedef struct life_at {
     int32_t scope, time, loop;
 } life_at;
 
-static void stretch(bs_value_plan *v, int32_t time)
+static void stretch(memory_pass *m, int32_t value, int32_t time)
 {
-    v->first = v->first < 0 ? time : bs_min_i32(v->first, time);
-    v->last = bs_max_i32(v->last, time);
+    m->first[value] = m->first[value] < 0 ? time : bs_min_i32(m->first[value], time);
+    m->last[value] = bs_max_i32(m->last[value], time);
 }
 
 static int32_t instr_time(const bs_plan *p, int32_t k)
@@ -47,37 +50,39 @@ static int32_t instr_time(const bs_plan *p, int32_t k)
 }
 
 /* What is outside a loop, and touched in it, is touched in every trip. */
-static void touch(bs_plan *p, int32_t value, const life_at *at)
+static void touch(memory_pass *m, int32_t value, const life_at *at)
 {
+    const bs_plan *p = m->plan;
     const bs_graph *g = p->graph;
     value = storage_of(p, value);
-    bs_value_plan *v = &p->values[value];
+    const bs_value_plan *v = &p->values[value];
     const bool here = value > 0 && ((v->storage == BS_STORAGE_TRANSIENT && at->scope < 0) ||
                                     (v->storage == BS_STORAGE_SCRATCH && v->scope == at->scope));
     if (!here)
         return;
-    stretch(v, at->time);
+    stretch(m, value, at->time);
     for (int32_t l = at->loop; l && !bs_domain_in_loop(g, g->values[value].domain, l);
          l = g->domains[g->routers[l].domain].loop) {
-        stretch(v, instr_time(p, p->routers[l].instr));
-        stretch(v, instr_time(p, p->routers[l].again));
+        stretch(m, value, instr_time(p, p->routers[l].instr));
+        stretch(m, value, instr_time(p, p->routers[l].again));
     }
 }
 
-static void touch_instr(bs_plan *p, const bs_instr *i, const life_at *at)
+static void touch_instr(memory_pass *m, const bs_instr *i, const life_at *at)
 {
+    const bs_plan *p = m->plan;
     const bs_node *node = &p->graph->nodes[i->node];
     int32_t n_in;
     const int32_t *in = bs_plan_in(p, i->node, &n_in);
-    touch(p, i->value, at);
-    touch(p, i->target, at);
+    touch(m, i->value, at);
+    touch(m, i->target, at);
     const bool reads_operands = i->kind != BS_INSTR_MOVE || i->map == BS_MAP_PATHS;
     for (int32_t k = 0; reads_operands && k < n_in; k++)
-        touch(p, in[k], at);
+        touch(m, in[k], at);
     if (i->kind == BS_INSTR_MOVE && i->map == BS_MAP_VIEW && n_in > 0)
-        touch(p, bs_view_of(p->graph, node), at);
+        touch(m, bs_view_of(p->graph, node), at);
     for (int32_t k = 0; i->kind == BS_INSTR_CALL && k < node->n_out; k++)
-        touch(p, node->first_out + k, at);
+        touch(m, node->first_out + k, at);
 }
 
 /* The innermost loop around what follows instruction k, which stands in `loop`. */
@@ -91,10 +96,10 @@ static int32_t loop_after(const bs_plan *p, int32_t k, int32_t loop)
 
 static void find_lifetimes(memory_pass *m)
 {
-    bs_plan *p = m->plan;
+    const bs_plan *p = m->plan;
     int32_t *region_time = m->counts;
     for (int32_t v = 0; v < p->graph->n_values; v++)
-        p->values[v].first = p->values[v].last = -1;
+        m->first[v] = m->last[v] = -1;
     for (int32_t t = 0; t < p->n_top; t++)
         if (p->instrs[t].kind == BS_INSTR_RUN)
             region_time[p->instrs[t].region] = p->instrs[t].time;
@@ -103,10 +108,10 @@ static void find_lifetimes(memory_pass *m)
         if (instr->kind == BS_INSTR_RUN)
             continue;
         const life_at here = {instr->part, instr_time(p, i), loop};
-        touch_instr(p, instr, &here);
+        touch_instr(m, instr, &here);
         if (instr->part != BS_TOP) { /* a region touches outside values at its own time, loops and all */
             const life_at outside = {BS_TOP, region_time[p->parts[instr->part].region], 0};
-            touch_instr(p, instr, &outside);
+            touch_instr(m, instr, &outside);
         }
         loop = loop_after(p, i, loop);
     }
@@ -124,10 +129,10 @@ static int32_t slab_router(const bs_plan *p, int32_t value)
 /* Values at the same position among the stored values of their path share a slab, which has the number of the first. */
 static void assign_slabs(memory_pass *m)
 {
-    bs_plan *p = m->plan;
+    const bs_plan *p = m->plan;
     const bs_graph *g = p->graph;
     int32_t *ordinal = m->counts, *first = m->counts + g->n_domains; /* next position; first slab */
-    int32_t *slab = m->members;
+    int32_t *of_path = m->members; /* slabs of a router, one after the other */
     memset(ordinal, 0, (size_t)g->n_domains * sizeof *ordinal);
     memset(first, 0, (size_t)(g->n_routers + 1) * sizeof *first);
     for (int32_t v = 1; v < g->n_values; v++) { /* a router has as many slabs as its longest path has values */
@@ -136,16 +141,16 @@ static void assign_slabs(memory_pass *m)
     }
     for (int32_t r = 1; r <= g->n_routers; r++)
         first[r] += first[r - 1];
-    memset(slab, 0, (size_t)g->n_values * sizeof *slab);
+    memset(of_path, 0, (size_t)g->n_values * sizeof *of_path);
     memset(ordinal, 0, (size_t)g->n_domains * sizeof *ordinal);
     for (int32_t v = 1; v < g->n_values; v++) {
         const int32_t router = slab_router(p, v);
-        p->values[v].slab = v;
+        m->slab[v] = v;
         if (router == 0)
             continue;
-        int32_t *known = &slab[first[router] + ordinal[g->values[v].domain]++];
+        int32_t *known = &of_path[first[router] + ordinal[g->values[v].domain]++];
         *known = *known ? *known : v;
-        p->values[v].slab = *known;
+        m->slab[v] = *known;
     }
 }
 
@@ -178,31 +183,31 @@ static bs_bytes place_scope(memory_pass *m, int32_t scope)
     const int32_t begin = scope < 0 ? 0 : m->scope_end[scope], end = m->scope_end[scope + 1];
     int32_t count = 0;
     for (int32_t i = begin; i < end; i++) { /* the first value of a slab comes first */
-        const bs_value_plan *plan = &p->values[m->members[i]];
-        const bs_bytes bytes = bs_bytes_times(plan->row_bytes, plan->rows);
-        const bool fresh = plan->slab == m->members[i];
-        if (fresh) {
-            m->life_of[plan->slab] = count;
-            m->lives[count++] = (bs_life){bytes, {0}, plan->first, plan->last};
+        const int32_t value = m->members[i], slab = m->slab[value];
+        const bs_bytes bytes = bs_bytes_times(p->values[value].row_bytes, p->values[value].rows);
+        if (slab == value) {
+            m->life_of[slab] = count;
+            m->lives[count++] = (bs_life){bytes, {0}, m->first[value], m->last[value]};
             continue;
         }
-        bs_life *life = &m->lives[m->life_of[plan->slab]];
-        life->first = bs_min_i32(life->first, plan->first);
-        life->last = bs_max_i32(life->last, plan->last);
+        bs_life *life = &m->lives[m->life_of[slab]];
+        life->first = bs_min_i32(life->first, m->first[value]);
+        life->last = bs_max_i32(life->last, m->last[value]);
         life->bytes = bs_bytes_max(life->bytes, bytes);
     }
     const bs_bytes total = bs_place_lives(m->lives, count, m->place);
     for (int32_t i = begin; i < end; i++)
-        p->values[m->members[i]].offset = m->lives[m->life_of[p->values[m->members[i]].slab]].offset;
+        p->values[m->members[i]].offset = m->lives[m->life_of[m->slab[m->members[i]]]].offset;
     return total;
 }
 
 /* In a slab, rows of every path are as wide as the widest. */
-static void widen_slabs(bs_plan *p)
+static void widen_slabs(memory_pass *m)
 {
+    bs_plan *p = m->plan;
     for (int32_t pass = 0; pass < 2; pass++)
         for (int32_t v = 1; v < p->graph->n_values; v++) {
-            bs_value_plan *plan = &p->values[v], *slab = &p->values[plan->slab];
+            bs_value_plan *plan = &p->values[v], *slab = &p->values[m->slab[v]];
             plan->row_bytes = slab->row_bytes = bs_bytes_max(plan->row_bytes, slab->row_bytes);
         }
 }
@@ -280,23 +285,24 @@ void bs_plan_untile(bs_plan *p, int32_t top)
 }
 
 /* One walk counts and hands out. */
-static void carve_memory(bs_carver *c, memory_pass *m, const bs_graph *g)
+static void carve_memory(bs_carver *c, memory_pass *m, const bs_plan_room *room)
 {
-    const uint64_t values = (uint64_t)g->n_values;
-    const uint64_t slabs = (uint64_t)g->n_domains + (uint64_t)g->n_routers + 1;
-    BS_CARVE(c, m->lives, values);
-    BS_CARVE(c, m->life_of, values);
-    BS_CARVE(c, m->members, values + (uint64_t)g->n_routers);
-    BS_CARVE(c, m->scope_end, (uint64_t)bs_plan_most_parts(g) + 2);
-    BS_CARVE(c, m->counts, slabs > (uint64_t)g->n_nodes ? slabs : (uint64_t)g->n_nodes);
-    m->place = bs_carve_bytes(c, bs_place_workspace(g->n_values));
+    BS_CARVE(c, m->first, room->values);
+    BS_CARVE(c, m->last, room->values);
+    BS_CARVE(c, m->slab, room->values);
+    BS_CARVE(c, m->lives, room->values);
+    BS_CARVE(c, m->life_of, room->values);
+    BS_CARVE(c, m->members, room->values + room->routers);
+    BS_CARVE(c, m->scope_end, room->parts + 2);
+    BS_CARVE(c, m->counts, bs_max_i64(room->domains + room->routers + 1, room->nodes));
+    m->place = bs_carve_bytes(c, bs_place_workspace((int32_t)bs_min_i64(room->values, 4 * BS_MAX_ENTRIES)));
 }
 
-bs_bytes bs_plan_memory_workspace(const bs_graph *graph)
+bs_bytes bs_plan_memory_workspace(const bs_plan_room *room)
 {
     memory_pass m = {0};
     bs_carver c = {NULL, {0}};
-    carve_memory(&c, &m, graph);
+    carve_memory(&c, &m, room);
     return c.used;
 }
 
@@ -305,7 +311,7 @@ bool bs_plan_memory(bs_plan *plan, void *workspace, bs_error *error)
     const int32_t values = plan->graph->n_values;
     memory_pass m = {.plan = plan};
     bs_carver c = {workspace, {0}};
-    carve_memory(&c, &m, plan->graph);
+    carve_memory(&c, &m, plan->room);
     find_lifetimes(&m);
     assign_slabs(&m);
     for (int32_t v = 1; v < values; v++) {
@@ -315,7 +321,7 @@ bool bs_plan_memory(bs_plan *plan, void *workspace, bs_error *error)
         plan->values[v].row_bytes = bs_plan_row_bytes(plan, v);
         plan->values[v].rows = bs_plan_storage_rows(plan, v);
     }
-    widen_slabs(plan);
+    widen_slabs(&m);
     find_members(&m);
     place_scope(&m, -1);
     for (int32_t k = 0; k < plan->n_parts; k++)

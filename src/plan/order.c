@@ -57,7 +57,7 @@ static void index_parts(bs_plan *p)
 
 void bs_lower_sort(bs_plan *plan, int32_t *workspace)
 {
-    sort_instrs(plan, workspace, workspace + plan->max_instrs);
+    sort_instrs(plan, workspace, workspace + plan->room->instrs);
     index_parts(plan);
 }
 

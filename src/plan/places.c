@@ -119,7 +119,7 @@ static void place_view(bs_lower_pass *l, int32_t value)
 static void place_source(bs_lower_pass *l, int32_t value, bs_storage storage)
 {
     l->plan->values[value].source = l->g->values[value].node;
-    l->plan->values[value].storage = is_read_in_place(l, value) ? storage : BS_STORAGE_TRANSIENT;
+    l->plan->values[value].storage = (uint8_t)(is_read_in_place(l, value) ? storage : BS_STORAGE_TRANSIENT);
 }
 
 /* Whether no output or state copies it at the end of a run. */

@@ -12,19 +12,19 @@
 /* What a plan is walked by once more, and the bytes for that. */
 #if defined(BS_DEBUG)
 #define WALK(plan, workspace) bs_plan_walk_bytes(plan, workspace)
-#define WALK_BYTES(g) bs_plan_walk_bytes_workspace(g)
+#define WALK_BYTES(room) bs_plan_walk_bytes_workspace(room)
 #else
 #define WALK(plan, workspace) bs_plan_walk(plan, false, workspace)
-#define WALK_BYTES(g) bs_plan_walk_workspace((g)->n_nodes, (g)->n_operands)
+#define WALK_BYTES(room) bs_plan_walk_workspace(room->nodes, room->operands)
 #endif
 
 /* The largest workspace that any pass takes. */
-static bs_bytes workspace_bytes(const bs_graph *g)
+static bs_bytes workspace_bytes(const bs_plan_room *room)
 {
-    const bs_bytes passes[] = {bs_plan_live_workspace(g),  bs_plan_fuse_workspace(g),  bs_plan_share_workspace(g),
-                               bs_plan_units_workspace(g), bs_plan_lower_workspace(g), bs_plan_phases_workspace(g),
-                               bs_plan_memory_workspace(g),
-                               WALK_BYTES(g)};
+    const bs_bytes passes[] = {bs_plan_live_workspace(room),   bs_plan_fuse_workspace(room),
+                               bs_plan_share_workspace(room),  bs_plan_units_workspace(room),
+                               bs_plan_lower_workspace(room),  bs_plan_phases_workspace(room),
+                               bs_plan_memory_workspace(room), WALK_BYTES(room)};
     bs_bytes most = bs_bytes_of(0);
     for (size_t i = 0; i < sizeof passes / sizeof *passes; i++)
         most = bs_bytes_max(most, passes[i]);
@@ -34,18 +34,51 @@ static bs_bytes workspace_bytes(const bs_graph *g)
 /* Whether anything may run in tiles (plan/live.c). */
 static bool may_tile(const bs_graph *g, const bs_plan_desc *desc)
 {
-    const int32_t order = desc ? desc->order : BS_ORDER_AUTO;
     bool images = false;
     for (int32_t v = 1; v < g->n_values && !images; v++)
         images = g->values[v].domain != 0 && g->values[v].rank == 3;
-    return order == BS_ORDER_DEPTH || (order == BS_ORDER_AUTO && (images || (desc && desc->slot_bytes > 0)));
+    return desc->order == BS_ORDER_DEPTH || (desc->order == BS_ORDER_AUTO && (images || desc->slot_bytes > 0));
 }
 
-/* One walk counts and hands out. There are at most as many units as paths and blocks, and as many phases as
- * instructions. */
-static void carve_plan(bs_carver *c, bs_plan *p, const bs_graph *g, const bs_plan_desc *desc)
+/* A node has one instruction, one that moves rows up to one for each operand and one more; and so has a region. With
+ * patches what is left of two for each node, and one for each operand, is for rings (plan/rings.c). */
+static int64_t most_instrs(const bs_graph *g, const bs_plan_room *room)
 {
-    enum { NODES, VALUES, DOMAINS, ROUTERS, PARTS, INSTRS, UNITS, PHASES, USES };
+    int64_t instrs = room->nodes + (room->patches ? room->nodes : room->parts);
+    for (int32_t n = 1; n < g->n_nodes; n++)
+        instrs += room->patches || bs_node_work(&g->nodes[n]) == BS_WORK_MOVE ? g->nodes[n].n_in : 0;
+    return instrs;
+}
+
+/* Of a graph that is made of `g` with that much more, as it is planned. There are at most as many units as paths and
+ * blocks, and as many phases as instructions. */
+static bs_plan_room room_of(const bs_graph *g, const bs_plan_desc *desc, const bs_dataflow_room *more)
+{
+    const bool streams = desc->slot_bytes > 0;
+    bs_plan_room r = {.nodes = g->n_nodes + more->nodes,
+                      .values = g->n_values + more->nodes,
+                      .operands = g->n_operands + more->operands,
+                      .domains = g->n_domains,
+                      .routers = g->n_routers,
+                      .blocks = g->n_blocks,
+                      .tensors = bs_plan_tensors(g),
+                      .twins = g->n_nodes + more->nodes,
+                      .parts = may_tile(g, desc) ? bs_plan_most_parts(g) + more->nodes : 0};
+    for (int32_t d = 0; d < g->n_domains; d++)
+        r.patches = r.patches || bs_domain_is_patches(&g->domains[d]);
+    r.instrs = most_instrs(g, &r) + more->nodes;
+    r.units = streams ? r.blocks + r.domains + 1 : 0;
+    r.phases = streams ? r.nodes : 0;
+    r.uses = streams ? 2 * r.nodes + r.parts : 0;
+    return r;
+}
+
+typedef void plan_carve(bs_carver *carver, void *object, const bs_carved *arrays, size_t n, const int64_t *counts);
+
+/* One walk counts, hands out, and moves what stays. */
+static void carve_plan(bs_carver *c, bs_plan *p, const bs_plan_room *r, plan_carve *carve_arrays)
+{
+    enum { NODES, VALUES, DOMAINS, ROUTERS, PARTS, INSTRS, UNITS, PHASES, USES, TWINS };
     static const bs_carved arrays[] = {
         BS_CARVED(bs_plan, node_live, NODES),    BS_CARVED(bs_plan, nodes, NODES),
         BS_CARVED(bs_plan, values, VALUES),      BS_CARVED(bs_plan, domains, DOMAINS),
@@ -53,48 +86,41 @@ static void carve_plan(bs_carver *c, bs_plan *p, const bs_graph *g, const bs_pla
         BS_CARVED(bs_plan, region_parts, PARTS), BS_CARVED(bs_plan, regions, PARTS),
         BS_CARVED(bs_plan, instrs, INSTRS),      BS_CARVED(bs_plan, units, UNITS),
         BS_CARVED(bs_plan, phases, PHASES),      BS_CARVED(bs_plan, phase_units, USES),
+        BS_CARVED(bs_plan, twin, TWINS),         BS_CARVED(bs_plan, newest_owner, TWINS),
     };
-    const bool streams = desc && desc->slot_bytes > 0;
-    const int64_t nodes = g->n_nodes, parts = may_tile(g, desc) ? bs_plan_most_parts(g) : 0;
-    p->max_instrs = bs_plan_most_instrs(g);
-    const int64_t counts[] = {nodes,
-                              g->n_values,
-                              g->n_domains,
-                              g->n_routers,
-                              parts,
-                              p->max_instrs,
-                              streams ? (int64_t)g->n_blocks + g->n_domains + 1 : 0,
-                              streams ? nodes : 0,
-                              streams ? 2 * nodes + parts : 0};
-    BS_CARVE_ARRAYS(c, p, arrays, counts);
+    const int64_t counts[] = {r->nodes,  r->values, r->domains, r->routers, r->parts,
+                              r->instrs, r->units,  r->phases,  r->uses,    r->twins};
+    carve_arrays(c, p, arrays, sizeof arrays / sizeof *arrays, counts);
 }
 
-static bs_bytes plan_bytes(const bs_graph *g, const bs_plan_desc *desc)
+/* Bytes of a plan while it is made. */
+static bs_bytes making_bytes(const bs_plan_room *room)
 {
     bs_plan counted;
     bs_carver c = {NULL, {0}};
     bs_carve(&c, 1, sizeof(bs_plan));
-    carve_plan(&c, &counted, g, desc);
-    bs_carve_bytes(&c, workspace_bytes(g));
+    carve_plan(&c, &counted, room, bs_carve_arrays);
+    bs_carve_bytes(&c, workspace_bytes(room));
     return c.used;
 }
 
-/* What a node that only shows another one's rows adds to a plan and to the workspaces, at most. */
-#define BYTES_OF_A_VIEW \
-    (sizeof(bs_node_plan) + 2 * sizeof(bs_value_plan) + 4 * sizeof(bs_instr) + 2 * sizeof(bs_part) + 512)
+/* Bytes that planning takes: of a scratch arena, or of the one in which the graph as it is planned stays, too. */
+static bs_bytes needed_bytes(const bs_graph *graph, const bs_plan_desc *desc, bool apart)
+{
+    const bs_dataflow_room flow = bs_dataflow_takes(graph, bs_dataflow_of(desc), apart);
+    const bs_plan_room room = room_of(graph, desc, &flow);
+    const bs_bytes work = bs_bytes_max(bs_bytes_align(flow.work), making_bytes(&room));
+    return apart ? work : bs_bytes_add(bs_bytes_align(flow.graph), work);
+}
 
 size_t bs_plan_bytes(const bs_graph *graph, const bs_plan_desc *desc)
 {
+    const bs_plan_desc none = {.threads = 0};
     size_t bytes = 0;
     if (bs_graph_check(graph, NULL) != BS_OK)
         return 0;
-    const bs_plan_desc none = {.threads = 0};
-    int64_t more = 0;
-    const bs_bytes flow = bs_dataflow_bytes(graph, bs_dataflow_of(desc ? desc : &none), &more);
-    const bs_bytes views = bs_bytes_array(more, BYTES_OF_A_VIEW);
-    const bs_bytes own = bs_bytes_add(plan_bytes(graph, desc), bs_bytes_of(BS_ALIGNMENT));
-    const bs_bytes needed = bs_bytes_add(bs_bytes_add(own, views), flow);
-    return bs_bytes_fit(needed, SIZE_MAX, &bytes) ? bytes : 0;
+    const bs_bytes needed = needed_bytes(graph, desc ? desc : &none, false);
+    return bs_bytes_fit(bs_bytes_add(needed, bs_bytes_of(BS_ALIGNMENT)), SIZE_MAX, &bytes) ? bytes : 0;
 }
 
 /* -------------------------------------------------------------------------------------------------- nodes */
@@ -207,41 +233,77 @@ static bool plan_make(bs_plan *p, void *workspace, bs_error *error)
     return false;
 }
 
-bs_plan *bs_plan_create(bs_arena *arena, const bs_graph *graph, const bs_plan_desc *desc, bs_error *error)
+/* What stays of a plan that was made, in the arena. A table is never longer than it was, and lies no further behind
+ * where the plan begins: none is written over before it has moved. */
+static bs_plan *settle(bs_arena *arena, const bs_plan *made, bs_error *error)
 {
-    bs_plan_desc none;
-    memset(&none, 0, sizeof none);
-    if (!desc)
-        desc = &none;
+    const bs_plan_room stays = {.nodes = made->graph->n_nodes, .values = made->graph->n_values,
+                                .domains = made->graph->n_domains, .routers = made->graph->n_routers,
+                                .instrs = made->n_instrs, .parts = made->n_parts,
+                                .units = bs_plan_streams(made) ? made->n_units : 0, .phases = made->n_phases,
+                                .uses = made->n_phase_units};
+    bs_plan to;
+    bs_carver c = {NULL, {0}};
+    bs_carve(&c, 1, sizeof to);
+    carve_plan(&c, &to, &stays, bs_carve_arrays);
+    to = *made;
+    c = (bs_carver){bs_take(arena, c.used), {0}};
+    if (!c.base)
+        return bs_fail_arena(error, arena, c.used, "the plan"), NULL;
+    bs_plan *p = bs_carve(&c, 1, sizeof *p);
+    carve_plan(&c, &to, &stays, bs_move_arrays);
+    to.room = NULL;
+    to.twin = to.newest_owner = NULL;
+    return memmove(p, &to, sizeof *p);
+}
+
+/* Where it is made, with room for all that there may be. */
+static const bs_plan *make(const bs_graph *graph, const bs_plan_desc *desc, bs_arena *lender, bs_error *error)
+{
+    const bs_dataflow_room no_more = {{0}, {0}, 0, 0};
+    const bs_plan_room room = room_of(graph, desc, &no_more);
+    const bs_bytes bytes = making_bytes(&room);
+    bs_carver c = {bs_lend(lender, bytes), {0}};
+    if (!c.base)
+        return bs_fail_arena(error, lender, bytes, "planning"), NULL;
+    memset(c.base, 0, (size_t)bs_bytes_figure(bytes));
+    bs_plan *p = bs_carve(&c, 1, sizeof *p);
+    carve_plan(&c, p, &room, bs_carve_arrays);
+    p->mark = BS_MARK_PLAN;
+    p->graph = graph;
+    p->desc = *desc;
+    p->room = &room;
+    p->tier = desc->tier ? (uint32_t)desc->tier : bs_tier_best();
+    bs_plan_begin(p);
+    return plan_make(p, bs_carve_bytes(&c, workspace_bytes(&room)), error) ? p : NULL;
+}
+
+bs_plan *bs_plan_create(bs_arena *arena, bs_arena *scratch, const bs_graph *graph, const bs_plan_desc *desc,
+                        bs_error *error)
+{
+    const bs_plan_desc none = {.threads = 0};
+    desc = desc ? desc : &none;
     if (bs_graph_check(graph, error) != BS_OK || !bs_plan_desc_sound(desc, error))
         return NULL;
     if (!arena) {
         bs_fail(error, BS_ERROR_ARGUMENT, "bs_plan_create: the arena is NULL");
         return NULL;
     }
+    bs_arena *const lender = scratch ? scratch : arena;
+    const bs_bytes needed = needed_bytes(graph, desc, scratch != NULL);
     const size_t mark = arena->used;
-    graph = bs_dataflow_make(arena, graph, bs_dataflow_of(desc), error);
-    if (!graph)
-        return NULL;
-    const bs_bytes bytes = plan_bytes(graph, desc);
-    bs_carver c = {bs_take_zeros(arena, bytes), {0}};
-    if (!c.base) {
-        bs_fail_arena(error, arena, bytes, "the plan");
-        arena->used = mark;
+    if (!bs_lend(lender, needed)) { /* where less is moved or fused than might be, less would do: never by chance */
+        bs_fail_arena(error, lender, needed, "planning");
         return NULL;
     }
-    bs_plan *p = bs_carve(&c, 1, sizeof(bs_plan));
-    carve_plan(&c, p, graph, desc);
-    p->mark = BS_MARK_PLAN;
-    p->graph = graph;
-    p->desc = *desc;
-    p->tier = desc->tier ? (uint32_t)desc->tier : bs_tier_best();
-    bs_plan_begin(p);
-    p->own_bytes = bs_bytes_of(arena->used - mark + BS_ALIGNMENT);
-    if (plan_make(p, bs_carve_bytes(&c, workspace_bytes(graph)), error))
-        return p;
-    arena->used = mark;
-    return NULL;
+    graph = bs_dataflow_make(arena, scratch, graph, bs_dataflow_of(desc), error);
+    const bs_plan *made = graph ? make(graph, desc, lender, error) : NULL;
+    bs_plan *p = made ? settle(arena, made, error) : NULL;
+    if (p)
+        p->own_bytes = bs_bytes_of(arena->used - mark + BS_ALIGNMENT);
+    else
+        arena->used = mark;
+    return p;
 }
 
 #endif

@@ -369,7 +369,7 @@ static void clear_index(bs_lower_index *index)
 
 static void list_nodes(bs_lower_pass *l)
 {
-    memset(l->region_node, 0, (size_t)l->max_regions * sizeof *l->region_node);
+    memset(l->region_node, 0, (size_t)l->plan->room->parts * sizeof *l->region_node);
     for (int32_t n = 1; n < l->g->n_nodes; n++) {
         const int32_t region = bs_lower_region_of(l, n);
         l->neighbour[n] = region == BS_TOP ? 0 : l->region_node[region];

@@ -150,7 +150,7 @@ static void ask_operands(bs_lower_pass *l, int32_t n, bool split)
 static bool is_nearer(bs_reach a, bs_reach b) { return a.before < b.before || a.after < b.after; }
 
 /* Finds all reaches. Nodes within fused chains hand on what is asked of them. Returns whether there is room for the
- * rings' instructions: nodes in tiles have fewer than bs_plan_most_instrs counts. */
+ * rings' instructions: nodes in tiles have fewer than are counted (plan/plan.c). */
 static bool find_reaches(bs_lower_pass *l)
 {
     int64_t rings = 0, room = 0;
@@ -176,7 +176,7 @@ static bool find_reaches(bs_lower_pass *l)
 
 void bs_lower_rings(bs_lower_pass *l)
 {
-    if (l->has_patches && !bs_plan_on_device(l->plan)) {
+    if (l->plan->room->patches && !bs_plan_on_device(l->plan)) {
         find_stages(l, l->open); /* the regions are closed */
         l->has_rings = find_reaches(l);
     }

@@ -91,7 +91,7 @@ static bool tensors_agree(const bs_graph *g, int32_t a, int32_t b, bs_error *err
                      bs_node_name(n));
 }
 
-static int64_t count_tensors(const bs_graph *g)
+int64_t bs_plan_tensors(const bs_graph *g)
 {
     bs_weight_spec specs[BS_MAX_WEIGHTS];
     int64_t count = 0;
@@ -100,16 +100,16 @@ static int64_t count_tensors(const bs_graph *g)
     return count;
 }
 
-bs_bytes bs_plan_share_workspace(const bs_graph *graph)
+bs_bytes bs_plan_share_workspace(const bs_plan_room *room)
 {
-    return bs_bytes_align(bs_bytes_array(2 * count_tensors(graph), sizeof(int32_t)));
+    return bs_bytes_align(bs_bytes_array(2 * room->tensors, sizeof(int32_t)));
 }
 
 bool bs_plan_share(bs_plan *p, void *workspace, bs_error *error)
 {
     const bs_graph *g = p->graph;
     bs_weight_spec specs[BS_MAX_WEIGHTS];
-    int32_t *tensors = workspace, *buffer = tensors + count_tensors(g), count = 0;
+    int32_t *tensors = workspace, *buffer = tensors + p->room->tensors, count = 0;
     for (int32_t n = 1; n < g->n_nodes; n++)
         for (int32_t i = 0; bs_plan_needs_weights(p, n) && i < bs_node_weights(g, &g->nodes[n], specs); i++)
             tensors[count++] = n * BS_MAX_WEIGHTS + i;
@@ -121,7 +121,7 @@ bool bs_plan_share(bs_plan *p, void *workspace, bs_error *error)
         if (!tensors_agree(g, a, b, error))
             return false;
         if (a % BS_MAX_WEIGHTS == 0 && b % BS_MAX_WEIGHTS == 0 && compare_kinds(g, node_of(a), node_of(b)) == 0)
-            p->nodes[node_of(b)].twin = node_of(a); /* the sort is stable: a comes before b */
+            p->twin[node_of(b)] = node_of(a); /* the sort is stable: a comes before b */
     }
     return true;
 }
@@ -134,13 +134,12 @@ enum { MAX_LAYOUTS = 64 }; /* owners that are compared */
  * gets a copy of its own. */
 void bs_plan_find_owner(bs_plan *p, int32_t n)
 {
-    bs_node_plan *nodes = p->nodes;
-    const int32_t newest = nodes[nodes[n].twin].newest_owner;
+    const int32_t newest = p->newest_owner[p->twin[n]];
     int32_t owner = newest;
     for (int32_t i = 0; owner != 0 && !bs_plan_laid_out_alike(p, n, owner); i++)
-        owner = i < MAX_LAYOUTS ? nodes[nodes[owner].twin].newest_owner : 0;
-    nodes[n].owner = owner ? owner : n;
-    nodes[n].newest_owner = owner ? newest : n;
+        owner = i < MAX_LAYOUTS ? p->newest_owner[p->twin[owner]] : 0;
+    p->nodes[n].owner = owner ? owner : n;
+    p->newest_owner[n] = owner ? newest : n;
 }
 
 #endif

@@ -23,9 +23,9 @@ static int32_t outermost_block(const bs_plan *p, int32_t block, int32_t path)
     return block;
 }
 
-bs_bytes bs_plan_units_workspace(const bs_graph *graph)
+bs_bytes bs_plan_units_workspace(const bs_plan_room *room)
 {
-    return bs_bytes_align(bs_bytes_array((int64_t)graph->n_domains + graph->n_blocks, sizeof(int32_t)));
+    return bs_bytes_align(bs_bytes_array(room->domains + room->blocks, sizeof(int32_t)));
 }
 
 /* Whether two nodes that stream would be loaded together. */
@@ -44,14 +44,14 @@ static void find_shared(bs_plan *p)
 {
     bs_node_plan *nodes = p->nodes;
     for (int32_t n = 1; n < p->graph->n_nodes; n++) {
-        const int32_t twin = nodes[n].twin;
+        const int32_t twin = p->twin[n];
         const bool together = !twin || (bs_plan_node_streams(p, twin) && bs_plan_node_streams(p, n) &&
                                         same_unit(p, twin, n));
         nodes[n].unit = !together || nodes[twin].unit == SHARED ? SHARED : 0;
     }
     for (int32_t n = p->graph->n_nodes - 1; n >= 1; n--)
-        if (nodes[n].twin && nodes[n].unit == SHARED)
-            nodes[nodes[n].twin].unit = SHARED;
+        if (p->twin[n] && nodes[n].unit == SHARED)
+            nodes[p->twin[n]].unit = SHARED;
 }
 
 void bs_plan_units(bs_plan *p, void *workspace)
@@ -186,10 +186,10 @@ static void part_units(bs_plan *p)
                 p->parts[k].unit = p->nodes[p->instrs[i].node].unit;
 }
 
-bs_bytes bs_plan_phases_workspace(const bs_graph *graph)
+bs_bytes bs_plan_phases_workspace(const bs_plan_room *room)
 {
     return bs_bytes_align(
-        bs_bytes_array((int64_t)graph->n_nodes + graph->n_domains + graph->n_blocks + 1, sizeof(int32_t)));
+        bs_bytes_array(room->nodes + room->domains + room->blocks + 1, sizeof(int32_t)));
 }
 
 /* A unit in a message. */

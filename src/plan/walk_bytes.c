@@ -203,31 +203,37 @@ void bs_walk_bytes_part(bs_walk_bytes *b) { walk_clear(&b->scratch); }
 
 /* ------------------------------------------------------------------------------------------------- the whole */
 
-static void carve_bytes(bs_carver *c, bs_walk_bytes *b, const bs_graph *g)
+static void carve_bytes(bs_carver *c, bs_walk_bytes *b, const bs_plan_room *g)
 {
-    const int64_t spans = 2 * ((int64_t)g->n_values + g->n_nodes) + 4; /* each value and buffer is cut at two places */
+    const int64_t spans = 2 * (g->values + g->nodes) + 4; /* each value and buffer is cut at two places */
     BS_CARVE(c, b->transient.spans, spans);
     BS_CARVE(c, b->scratch.spans, spans);
-    BS_CARVE(c, b->wrote, g->n_values);
-    BS_CARVE(c, b->read, g->n_values);
-    BS_CARVE(c, b->reader, g->n_values);
+    BS_CARVE(c, b->wrote, g->values);
+    BS_CARVE(c, b->read, g->values);
+    BS_CARVE(c, b->reader, g->values);
 }
 
 /* One walk counts and hands out. */
-static void carve_all(bs_carver *c, bs_walk *w, bs_walk_bytes *b, const bs_graph *g)
+static void carve_all(bs_carver *c, bs_walk *w, bs_walk_bytes *b, const bs_plan_room *g)
 {
-    bs_walk_carve(c, w, g->n_nodes, g->n_operands);
-    BS_CARVE(c, w->repeated, g->n_routers);
+    bs_walk_carve(c, w, g->nodes, g->operands);
+    BS_CARVE(c, w->repeated, g->routers);
     carve_bytes(c, b, g);
 }
 
-bs_bytes bs_plan_walk_bytes_workspace(const bs_graph *g)
+bs_bytes bs_plan_walk_bytes_workspace(const bs_plan_room *room)
 {
     bs_walk w;
     bs_walk_bytes b;
     bs_carver c = {NULL, {0}};
-    carve_all(&c, &w, &b, g);
+    carve_all(&c, &w, &b, room);
     return c.used;
+}
+
+static bs_plan_room room_of_walk(const bs_graph *g)
+{
+    return (bs_plan_room){.nodes = g->n_nodes, .values = g->n_values, .operands = g->n_operands,
+                          .routers = g->n_routers};
 }
 
 int32_t bs_plan_walk_bytes(const bs_plan *p, void *workspace)
@@ -235,7 +241,8 @@ int32_t bs_plan_walk_bytes(const bs_plan *p, void *workspace)
     bs_walk_bytes b = {.clock = 0};
     bs_walk w = {.p = p, .g = p->graph, .whole = true, .bytes = &b};
     bs_carver c = {workspace, {0}};
-    carve_all(&c, &w, &b, p->graph);
+    const bs_plan_room room = room_of_walk(p->graph);
+    carve_all(&c, &w, &b, &room);
     memset(w.repeated, 0, (size_t)p->graph->n_routers * sizeof *w.repeated);
     memset(b.wrote, 0, (size_t)p->graph->n_values * sizeof *b.wrote);
     memset(b.read, 0xff, (size_t)p->graph->n_values * sizeof *b.read); /* -1 */
@@ -248,7 +255,8 @@ bs_status bs_plan_verify(const bs_plan *p, bs_arena *arena, bs_error *error)
 {
     if (!p || !arena)
         return bs_fail(error, BS_ERROR_ARGUMENT, "bs_plan_verify: the plan or the arena is NULL");
-    const bs_bytes bytes = bs_plan_walk_bytes_workspace(p->graph);
+    const bs_plan_room room = room_of_walk(p->graph);
+    const bs_bytes bytes = bs_plan_walk_bytes_workspace(&room);
     void *workspace = bs_lend(arena, bytes);
     if (!workspace)
         return bs_fail_arena(error, arena, bytes, "what verifies the plan");

@@ -210,7 +210,7 @@ static inline const bs_plan *fz_plan(const fz *z, const fz_variant *v, bs_tier t
     if (v->slots) {
         d.slot_bytes = UINT64_MAX;
         bs_arena_init(&arena, "plan", fz_plan_bytes[0], sizeof fz_plan_bytes[0]);
-        const bs_plan *ask = bs_plan_create(&arena, z->g, &d, e);
+        const bs_plan *ask = bs_plan_create(&arena, NULL, z->g, &d, e);
         if (!ask)
             return NULL;
         bs_plan_stream_get(ask, &all);
@@ -218,14 +218,14 @@ static inline const bs_plan *fz_plan(const fz *z, const fz_variant *v, bs_tier t
     }
     h->units = all.units, h->phases = all.phases;
     bs_arena_init(&arena, "plan", fz_plan_bytes[1], sizeof fz_plan_bytes[1]);
-    const bs_plan *plan = bs_plan_create(&arena, z->g, &d, e);
+    const bs_plan *plan = bs_plan_create(&arena, NULL, z->g, &d, e);
     if (!plan || !v->image)
         return plan;
     const size_t bytes = bs_plan_image_bytes(plan);
     if (bytes > sizeof fz_image_bytes || bs_plan_save(plan, fz_image_bytes, bytes, e) != BS_OK)
         return NULL;
     bs_arena_init(&arena, "plan", fz_plan_bytes[2], sizeof fz_plan_bytes[2]);
-    return bs_plan_open(&arena, z->g, fz_image_bytes, bytes, e);
+    return bs_plan_open(&arena, NULL, z->g, fz_image_bytes, bytes, e);
 }
 
 static inline bs_session *fz_session(const fz *z, const bs_plan *plan, const fz_variant *v, int32_t which,

@@ -44,7 +44,7 @@ static void run_image(const bs_graph *g, const uint8_t *image, size_t size, bool
     bs_arena arena;
     bs_error error = {0};
     bs_arena_init(&arena, "handle", handle, bs_plan_open_bytes(g));
-    const bs_plan *plan = bs_plan_open(&arena, g, image, size, &error);
+    const bs_plan *plan = bs_plan_open(&arena, NULL, g, image, size, &error);
     if (!plan) {
         fuzz_failure(error.status, &error, "bs_plan_open");
         FUZZ_PROMISE(!whole && error.status != BS_ERROR_ARENA && arena.used == 0, "%s", error.message);

@@ -92,7 +92,7 @@ static inline bs_plan *fuzz_plan_once(bs_arena *arena, const bs_graph *g, const 
     free(arena->base);
     uint8_t *memory = aligned_alloc(BS_ALIGNMENT, (size_t)bs_bytes_figure(bs_bytes_align(bs_bytes_of(bytes))));
     bs_arena_init(arena, "plan", memory, bytes);
-    bs_plan *plan = bs_plan_create(arena, g, d, &error);
+    bs_plan *plan = bs_plan_create(arena, NULL, g, d, &error);
     if (!plan) {
         fuzz_failure(error.status, &error, "bs_plan_create");
         FUZZ_PROMISE(error.status != BS_ERROR_ARENA && arena->used == 0, "bs_plan_bytes said %zu: %s", bytes,

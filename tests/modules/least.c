@@ -45,9 +45,9 @@ int main(void)
     const bs_tensor_table table = {tensors, sizeof tensors / sizeof *tensors};
     const bs_session_desc desc = {.weights = bs_weights_from_table(&table)};
 #ifdef BS_NO_PLANNER
-    const bs_plan *plan = bs_plan_open(&memory.persistent, g, plan_image, plan_image_bytes, NULL);
+    const bs_plan *plan = bs_plan_open(&memory.persistent, NULL, g, plan_image, plan_image_bytes, NULL);
 #else
-    const bs_plan *plan = bs_plan_create(&memory.persistent, g, NULL, NULL);
+    const bs_plan *plan = bs_plan_create(&memory.persistent, NULL, g, NULL, NULL);
 #endif
     bs_session *s = plan ? bs_session_create(&memory, plan, &desc, NULL) : NULL;
     const bs_buffer from = {image, BS_F32, 3, {CHANNELS, SIDE, SIDE}, {0}};

@@ -189,7 +189,7 @@ static const bs_plan *plan_of(world *w, const bs_plan_desc *desc)
     const int number = n_images++ % (int)(sizeof images / sizeof *images);
     uint8_t *const bytes = images[number];
 #ifndef BS_NO_PLANNER
-    bs_plan *made = bs_plan_create(&w->memory.persistent, w->graph, desc, &w->error);
+    bs_plan *made = bs_plan_create(&w->memory.persistent, NULL, w->graph, desc, &w->error);
     const size_t size = bs_plan_image_bytes(made);
     FILE *file = made ? image_file(number, "wb") : NULL;
     if (file && (bs_plan_save(made, bytes, sizeof images[0], NULL) != BS_OK || fwrite(bytes, 1, size, file) != size))
@@ -197,7 +197,7 @@ static const bs_plan *plan_of(world *w, const bs_plan_desc *desc)
 #else
     FILE *file = image_file(number, "rb");
     const size_t size = file ? fread(bytes, 1, sizeof images[0], file) : 0;
-    const bs_plan *made = bs_plan_open(&w->memory.persistent, w->graph, bytes, size, &w->error);
+    const bs_plan *made = bs_plan_open(&w->memory.persistent, NULL, w->graph, bytes, size, &w->error);
     (void)desc;
 #endif
     if (file)
@@ -424,7 +424,7 @@ static void check_messages(void)
 #else
     check(strstr(error.message, "[4, 4]") != NULL, "and what was wrong");
 #endif
-    check(!bs_plan_open(&arena, NULL, NULL, 0, &error) && error.status == BS_ERROR_ARGUMENT,
+    check(!bs_plan_open(&arena, NULL, NULL, NULL, 0, &error) && error.status == BS_ERROR_ARGUMENT,
           "a status is the same with and without texts");
 }
 

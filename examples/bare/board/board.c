@@ -40,7 +40,7 @@ static bs_model *open_all(void)
     bs_model *model = bs_model_open_reader(&memory.persistent, &reader, &tale.error);
     const bs_graph *graph = model ? story_graph(&tale, &memory.persistent, model) : NULL;
     if (graph)
-        tale.plan = bs_plan_open(&memory.persistent, graph, plan_image, (size_t)plan_image_bytes, &tale.error);
+        tale.plan = bs_plan_open(&memory.persistent, NULL, graph, plan_image, (size_t)plan_image_bytes, &tale.error);
     if (!tale.plan || !story_open(&tale, &memory, model, scheduler_platform())) {
         fail("opening");
         bs_model_close(model);
