@@ -128,7 +128,7 @@ static void print_plan(const cli_loaded *l, const bs_plan_desc *desc)
     static char report[REPORT_BYTES];
     bs_sizes sizes;
     const bs_graph_desc room = bs_model_graph_desc(l->model);
-    const uint64_t tables = bs_graph_bytes(&room) + bs_plan_bytes(l->graph, desc) + l->index.used;
+    const uint64_t tables = bs_graph_bytes(&room) + l->plan_memory.used + l->index.used;
     bs_plan_sizes(l->plan, &sizes);
     printf("arenas (bytes)\n");
     const bool gpu = desc->tier == BS_TIER_CUDA;
@@ -144,6 +144,8 @@ static void print_plan(const cli_loaded *l, const bs_plan_desc *desc)
     print_bytes("together",
                 sizes.persistent + tables + sizes.transient + sizes.staging + sizes.slots + sizes.device + sizes.pinned,
                 "");
+    print_bytes("planning", bs_plan_bytes(l->graph, desc),
+                "while the plan is made, and free before a session is: of persistent, or of a scratch arena");
     bs_plan_report(l->plan, report, sizeof report);
     printf("\n%s", report);
 }

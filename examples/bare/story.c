@@ -3,16 +3,16 @@
 #include "settings.h"
 
 /* Room for one character of one text: the file's extents are maxima. */
-bs_graph *story_graph(story *s, bs_arena *persistent, const bs_model *model)
+bs_graph *story_graph(story *s, bs_arena *arena, const bs_model *model)
 {
     const bs_graph_desc room = bs_model_graph_desc(model);
     const bs_model_input inputs[] = {{"tokens", 2, {1, 1}}, {"lengths", 1, {1}}, {"past", 1, {1}}};
     const bs_model_build_desc desc = {.inputs = inputs, .n_inputs = 3};
-    bs_graph *graph = bs_graph_create(persistent, &room);
+    bs_graph *graph = bs_graph_create(arena, &room);
     if (!graph) {
-        s->error = (bs_error){.status = BS_ERROR_ARENA, .arena = persistent->name};
+        s->error = (bs_error){.status = BS_ERROR_ARENA, .arena = arena->name};
         s->error.needed = bs_graph_bytes(&room);
-        s->error.available = persistent->size - persistent->used;
+        s->error.available = arena->size - arena->used;
         return NULL;
     }
     return bs_model_build(model, graph, &desc, &s->error) == BS_OK ? graph : NULL;

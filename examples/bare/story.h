@@ -20,8 +20,8 @@ typedef struct story {
     bs_error error;
 } story;
 
-/* The graph, in `persistent`; NULL on failure. The model stays open as long as the story. */
-bs_graph *story_graph(story *s, bs_arena *persistent, const bs_model *model);
+/* The graph, in `arena`; NULL on failure. The model stays open as long as the story. */
+bs_graph *story_graph(story *s, bs_arena *arena, const bs_model *model);
 /* The session of s->plan, in the arenas that bs_plan_sizes tells of. platform NULL: the default. */
 bool story_open(story *s, bs_memory *memory, const bs_model *model, const bs_platform *platform);
 /* The next character; 0 when the run failed. */

@@ -10,7 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-/* Graph and plan of any model that a board can hold. What they took of it is the board's figure. */
+/* The plan of any model that a board can hold. What they took of it is the board's figure. */
 #define PLANNING_BYTES ((size_t)64 << 20)
 
 static bool lend(bs_arena *arena, const char *name, uint64_t bytes)
@@ -36,11 +36,10 @@ static void free_all(bs_memory *memory, bs_arena *planning)
     free(planning->base);
 }
 
-/* The image of the plan, to be freed. A board has no room for a graph of the plan's own (no_fusion). */
+/* The image of the plan, to be freed. */
 static void *make_image(story *s, bs_arena *planning, const bs_graph *graph, size_t *bytes)
 {
-    const bs_plan_desc desc = {.tier = TIER, .slot_bytes = SLOT_BYTES, .chunk_bytes = CHUNK_BYTES, .lanes = LANES,
-                               .no_fusion = 1};
+    const bs_plan_desc desc = {.tier = TIER, .slot_bytes = SLOT_BYTES, .chunk_bytes = CHUNK_BYTES, .lanes = LANES};
     const size_t mark = planning->used;
     const bs_plan *plan = bs_plan_create(planning, NULL, graph, &desc, &s->error);
     void *image = NULL;
@@ -67,14 +66,17 @@ static bool write_image(const void *image, size_t bytes, const char *path)
     return written;
 }
 
-/* Opens the plan as the board does. After that `planning` has taken what the board takes. */
+/* Opens the plan as the board does: what is not kept lies where weights will. After that `planning` has taken what the
+ * board takes. */
 static bool open_plan(story *s, bs_arena *planning, const bs_model *model, const char *path, void **image)
 {
     size_t bytes = 0;
-    const bs_graph *graph = story_graph(s, planning, model);
+    bs_arena opening;
+    const bs_graph *graph = lend(&opening, "opening", SLOT_BYTES) ? story_graph(s, &opening, model) : NULL;
     *image = graph ? make_image(s, planning, graph, &bytes) : NULL;
     if (*image && write_image(*image, bytes, path))
-        s->plan = bs_plan_open(planning, NULL, graph, *image, bytes, &s->error);
+        s->plan = bs_plan_open(planning, &opening, graph, *image, bytes, &s->error);
+    free(opening.base);
     return s->plan != NULL;
 }
 

@@ -34,13 +34,17 @@ static void print_arena(const bs_arena *arena)
                   (unsigned long long)arena->high_water);
 }
 
+/* The graph is built where experts come to lie later: the plan keeps what it needs of it. */
 static bs_model *open_all(void)
 {
     const bs_reader reader = flash_reader(&bank);
+    bs_arena opening;
+    bs_arena_init(&opening, "opening", slots, sizeof slots);
     bs_model *model = bs_model_open_reader(&memory.persistent, &reader, &tale.error);
-    const bs_graph *graph = model ? story_graph(&tale, &memory.persistent, model) : NULL;
+    const bs_graph *graph = model ? story_graph(&tale, &opening, model) : NULL;
     if (graph)
-        tale.plan = bs_plan_open(&memory.persistent, NULL, graph, plan_image, (size_t)plan_image_bytes, &tale.error);
+        tale.plan = bs_plan_open(&memory.persistent, &opening, graph, plan_image, (size_t)plan_image_bytes,
+                                 &tale.error);
     if (!tale.plan || !story_open(&tale, &memory, model, scheduler_platform())) {
         fail("opening");
         bs_model_close(model);
