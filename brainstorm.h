@@ -97,7 +97,7 @@
  *   malloc(bs_graph_bytes(...)) will do, and so does a sum of them; to each figure of bs_plan_sizes add BS_ALIGNMENT
  *   where its memory is not aligned to that (malloc aligns to 16).
  *   The graph and most of what planning takes are needed only until the plan is there: with a scratch arena, for which
- *   what will be the transient arena's memory serves, bs_plan_create keeps little (34 KB of 174 for the net of models/).
+ *   the memory of the transient one serves, bs_plan_create keeps little (34 KB of 174 for models/sr2x.gguf).
  *   Without streaming slots are empty, and staging is free again once the session is made. With it the caller chooses
  *   the slots, from the largest unit up, and staging (a share for each reader) stays taken as long as the session.
  *
