@@ -27,6 +27,14 @@ header_alone() { # COMPILER FLAGS LANGUAGE
         >"$alone/header.$3" && (cd "$alone" && $1 $2 $STRICT -c "header.$3" -o header.o)
 }
 
+# The list of contents names the sections in their order; a section's title stands behind a line of dashes.
+contents() {
+    sed -n '/^ \* CONTENTS$/,/^ \*$/p' brainstorm.h | sed -n 's/^ \*   \(.\{27\}\).*/\1/p' | sed '1d; s/ *$//' \
+        >"$BUILD/contents"
+    sed -n 's|^/\* ----------*  *\(.*\)|\1|p' brainstorm.h | sed 's| \*/$||' >"$BUILD/sections" &&
+        [ -s "$BUILD/contents" ] && diff "$BUILD/contents" "$BUILD/sections"
+}
+
 # --- the source ------------------------------------------------------------------------------------------
 
 source_alone() { # COMPILER FLAGS OBJECT
@@ -124,6 +132,7 @@ else
     skip "brainstorm.c and brainstorm_cuda.cu are what src/ generates (no $PYTHON)"
 fi
 check "lines have 120 columns at most" long_lines
+check "brainstorm.h's list of contents names its sections" contents
 if have "$PYTHON"; then
     check "tests/lengths.py tests itself" "$PYTHON" tests/lengths.py --self-test
     check "files have 500 lines at most, functions of src/ 50, kernels 80" "$PYTHON" tests/lengths.py
