@@ -88,14 +88,14 @@
  *         bs_graph *g = bs_graph_create(&memory.persistent, NULL);
  *         bs_value in = bs_input(g, "frame", BS_U8, BS_SHAPE3(1, 128, 192)), out[3];
  *         bs_value cells = bs_patches(g, in, &(bs_patches_desc){.size = 64}); // halo and edges are taken care of
- *         bs_value features = bs_patch_features(g, cells, (bs_value){0}, NULL);
+ *         bs_value features = bs_patch_features(g, cells, BS_NONE, NULL);
  *         bs_value energy = bs_slice(g, features, &(bs_slice_desc){.length = 1});
  *         bs_route_desc by_table = {.name = "route", .protocol = BS_ROUTE_TABLE, .paths = 3, .capacity = 64};
- *         bs_router route = bs_route(g, energy, (bs_value){0}, &by_table);
+ *         bs_router route = bs_route(g, energy, BS_NONE, &by_table);
  *         out[0] = bs_branch(g, route, 0, "none", cells, branch, &(int){0});
  *         out[1] = bs_branch(g, route, 1, "soft", cells, branch, &(int){1});
  *         out[2] = bs_branch(g, route, 2, "strong", cells, branch, &(int){4});
- *         bs_output(g, "clean", bs_assemble(g, bs_gather(g, route, out, (bs_value){0}, NULL)));
+ *         bs_output(g, "clean", bs_assemble(g, bs_gather(g, route, out, BS_NONE, NULL)));
  *
  *         const bs_tensor tensors[] = {{"blur.weight", BS_F32, 4, {1, 1, 3, 3}, blur},
  *                                      {"route.table", BS_I32, 1, {64}, path_of_energy}};
@@ -396,6 +396,12 @@ const bs_platform *bs_platform_default(void); /* NULL when built with BS_NO_POSI
 typedef struct bs_graph bs_graph;
 typedef struct bs_value { int32_t id; } bs_value;   /* 0: none / failed */
 typedef struct bs_router { int32_t id; } bs_router; /* 0: none / failed */
+/* No value, where an operand may be left out: its id is 0. */
+#ifdef __cplusplus
+#define BS_NONE (bs_value{0})
+#else
+#define BS_NONE ((bs_value){0})
+#endif
 
 /* Capacities of a graph; zero = default in brackets. At most 2^24 each, 2^26 operands, 2^30 bytes of text. */
 typedef struct bs_graph_desc {
@@ -1571,8 +1577,8 @@ bs_value bs_scatter_rows(bs_graph *graph, bs_value table, bs_value indices, bs_v
                          const bs_update_desc *desc);
 
 /* ------------------------------------------------------------------------------- ops: extents from data
- * Some ops know only when they have run how long their result is: its dimension is a symbol with the
- * descriptor's maximum, named as the node, from 0 on in a run. A run that would be beyond the maximum is BS_ERROR_DATA,
+ * Some ops know only when they have run how long their result is: its dimension is a symbol with the descriptor's
+ * maximum, named as the node, from 0 on in a run. A run that would be beyond the maximum is BS_ERROR_DATA,
  * and so is one that makes a dimension derived of it negative. Whatever follows computes as many elements as there are;
  * a result without elements is computed by nothing, and an op that wants elements (a maximum, an average) and gets none
  * ends the run with BS_ERROR_DATA. An output's buffer has the maximum in such a dimension: what lies beyond the extent
@@ -1582,7 +1588,7 @@ typedef struct bs_extent_desc {
     int32_t maximum; /* 1 .. 2^30 */
 } bs_extent_desc;
 /* start, start + step, ... up to `limit`, which is not one of them (ONNX Range, torch.arange, numpy.arange): f32 or i32
- * [n], operands of that type with one element. start may be id 0: 0; with that step may be id 0: 1. Element i is
+ * [n], operands of that type with one element. start may be BS_NONE: 0; with that step may be BS_NONE: 1. Element i is
  * start + i step, rounded once. A step of 0, infinities and NaN are BS_ERROR_DATA. */
 bs_value bs_arange(bs_graph *graph, bs_value limit, bs_value start, bs_value step, const bs_extent_desc *desc);
 /* The indices of all elements that are not 0 (NaN is not), the last dimension fastest: x of any type and rank 1 .. 4 ->
@@ -1616,7 +1622,7 @@ bs_value bs_constant(bs_graph *graph, const char *name, bs_dtype dtype, bs_shape
 
 /* Integer features of a patch (u8 or u16): per core area A of A samples,
  *   energy = 16 sum((4 c - up - down - left - right)^2) / A   (edges replicated)
- *   change = 16 sum((c - reference)^2) / A                    (reference may be id 0: change = 0)
+ *   change = 16 sum((c - reference)^2) / A                    (reference may be BS_NONE: change = 0)
  * -> i32 [2], the buckets of both: 0 for 0, else 1 + floor(4 log2(v)), at most buckets-1 [64].
  * u16 codes are first shifted right by code_bits - 8. Integer arithmetic: the same on every tier. */
 typedef struct bs_patch_features_desc { const char *name; int32_t buckets, code_bits; } bs_patch_features_desc;
@@ -1624,8 +1630,8 @@ bs_value bs_patch_features(bs_graph *graph, bs_value cells, bs_value reference, 
 
 /* ------------------------------------------------------------------------------------ rows and segments */
 /* Leading dimension of a root value -> rows of a domain of its own (samples, tokens): [N, ...] -> N cells [...].
- * like: a cell value whose domain the rows shall join (x has as many rows at least; the first ones are taken), or id
- * 0. */
+ * like: a cell value whose domain the rows shall join (x has as many rows at least; the first ones are taken), or
+ * BS_NONE. */
 bs_value bs_rows(bs_graph *graph, bs_value x, bs_value like);
 /* Rows back to a root value [N, ...]. */
 bs_value bs_collect(bs_graph *graph, bs_value cells);
@@ -1638,7 +1644,7 @@ bs_value bs_collect(bs_graph *graph, bs_value cells);
  * rows that are there, in their order. */
 bs_value bs_segments(bs_graph *graph, bs_value x, bs_value lengths);
 /* The number of each cell in its segment, from 0: i32 []. cache_lengths: a root input i32 [s] that is added, as for
- * bs_attention, or id 0. like: any cells of the segments. */
+ * bs_attention, or BS_NONE. like: any cells of the segments. */
 bs_value bs_segment_index(bs_graph *graph, bs_value like, bs_value cache_lengths);
 /* Rotary position embedding (Su et al. 2021): x, f32 cells [heads features] or [heads, features] of any rows (or a
  * root value), positions i32 [] or [1] of the same rows: 0 .. 2^30, else BS_ERROR_DATA. With m = dims/2, pair i < m of
@@ -1685,8 +1691,8 @@ bs_value bs_segment_reduce(bs_graph *graph, bs_value x, const bs_segment_reduce_
  * alibi 1: slope_h = 2^(-8 (h+1) / heads) (Press et al. 2022), else 0. All in f32, in an order that depends on
  * positions alone: a sequence in one run or token by token, alone or in a batch, gives the same bytes. No key beyond
  * those that a row attends to has any influence, NaN included; a row without keys gives zeros. The cache is not
- * written: that is bs_state_append, at the end. cache_k, cache_v and cache_lengths all id 0: no cache, a row attends to
- * its segment. desc may be NULL. */
+ * written: that is bs_state_append, at the end. cache_k, cache_v and cache_lengths all BS_NONE: no cache, a row attends
+ * to its segment. desc may be NULL. */
 typedef struct bs_attention_desc {
     const char *name;
     int32_t heads; /* [1] must divide d */
@@ -1703,7 +1709,7 @@ bs_value bs_attention(bs_graph *graph, bs_value q, bs_value k, bs_value v, bs_va
  *           (i32 0, f32 -infinity) and its value have no influence, whatever they hold, NaN included.
  *   a bias  a root value f32 [1 or heads, p, j]: element [h, p, j] for position p and key j (relative positions as of
  *           T5). Every position of a run must be within it, else BS_ERROR_DATA.
- * A row that is left without keys gives zeros. mask with id 0: none. */
+ * A row that is left without keys gives zeros. mask BS_NONE: none. */
 bs_value bs_attention_masked(bs_graph *graph, bs_value q, bs_value k, bs_value v, bs_value cache_k, bs_value cache_v,
                              bs_value cache_lengths, bs_value mask, const bs_attention_desc *desc);
 /* At the end of a run, as bs_state_write: writes cells of segments, all of their rows, behind what the cache, a state
@@ -1764,7 +1770,7 @@ typedef struct bs_route_desc {
     int32_t floor; /* BUDGET: a mean loss that nobody sees, 0 .. 2^24; 0 = none */
     int32_t spill; /* CAPACITY: path + 1 that takes what is beyond the capacity of others; 0 = that is dropped */
 } bs_route_desc;
-/* score decides; knob: a captured root value, or id 0: BUDGET: f32 [1] the budget (fraction 0..1);
+/* score decides; knob: a captured root value, or BS_NONE: BUDGET: f32 [1] the budget (fraction 0..1);
  * (none is a budget of 0); BINARY, THRESHOLD, RESIDUAL_THRESHOLD: f32 [1] added to the threshold. */
 bs_router bs_route(bs_graph *graph, bs_value score, bs_value knob, const bs_route_desc *desc);
 /* Predicts what a later router, given by name, will decide: `score` is what it would see if it were run on what is
@@ -1795,8 +1801,8 @@ typedef enum bs_gather_mode {
     BS_GATHER_WEIGHTED, /* sum of gate x row, in path order */
     BS_GATHER_SELECT    /* the row of the cell's path with the largest gate; ties: the lower path */
 } bs_gather_mode;
-/* values[path] (id 0: the path gives nothing) -> rows of the router's parent domain. Cells without a row take
- * their row of `residual` (PLACE, SELECT), or add it (ADD, WEIGHTED); id 0: zero. A cell has no row when it took no
+/* values[path] (BS_NONE: the path gives nothing) -> rows of the router's parent domain. Cells without a row take
+ * their row of `residual` (PLACE, SELECT), or add it (ADD, WEIGHTED); BS_NONE: zero. A cell has no row when it took no
  * path, and with PLACE and SELECT when the one path it took, or the one with its largest gate, gives nothing. */
 typedef struct bs_gather_desc { const char *name; int32_t mode; } bs_gather_desc;
 bs_value bs_gather(bs_graph *graph, bs_router router, const bs_value *values, bs_value residual,
@@ -1806,12 +1812,12 @@ bs_value bs_gather(bs_graph *graph, bs_router router, const bs_value *values, bs
  * The rows of a domain, or the root (one row), go through the body again and again, each as often as it needs;
  * rows that are done cost nothing. A loop is a router whose one path is the body, decided again after each trip:
  *
- *     bs_router loop = bs_loop_begin(g, x, none, &(bs_loop_desc){.name = "steps", .over = x.id});
+ *     bs_router loop = bs_loop_begin(g, x, BS_NONE, &(bs_loop_desc){.name = "steps", .over = x.id});
  *     bs_value h = bs_loop_carry(g, loop, h0);                    what the row has before the trip
  *     bs_value y = body(g, bs_loop_slice(g, loop, x), h);
  *     bs_value last = bs_loop_next(g, loop, h, y);                what it has after it
  *     bs_value all = bs_loop_collect(g, loop, y);
- *     bs_loop_end(g, loop, none);
+ *     bs_loop_end(g, loop, BS_NONE);
  *
  * Between begin and end values of the body are built as those of any path: from carried values, slices, and rows of the
  * outside by bs_scatter(graph, loop, 0, x). What a loop gives is of the domain around it and is read after its end.
@@ -1832,13 +1838,13 @@ typedef struct bs_loop_desc {
     int32_t grows;    /* not 0: a row makes one trip, and rows for the next one: see bs_loop_parent */
     int32_t no_lift;  /* not 0: what is the same in every trip is computed in each; else before the loop, of all rows */
 } bs_loop_desc;
-/* like: a value of the domain whose rows loop. count: i32 [1] of that domain, or none; below 1: no trip. */
+/* like: a value of the domain whose rows loop. count: i32 [1] of that domain, or BS_NONE; below 1: no trip. */
 bs_router bs_loop_begin(bs_graph *graph, bs_value like, bs_value count, const bs_loop_desc *desc);
 /* A value that trips hand on: `initial`, of the loop's domain or one root value for all rows, before the first one.
  * Gives it in the body. */
 bs_value bs_loop_carry(bs_graph *graph, bs_router loop, bs_value initial);
 /* What `carried` is after the trip: `value` of the body, of the same type and shape. Gives what each row has in the
- * end. carried none: the value of the row's last trip, zeros where it makes none. */
+ * end. carried BS_NONE: the value of the row's last trip, zeros where it makes none. */
 bs_value bs_loop_next(bs_graph *graph, bs_router loop, bs_value carried, bs_value value);
 /* The values of all trips, [T, ...] or [bound, ...]; zeros for trips that a row does not make. */
 bs_value bs_loop_collect(bs_graph *graph, bs_router loop, bs_value value);
@@ -1851,7 +1857,7 @@ bs_value bs_loop_slice(bs_graph *graph, bs_router loop, bs_value x);
 bs_value bs_loop_rows(bs_graph *graph, bs_router loop, bs_value carried, bs_value index);
 /* After the end: how many trips each row made, i32 [1]. Call it in the body. */
 bs_value bs_loop_trips(bs_graph *graph, bs_router loop);
-/* go_on: f32 or i32 [1] of the body: whether the row makes another trip, above 0; or none: as far as the trips go. */
+/* go_on: f32 or i32 [1] of the body, above 0: the row makes another trip. BS_NONE: as many as there are. */
 void bs_loop_end(bs_graph *graph, bs_router loop, bs_value go_on);
 
 /* ------------------------------------------------------------------------------------------------ trees
@@ -1859,7 +1865,7 @@ void bs_loop_end(bs_graph *graph, bs_router loop, bs_value go_on);
  * turn, vertices of one level make a trip together, those of many graphs at once:
  *
  *     bs_value children = bs_children(g, lengths, indices, 2);
- *     bs_value x = bs_rows(g, words, none), of = bs_rows(g, children, x);
+ *     bs_value x = bs_rows(g, words, BS_NONE), of = bs_rows(g, children, x);
  *     bs_router loop = bs_loop_begin(g, x, bs_rows(g, bs_levels(g, children), x),
  *                                    &(bs_loop_desc){.name = "tree", .bound = DEPTH, .in_turn = 1});
  *     bs_value h = bs_loop_carry(g, loop, zeros);
