@@ -1,6 +1,6 @@
 /* brainstorm.c - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: b2b68be1879e2ce3aa8d4b9527963832b438442e72ae1709a5f4114cae99a24e
+ * sha256 of the parts: 286584339ef9244d670cb9df7f66e4bda84d6c8aba1726f14cc9eb597126e048
  */
 #if !defined(_POSIX_C_SOURCE) && !defined(BS_NO_POSIX)
 #define _POSIX_C_SOURCE 200809L
@@ -33880,6 +33880,7 @@ static bool patches_infer(bs_infer *infer)
     return infer->out[0].domain >= 0;
 }
 
+_Static_assert(sizeof(bs_value) == sizeof(int32_t), "a value in a descriptor is a field as any other");
 static const bs_field patches_fields[] = {BS_INT("size"), BS_INT("like")};
 const bs_op bs_op_patches = {.name = "patches",
                              .min_in = 1,
@@ -33892,9 +33893,9 @@ const bs_op bs_op_patches = {.name = "patches",
 
 bs_value bs_patches(bs_graph *graph, bs_value frame, const bs_patches_desc *desc)
 {
-    bs_patches_desc p = desc ? *desc : (bs_patches_desc){NULL, 0, 0};
-    const bs_value like = {p.like};
-    p.like = 0; /* it is an operand now */
+    bs_patches_desc p = desc ? *desc : (bs_patches_desc){NULL, 0, {0}};
+    const bs_value like = p.like;
+    p.like.id = 0; /* it is an operand now */
     return bs_op_build_two(graph, frame, like, &p, &bs_op_patches);
 }
 
@@ -34556,7 +34557,7 @@ bs_router bs_loop_begin(bs_graph *graph, bs_value like, bs_value count, const bs
 {
     const bs_loop_desc any = desc ? *desc : (bs_loop_desc){.bound = 0};
     const bs_loop_params p = {any.name ? any.name : "", any.bound, any.in_turn, any.grows, any.no_lift};
-    const int32_t in[3] = {like.id, count.id, any.over};
+    const int32_t in[3] = {like.id, count.id, any.over.id};
     const bs_node *node = bs_op_build_node(graph, &bs_op_loop, in, 3, &p);
     const bs_router loop = {node ? node->router : 0};
     return loop;

@@ -1231,7 +1231,7 @@ bs_status bs_replay(const bs_trace *trace, const bs_replay_desc *desc, bs_arena 
 
 /* -------------------------------------------------------------------------------------------------- ops */
 /* Every descriptor: `name` first (names the op in messages, and its weights), then 4-byte fields whose
- * zero means default. */
+ * zero means default (of a bs_value: BS_NONE). */
 #define BS_DEPTHWISE (-1)
 
 /* Layers of one kind and name share their weights: they are prepared once for each layout that they need. A tensor's
@@ -1725,7 +1725,7 @@ void bs_state_append(bs_graph *graph, bs_value state, bs_value value, bs_value c
 typedef struct bs_patches_desc {
     const char *name;
     int32_t size /* [64] */;
-    int32_t like; /* .id of a value */
+    bs_value like; /* cells; BS_NONE: a domain of its own */
 } bs_patches_desc;
 bs_value bs_patches(bs_graph *graph, bs_value frame, const bs_patches_desc *desc);
 bs_value bs_assemble(bs_graph *graph, bs_value cells); /* cells [C,h,w] of a patch domain -> frame */
@@ -1812,7 +1812,7 @@ bs_value bs_gather(bs_graph *graph, bs_router router, const bs_value *values, bs
  * The rows of a domain, or the root (one row), go through the body again and again, each as often as it needs;
  * rows that are done cost nothing. A loop is a router whose one path is the body, decided again after each trip:
  *
- *     bs_router loop = bs_loop_begin(g, x, BS_NONE, &(bs_loop_desc){.name = "steps", .over = x.id});
+ *     bs_router loop = bs_loop_begin(g, x, BS_NONE, &(bs_loop_desc){.name = "steps", .over = x});
  *     bs_value h = bs_loop_carry(g, loop, h0);                    what the row has before the trip
  *     bs_value y = body(g, bs_loop_slice(g, loop, x), h);
  *     bs_value last = bs_loop_next(g, loop, h, y);                what it has after it
@@ -1833,7 +1833,7 @@ bs_value bs_gather(bs_graph *graph, bs_router router, const bs_value *values, bs
 typedef struct bs_loop_desc {
     const char *name; /* among those of routers */
     int32_t bound;    /* most trips of a row, 1 .. BS_MAX_TRIPS; with `over` 0 is its largest extent */
-    int32_t over;     /* .id of a value [T, ...]: T trips; 0: none */
+    bs_value over;    /* a value [T, ...]: T trips; or BS_NONE */
     int32_t in_turn;  /* not 0: a row makes one trip alone, the one that its count is the number of, from 1 */
     int32_t grows;    /* not 0: a row makes one trip, and rows for the next one: see bs_loop_parent */
     int32_t no_lift;  /* not 0: what is the same in every trip is computed in each; else before the loop, of all rows */

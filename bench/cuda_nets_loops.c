@@ -51,7 +51,7 @@ bool cuda_net_lstm(cuda_net *net, const cuda_lstm_desc *d)
     const bs_value x = bs_rows(g, bs_input(g, "x", BS_F32, BS_SHAPE3(d->rows, d->steps, d->width)), BS_NONE),
                    zero = bs_rows(g, bs_input(g, "zero", BS_F32, BS_SHAPE2(d->rows, d->hidden)), x),
                    projected = cuda_net_linear(net, x, "project", d->width, 4 * d->hidden, BS_ACT_NONE);
-    const bs_router loop = bs_loop_begin(g, x, BS_NONE, &(bs_loop_desc){.name = "steps", .over = x.id});
+    const bs_router loop = bs_loop_begin(g, x, BS_NONE, &(bs_loop_desc){.name = "steps", .over = x});
     const bs_value h = bs_loop_carry(g, loop, zero), c = bs_loop_carry(g, loop, zero);
     bs_value c_next;
     const bs_value h_next = bs_lstm(g, bs_loop_slice(g, loop, projected), h, c,

@@ -114,7 +114,7 @@ static bs_value chunk_of(bs_graph *g, bs_value x, bs_value *h, bs_value *c, cons
     const bs_recurrent_desc desc = {.name = numbered(step, sizeof step, "op", layer, ""), .projected = 1};
     const bs_value projected = bs_linear(
         g, x, &(bs_linear_desc){.name = numbered(name, sizeof name, "op", layer, "i"), .out = 4 * a[3]});
-    const bs_router steps = bs_loop_begin(g, *h, BS_NONE, &(bs_loop_desc){.name = desc.name, .over = projected.id});
+    const bs_router steps = bs_loop_begin(g, *h, BS_NONE, &(bs_loop_desc){.name = desc.name, .over = projected});
     const bs_value h_was = bs_loop_carry(g, steps, *h), c_was = bs_loop_carry(g, steps, *c);
     bs_value c_is;
     const bs_value h_is = bs_lstm(g, bs_loop_slice(g, steps, projected), h_was, c_was, &desc, &c_is);

@@ -110,7 +110,7 @@ static inline void sweep_frames(bs_graph *g)
     const bs_value frame = bs_input(g, "frame", BS_U8, BS_SHAPE3(1, h, w)),
                    before = bs_state(g, "before", BS_U8, BS_SHAPE3(1, h, w));
     const bs_value cells = bs_patches(g, frame, &(bs_patches_desc){.size = 4}),
-                   old = bs_patches(g, before, &(bs_patches_desc){.size = 4, .like = cells.id});
+                   old = bs_patches(g, before, &(bs_patches_desc){.size = 4, .like = cells});
     const bs_value change = bs_slice(g, bs_patch_features(g, cells, old, &(bs_patch_features_desc){.buckets = 64}),
                                      &(bs_slice_desc){.start = 1, .length = 1});
     const bs_router moved = bs_route(

@@ -23,7 +23,7 @@ static void build(bs_graph *g)
     const bs_value h_kept = bs_state(g, "h", BS_F32, BS_SHAPE2(ROWS, UNITS)); // zeros before the first run
     const bs_value c_kept = bs_state(g, "c", BS_F32, BS_SHAPE2(ROWS, UNITS));
 
-    const bs_router loop = bs_loop_begin(g, x, length, &(bs_loop_desc){.name = "time", .over = x.id});
+    const bs_router loop = bs_loop_begin(g, x, length, &(bs_loop_desc){.name = "time", .over = x});
     const bs_value h = bs_loop_carry(g, loop, bs_rows(g, h_kept, x));
     const bs_value c = bs_loop_carry(g, loop, bs_rows(g, c_kept, x));
     bs_value c_next;

@@ -107,7 +107,7 @@ bs_router bs_loop_begin(bs_graph *graph, bs_value like, bs_value count, const bs
 {
     const bs_loop_desc any = desc ? *desc : (bs_loop_desc){.bound = 0};
     const bs_loop_params p = {any.name ? any.name : "", any.bound, any.in_turn, any.grows, any.no_lift};
-    const int32_t in[3] = {like.id, count.id, any.over};
+    const int32_t in[3] = {like.id, count.id, any.over.id};
     const bs_node *node = bs_op_build_node(graph, &bs_op_loop, in, 3, &p);
     const bs_router loop = {node ? node->router : 0};
     return loop;
