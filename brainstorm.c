@@ -1,6 +1,6 @@
 /* brainstorm.c - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: 286584339ef9244d670cb9df7f66e4bda84d6c8aba1726f14cc9eb597126e048
+ * sha256 of the parts: 4b02e5d73e6d09b6a702c0c1ac7d8139893861a9f74d033b516c435f83f85593
  */
 #if !defined(_POSIX_C_SOURCE) && !defined(BS_NO_POSIX)
 #define _POSIX_C_SOURCE 200809L
@@ -33035,6 +33035,9 @@ BS_INTERNAL bool bs_same_shape(const bs_value_info *a, const bs_value_info *b);
 BS_INTERNAL bool bs_infer_router_name(bs_infer *infer);
 BS_INTERNAL bs_router_info *bs_infer_router(bs_infer *infer, const bs_route_desc *desc, int32_t domain);
 
+/* The domain of the rows that infer->router sends to a path; below 0: there is no room for it. */
+BS_INTERNAL int32_t bs_infer_path(const bs_infer *infer, int32_t path);
+
 /* The value whose rows a view shows: its operand, or what a carried value is after a trip. */
 static inline int32_t bs_view_of(const bs_graph *g, const bs_node *view)
 {
@@ -33099,8 +33102,8 @@ static inline bs_rule bs_rule_of(const bs_route_desc *d, int32_t width)
     const bs_rule rule = {d->protocol,
                           d->paths,
                           width,
-                          d->protocol == BS_ROUTE_TABLE    ? bs_or_default(d->capacity, 256)
-                          : d->protocol == BS_ROUTE_BUDGET ? bs_or_default(d->capacity, d->paths)
+                          d->protocol == BS_ROUTE_TABLE    ? bs_or_default(d->keys, 256)
+                          : d->protocol == BS_ROUTE_BUDGET ? bs_or_default(d->variants, d->paths)
                                                            : d->capacity,
                           d->fallback,
                           d->normalise,
@@ -34051,13 +34054,14 @@ static bool route_params_sound(bs_infer *infer, const bs_route_desc *d)
     if (!bs_infer_router_name(infer) || !bs_infer_field(infer, "protocol", d->protocol, 0, BS_PROTOCOL_COUNT - 1))
         return false;
     const bool two = d->protocol == BS_ROUTE_BINARY || d->protocol == BS_ROUTE_RESIDUAL_THRESHOLD;
+    const bool table = d->protocol == BS_ROUTE_TABLE, budget = d->protocol == BS_ROUTE_BUDGET;
     return bs_infer_field(infer, "paths", d->paths, two ? 2 : 1, two ? 2 : BS_MAX_PATHS) &&
            bs_infer_field(infer, "k", d->k, 0, d->paths) &&
-           bs_infer_field(infer, "fallback", d->fallback, 0,
-                          d->protocol == BS_ROUTE_BUDGET && d->capacity > 0 ? d->capacity : d->paths) &&
-           bs_infer_field(infer, "capacity", d->capacity, d->protocol == BS_ROUTE_CAPACITY,
-                          d->protocol == BS_ROUTE_BUDGET ? BS_MAX_PATHS : INT32_MAX) &&
-           bs_infer_field(infer, "floor", d->floor, 0, d->protocol == BS_ROUTE_BUDGET ? 1 << 24 : 0) &&
+           bs_infer_field(infer, budget ? "baseline" : "fallback", d->fallback, 0,
+                          budget && d->variants > 0 ? d->variants : d->paths) &&
+           bs_infer_field(infer, budget ? "variants" : table ? "keys" : "capacity", d->capacity,
+                          d->protocol == BS_ROUTE_CAPACITY, budget ? BS_MAX_PATHS : INT32_MAX) &&
+           bs_infer_field(infer, "floor", d->floor, 0, budget ? 1 << 24 : 0) &&
            bs_infer_field(infer, "spill", d->spill, 0, d->protocol == BS_ROUTE_CAPACITY ? d->paths : 0);
 }
 
@@ -34073,8 +34077,8 @@ static bool route_scores_sound(bs_infer *infer, const bs_route_desc *d)
     const bs_protocol_rule *rule = &protocol_rules[d->protocol];
     const bs_value_info *score = infer->in[0];
     const int64_t width = score->rank == 1 ? bs_dim_max(infer->graph, score->dims[0]) : -1;
-    const bool variants = d->protocol == BS_ROUTE_BUDGET && d->capacity > 0;
-    const int64_t expected = variants ? d->capacity : rule->score_width == 0 ? d->paths : rule->score_width;
+    const bool variants = d->protocol == BS_ROUTE_BUDGET && d->variants > 0;
+    const int64_t expected = variants ? d->variants : rule->score_width == 0 ? d->paths : rule->score_width;
     const bool fits = score->rank == 1 && bs_dim_is_const(infer->graph, score->dims[0]) &&
                       (expected < 0 || width == expected);
     if (fits && ((score->dtype == BS_F32 && rule->score_f32) || (score->dtype == BS_I32 && rule->score_i32)))
@@ -34149,13 +34153,13 @@ static int32_t route_weights(const bs_graph *graph, const bs_node *node, bs_weig
     (void)graph;
     const bs_route_desc *d = node->params;
     if (d->protocol == BS_ROUTE_BUDGET) {
-        const int32_t variants = bs_or_default(d->capacity, d->paths);
+        const int32_t variants = bs_or_default(d->variants, d->paths);
         specs[0] = (bs_weight_spec){"cost", BS_I32, 1, {variants, 0, 0, 0}};
         specs[1] = (bs_weight_spec){"path", BS_I32, 1, {variants, 0, 0, 0}};
         return 2;
     }
     if (d->protocol == BS_ROUTE_TABLE) { /* -1: as many keys as the file has */
-        specs[0] = (bs_weight_spec){"table", BS_I32, 1, {bs_or_default(d->capacity, 256), 0, 0, 0}};
+        specs[0] = (bs_weight_spec){"table", BS_I32, 1, {bs_or_default(d->keys, 256), 0, 0, 0}};
         return 1;
     }
     return 0;
@@ -34196,17 +34200,33 @@ static bool router_exists(bs_graph *graph, const char *op, bs_router router)
            bs_graph_fail(graph, BS_ERROR_GRAPH, "%s: router %" PRId32 " does not exist", op, router.id);
 }
 
+/* The router that a node is about. */
 static const bs_router_info *router_known(bs_infer *infer, int32_t id)
 {
+    infer->router = id;
     if (id >= 1 && id < infer->graph->n_routers)
         return &infer->graph->routers[id];
     bs_infer_fail(infer, BS_ERROR_GRAPH, "router %" PRId32 " does not exist", id);
     return NULL;
 }
 
-static bool scatter_infer(bs_infer *infer)
+int32_t bs_infer_path(const bs_infer *infer, int32_t path)
 {
     bs_graph *g = infer->graph;
+    const int32_t parent = g->routers[infer->router].domain;
+    const bs_domain domain = {.kind = BS_DOMAIN_PATH,
+                              .parent = parent,
+                              .router = infer->router,
+                              .path = path,
+                              .rows = -1,
+                              .height = -1,
+                              .width = -1,
+                              .max_rows = g->domains[parent].max_rows};
+    return bs_graph_domain(g, &domain);
+}
+
+static bool scatter_infer(bs_infer *infer)
+{
     const bs_router_params *p = infer->params;
     const bs_router_info *router = router_known(infer, p->router);
     if (!router)
@@ -34218,17 +34238,8 @@ static bool scatter_infer(bs_infer *infer)
         return bs_infer_fail(infer, BS_ERROR_DOMAIN, "operand 0 is of %s, router \"%s\" decides for %s",
                              bs_say_domain(infer, infer->in[0]->domain), router->desc->name,
                              bs_say_domain(infer, router->domain));
-    const bs_domain domain = {.kind = BS_DOMAIN_PATH,
-                              .parent = router->domain,
-                              .router = p->router,
-                              .path = p->path,
-                              .rows = -1,
-                              .height = -1,
-                              .width = -1,
-                              .max_rows = g->domains[router->domain].max_rows};
-    infer->router = p->router;
     infer->path = p->path;
-    infer->out[0].domain = bs_graph_domain(g, &domain);
+    infer->out[0].domain = bs_infer_path(infer, p->path);
     return infer->out[0].domain >= 0;
 }
 
@@ -34270,7 +34281,6 @@ static bool price_infer(bs_infer *infer)
         return bs_infer_fail(infer, BS_ERROR_DOMAIN,
                              "router \"%s\" is in the body of a loop: its price is another in every trip",
                              router->desc->name);
-    infer->router = p->router;
     infer->out[0].dtype = BS_F32;
     infer->out[0].rank = 1;
     infer->out[0].dims[0] = bs_dim_const(infer->graph, 1);
@@ -34287,7 +34297,6 @@ static bool score_infer(bs_infer *infer)
         return bs_infer_fail(infer, BS_ERROR_GRAPH,
                              "operand 0 is value %" PRId32 ", expected the scores of router \"%s\", value %" PRId32,
                              infer->ids[0], router->desc->name, router->score);
-    infer->router = p->router;
     infer->out[0].dims[0] = bs_dim_const(infer->graph, 1);
     return true;
 }
@@ -34413,7 +34422,6 @@ static bool gather_infer(bs_infer *infer)
     if (bs_router_loops(g, p->router))
         return bs_infer_fail(infer, BS_ERROR_GRAPH, "router \"%s\" is a loop, whose rows come back by bs_loop_next",
                              router->desc->name);
-    infer->router = p->router;
     infer->out[0] = *first;
     infer->out[0].domain = router->domain;
     return true;
@@ -34527,8 +34535,6 @@ static bool loop_infer(bs_infer *infer)
     infer->n_out = 0;
     if (!bs_infer_router_name(infer) || !loop_operands_sound(infer) || !loop_bound(infer, &desc.capacity))
         return false;
-    const bs_domain body = {.kind = BS_DOMAIN_PATH, .parent = infer->in[0]->domain, .router = g->n_routers, .rows = -1,
-                            .height = -1, .width = -1, .max_rows = g->domains[infer->in[0]->domain].max_rows};
     bs_router_info *loop = bs_infer_router(infer, bs_graph_keep(g, &desc, sizeof desc), infer->in[0]->domain);
     if (!loop)
         return false;
@@ -34542,7 +34548,7 @@ static bool loop_infer(bs_infer *infer)
     loop->max_paths_per_cell = 1;
     loop->begun_before = g->open_loop;
     g->open_loop = infer->router;
-    return bs_graph_domain(g, &body) >= 0;
+    return bs_infer_path(infer, 0) >= 0;
 }
 
 const bs_op bs_op_loop = {.name = "loop",

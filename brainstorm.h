@@ -90,7 +90,7 @@
  *         bs_value cells = bs_patches(g, in, &(bs_patches_desc){.size = 64}); // halo and edges are taken care of
  *         bs_value features = bs_patch_features(g, cells, BS_NONE, NULL);
  *         bs_value energy = bs_slice(g, features, &(bs_slice_desc){.length = 1});
- *         bs_route_desc by_table = {.name = "route", .protocol = BS_ROUTE_TABLE, .paths = 3, .capacity = 64};
+ *         bs_route_desc by_table = {.name = "route", .protocol = BS_ROUTE_TABLE, .paths = 3, .keys = 64};
  *         bs_router route = bs_route(g, energy, BS_NONE, &by_table);
  *         out[0] = bs_branch(g, route, 0, "none", cells, branch, &(int){0});
  *         out[1] = bs_branch(g, route, 1, "soft", cells, branch, &(int){1});
@@ -231,6 +231,13 @@ int32_t bs_version(void);
 #define BS_MAX_PATHS 32767 /* of a router; no table is sized by it */
 #define BS_MAX_NAME 64
 #define BS_ALIGNMENT 64 /* of every arena's base and of everything placed in it */
+
+/* Fields of a descriptor of which one at most is read: a word with a name for each of its meanings. */
+#if defined(__GNUC__)
+#define BS_ONE_OF __extension__ union /* C99 has no unions without a name */
+#else
+#define BS_ONE_OF union
+#endif
 
 #if defined(__cplusplus)
 #define BS_ALIGNED alignas(BS_ALIGNMENT)
@@ -1745,16 +1752,16 @@ typedef enum bs_protocol {
                                     lower row), later choices after earlier; excess is counted, and dropped or taken by
                                     the path `spill`, which has no limit: a cell goes there once, with the sum of the
                                     gates of all choices that it takes */
-    BS_ROUTE_BUDGET,             /* scores = estimated losses (i32 >= 0, at most 2^24) of `capacity` variants (0: one a
-                                    path): "<name>.cost" and "<name>.path" i32 [variants] say what each costs and which
-                                    path it takes (several may take one that decides the rest by itself, at the price).
+    BS_ROUTE_BUDGET,             /* scores = estimated losses (i32 >= 0, at most 2^24) of `variants`: "<name>.cost" and
+                                    "<name>.path" i32 [variants] say what each costs and which path it takes (several
+                                    may take one that decides the rest by itself, at the price).
                                     The cheapest choice whose losses sum to at most budget x the sum over cells of
                                     (loss of the baseline - best loss), each patch weighted by its area: each
                                     cell minimises cost + price x loss, at the lowest price that is within it.
                                     With a `floor` the sum may always reach `floor` a cell, on top of the best losses;
                                     what one cell adds is then at most 8 x floor, or what the budget alone would take.
                                     It is one sum: the budget gives nothing more until its share is the larger. */
-    BS_ROUTE_CALLBACK,           /* the caller's function, named by `callback`, set in the session */
+    BS_ROUTE_CALLBACK,           /* the caller's function, which bs_set_route names */
     BS_PROTOCOL_COUNT
 } bs_protocol;
 
@@ -1764,8 +1771,15 @@ typedef struct bs_route_desc {
     int32_t paths;    /* 1 .. BS_MAX_PATHS */
     int32_t k;        /* [1] TOPK, CAPACITY */
     float threshold;
-    int32_t fallback; /* THRESHOLD: path + 1, 0 = nothing. BUDGET: the baseline variant + 1, 0 = the worst */
-    int32_t capacity; /* CAPACITY: cells a path. TABLE: keys, 0 = 256. BUDGET: variants */
+    BS_ONE_OF {
+        int32_t fallback; /* THRESHOLD: path + 1 of cells that no score sends anywhere; 0 = they go nowhere */
+        int32_t baseline; /* BUDGET: variant + 1 that the budget is counted from; 0 = the worst */
+    };
+    BS_ONE_OF {
+        int32_t capacity; /* CAPACITY: most cells of a path, 1 or more */
+        int32_t keys;     /* TABLE: [256] length of the table */
+        int32_t variants; /* BUDGET: [one a path] how many losses a cell has */
+    };
     int32_t normalise; /* TOPK, CAPACITY: 1 divides gates by their sum over a cell, where that is positive and finite */
     int32_t floor; /* BUDGET: a mean loss that nobody sees, 0 .. 2^24; 0 = none */
     int32_t spill; /* CAPACITY: path + 1 that takes what is beyond the capacity of others; 0 = that is dropped */

@@ -1,6 +1,6 @@
 /* brainstorm_cuda.cu - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: b8ada749ac1a46981483bb4001e021d60d40535a8221bedadc96241b80cc2ac8
+ * sha256 of the parts: e9b17d51aa472afe20535ca54c06746453b089efabe9dca0f4638f4c49899b08
  */
 #include "brainstorm.h"
 
@@ -1363,6 +1363,9 @@ bool bs_same_shape(const bs_value_info *a, const bs_value_info *b);
  * refused. */
 bool bs_infer_router_name(bs_infer *infer);
 bs_router_info *bs_infer_router(bs_infer *infer, const bs_route_desc *desc, int32_t domain);
+
+/* The domain of the rows that infer->router sends to a path; below 0: there is no room for it. */
+int32_t bs_infer_path(const bs_infer *infer, int32_t path);
 
 /* The value whose rows a view shows: its operand, or what a carried value is after a trip. */
 static inline int32_t bs_view_of(const bs_graph *g, const bs_node *view)
@@ -9146,8 +9149,8 @@ static inline bs_rule bs_rule_of(const bs_route_desc *d, int32_t width)
     const bs_rule rule = {d->protocol,
                           d->paths,
                           width,
-                          d->protocol == BS_ROUTE_TABLE    ? bs_or_default(d->capacity, 256)
-                          : d->protocol == BS_ROUTE_BUDGET ? bs_or_default(d->capacity, d->paths)
+                          d->protocol == BS_ROUTE_TABLE    ? bs_or_default(d->keys, 256)
+                          : d->protocol == BS_ROUTE_BUDGET ? bs_or_default(d->variants, d->paths)
                                                            : d->capacity,
                           d->fallback,
                           d->normalise,

@@ -35,7 +35,7 @@ int main(void)
     bs_value cells = bs_patches(g, in, &(bs_patches_desc){.size = 64}); // halo and edges are taken care of
     bs_value features = bs_patch_features(g, cells, BS_NONE, NULL);
     bs_value energy = bs_slice(g, features, &(bs_slice_desc){.length = 1});
-    bs_route_desc by_table = {.name = "route", .protocol = BS_ROUTE_TABLE, .paths = 3, .capacity = 64};
+    bs_route_desc by_table = {.name = "route", .protocol = BS_ROUTE_TABLE, .paths = 3, .keys = 64};
     bs_router route = bs_route(g, energy, BS_NONE, &by_table);
     out[0] = bs_branch(g, route, 0, "none", cells, branch, &(int){0});
     out[1] = bs_branch(g, route, 1, "soft", cells, branch, &(int){1});

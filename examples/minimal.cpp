@@ -52,7 +52,7 @@ static void build(bs_graph *g)
     by_table.name = "route";
     by_table.protocol = BS_ROUTE_TABLE;
     by_table.paths = 3;
-    by_table.capacity = 64;
+    by_table.keys = 64;
 
     bs_value cells = bs_patches(g, bs_input(g, "frame", BS_U8, BS_SHAPE3(1, 128, 192)), &patches);
     bs_value features = bs_patch_features(g, cells, BS_NONE, nullptr);

@@ -16,6 +16,10 @@ bs_value build(bs_graph *graph, std::int64_t most)
     bs_conv2d_desc conv = bs_conv2d_desc();
     conv.padding = BS_PAD_VALID;
     conv.groups = BS_DEPTHWISE;
+    bs_route_desc route = bs_route_desc();
+    route.protocol = BS_ROUTE_TABLE;
+    route.keys = 64;
+    bs_route(graph, x, BS_NONE, &route);
     return bs_conv2d(graph, y.id ? x : BS_NONE, &conv);
 }
 

@@ -115,7 +115,7 @@ static inline void sweep_frames(bs_graph *g)
                                      &(bs_slice_desc){.start = 1, .length = 1});
     const bs_router moved = bs_route(
         g, change, (bs_value){0},
-        &(bs_route_desc){.name = "moved", .protocol = BS_ROUTE_TABLE, .paths = 2, .capacity = 64});
+        &(bs_route_desc){.name = "moved", .protocol = BS_ROUTE_TABLE, .paths = 2, .keys = 64});
     bs_value rows[2] = {{0}, {0}};
     const bs_value smooth = bs_conv2d(g, bs_convert(g, cells, &(bs_convert_desc){.dtype = BS_F32}),
                                       &(bs_conv2d_desc){.name = "smooth", .out = 1});

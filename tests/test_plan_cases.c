@@ -255,7 +255,7 @@ static void test_budget_of_tiles(void)
         const bs_value in = bs_scatter(g, outer, 0, cells),
                        loss = bs_convert(g, in, &(bs_convert_desc){.dtype = BS_I32});
         const bs_router inner = bs_route(
-            g, loss, knob, &(bs_route_desc){.name = "inner", .protocol = BS_ROUTE_BUDGET, .paths = 2, .capacity = 2});
+            g, loss, knob, &(bs_route_desc){.name = "inner", .protocol = BS_ROUTE_BUDGET, .paths = 2, .variants = 2});
         const bs_value y = bs_gather(g, inner, (bs_value[]){bs_affine(g, bs_scatter(g, inner, 0, in), 2, 0), none}, in,
                                      NULL);
         bs_output(g, "y", bs_collect(g, bs_gather(g, outer, (bs_value[]){y, none}, cells, NULL)));

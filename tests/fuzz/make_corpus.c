@@ -155,7 +155,7 @@ static bs_graph *picture_net(void)
     const bs_value energy = bs_slice(g, features, &(bs_slice_desc){.length = 1});
     const bs_router r = bs_route(
         g, energy, (bs_value){0},
-        &(bs_route_desc){.name = "route", .protocol = BS_ROUTE_TABLE, .paths = 3, .capacity = 64});
+        &(bs_route_desc){.name = "route", .protocol = BS_ROUTE_TABLE, .paths = 3, .keys = 64});
     bs_value out[3];
     for (int32_t p = 0; p < 3; p++) {
         static const char *const names[3] = {"a", "b", "c"};

@@ -292,8 +292,8 @@ static inline void route_call(uint8_t which)
     switch (which) {
     case 0:
         bs_route(w.g, x, value(),
-                 &(bs_route_desc){name(), number(), number(), number(), real(), number(), number(), number(), number(),
-                                  number()});
+                 &(bs_route_desc){name(), number(), number(), number(), real(), {number()}, {number()}, number(),
+                                  number(), number()});
         break;
     case 1:
         bs_route(w.g, x, (bs_value){0},
