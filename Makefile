@@ -537,7 +537,7 @@ install: $(LIBRARY) $(INSTALLED:%=$(BUILD)/%)
 	$(call fill,brainstorm.pc.in)
 	$(call fill,tools/brainstorm-config.cmake.in)
 	$(call fill,tools/brainstorm-config-version.cmake.in)
-	install -m 644 brainstorm.h '$(DESTDIR)$(INCLUDEDIR)/'
+	install -m 644 brainstorm.h brainstorm_replay.h '$(DESTDIR)$(INCLUDEDIR)/'
 	install -m 644 $(LIBRARY) '$(DESTDIR)$(LIBDIR)/'
 	install -m 644 $(BUILD)/brainstorm.pc '$(DESTDIR)$(LIBDIR)/pkgconfig/'
 	install -m 644 $(BUILD)/brainstorm-config.cmake $(BUILD)/brainstorm-config-version.cmake \

@@ -1,6 +1,6 @@
 /* brainstorm.c - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: 3a78de935032c0b134b5c5c337c5618c9f428403b896454d78600f2cea277a4f
+ * sha256 of the parts: 3b79d68c094d7b87f04c50f6bd1572f74e5ad2b4dac8ecf98ee026ff0f5ed48d
  */
 #if !defined(_POSIX_C_SOURCE) && !defined(BS_NO_POSIX)
 #define _POSIX_C_SOURCE 200809L
@@ -10,6 +10,184 @@
 #if BS_VERSION_MAJOR != 0 || BS_VERSION_MINOR != 1 || BS_VERSION_PATCH != 0
 #error "brainstorm.h and brainstorm.c are of different versions"
 #endif
+
+/* ==== begin brainstorm_replay.h =============================================================== */
+/* brainstorm_replay.h - reading what a run has recorded, and running it again on a scripted clock.
+ * MIT licence, see LICENSE.
+ *
+ * For programs on a workstation that look into profiles, which bs_profile_create of brainstorm.h records. A program
+ * that only runs networks does without this header. The functions are in brainstorm.c, unless BS_NO_PROFILE,
+ * BS_NO_STREAM or BS_NO_REPLAY leaves them out; it compiles without this file beside it. Limits: the table of
+ * brainstorm.h.
+ *
+ * CONTENTS
+ *   events      what a profile has of a run
+ *   profiles    the file, event by event
+ *   traces      what a run needed from storage
+ *   replay      the same run with other slots, policies and storage
+ */
+#ifndef BRAINSTORM_REPLAY_H
+#define BRAINSTORM_REPLAY_H
+
+/* #include "brainstorm.h" */
+
+#if BS_VERSION_MAJOR != 0 || BS_VERSION_MINOR != 1 || BS_VERSION_PATCH != 0
+#error "brainstorm.h and brainstorm_replay.h are of different versions"
+#endif
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* ----------------------------------------------------------------------------------------------- events
+ * A profile (docs/profile.md) is little-endian: a header that names units, routers and phases, then events. */
+typedef enum bs_event_kind {
+    BS_EVENT_NONE,
+    BS_EVENT_RUN,      /* a run, when it is over: subject = its number */
+    BS_EVENT_DECISION, /* subject = router, index = path, value = cells; one for each path with cells */
+    BS_EVENT_PHASE,    /* a phase was reached: subject = phase, value = units needed; end = when it was left */
+    BS_EVENT_USE,      /* subject = unit, index = phase, value = bs_use; start, end: computed */
+    BS_EVENT_STALL,    /* subject = unit waited for first, index = phase */
+    BS_EVENT_GUESS,    /* a look-ahead's prediction: subject = unit, index = phase, value = strength, 0 .. 7 */
+    BS_EVENT_READ,     /* a chunk: subject = unit, index = chunk, value = bytes; thread = lane */
+    BS_EVENT_PREPARE,  /* the same chunk: packed into its slot */
+    BS_EVENT_LOADED,   /* subject = unit, index = 1: begun by a guess; start = when its load began */
+    BS_EVENT_EVICT,    /* subject = unit, index = 1: to make room for a guess */
+    BS_EVENT_DROP,     /* subject = unit: a load was given up */
+    BS_EVENT_DROPPED,  /* value = events that found no room, since the last of these */
+    BS_EVENT_OP,       /* subject = node, index = 1: in a tile, by one thread; else all share the work; value = rows */
+    BS_EVENT_TILE,     /* its ops come before it: subject = router, index = path, value = rows; 0, 0: no path */
+    BS_EVENT_COUNT
+} bs_event_kind;
+
+typedef enum bs_use { BS_USE_HIT, BS_USE_LATE, BS_USE_MISS } bs_use;
+
+typedef struct bs_event {
+    uint64_t start_ns, end_ns; /* of the platform's clock; equal where it is a moment */
+    uint64_t value;
+    int32_t subject, index;
+    int16_t kind;   /* bs_event_kind */
+    int16_t thread; /* lane of reads; of ops and tiles 0 .. threads - 1 */
+    int32_t reserved; /* 0 */
+} bs_event;
+
+/* --------------------------------------------------------------------------------------------- profiles */
+#if !defined(BS_NO_PROFILE) && !defined(BS_NO_REPLAY)
+/* Reads a profile again, event by event. The file is hostile: every count and number is checked, kinds of events that
+ * are not known are passed over, and a last event that was cut off is left out. */
+typedef struct bs_profile_reader bs_profile_reader;
+typedef struct bs_profile_facts {
+    int32_t routers, units, phases;
+    uint64_t events;     /* in the file, of any kind */
+    uint64_t torn_bytes; /* of an event cut off at the end */
+    uint64_t slot_bytes, chunk_bytes;
+    int32_t policy, speculation;
+    int32_t nodes; /* 0: ops were not recorded */
+} bs_profile_facts;
+typedef struct bs_profile_router_facts {
+    char name[BS_MAX_NAME];
+    int32_t paths;
+} bs_profile_router_facts;
+/* Its tables lie in `arena`: some 100 bytes a unit and a router, 200 a node, 16 a phase, and 5000. reader: copied; used
+ * by bs_profile_next until the end. NULL on failure, and the arena is as it was. There is nothing to close. */
+bs_profile_reader *bs_profile_open(bs_arena *arena, const bs_reader *reader, bs_error *error);
+void bs_profile_facts_get(const bs_profile_reader *profile, bs_profile_facts *facts);
+/* from 1 */
+bs_status bs_profile_router_get(const bs_profile_reader *profile, int32_t router, bs_profile_router_facts *facts);
+/* From 0. read_bytes (may be NULL): of storage. units: room for `n_units` numbers (may be NULL). */
+bs_status bs_profile_unit_get(const bs_profile_reader *profile, int32_t unit, bs_stream_unit_facts *facts,
+                              uint64_t *read_bytes);
+bs_status bs_profile_phase_get(const bs_profile_reader *profile, int32_t phase, bs_stream_phase_facts *facts,
+                               int32_t *units);
+/* A node, from 1, as bs_graph_node_get told of it, but: op, name and block's name are text of the profile. */
+typedef struct bs_profile_node_facts {
+    const char *op, *name, *block;
+    int32_t router, path; /* whose rows it works on; router 0: outside all paths */
+    double flops, bytes, weight_bytes;
+} bs_profile_node_facts;
+bs_status bs_profile_node_get(const bs_profile_reader *profile, int32_t node, bs_profile_node_facts *facts);
+/* The next event, its subject and index in range and its end not before its start. False at the end (status of `error`:
+ * BS_OK), or when the event is malformed or cannot be read. */
+bool bs_profile_next(bs_profile_reader *profile, bs_event *event, bs_error *error);
+void bs_profile_rewind(bs_profile_reader *profile); /* to the first event */
+#endif
+
+/* ----------------------------------------------------------------------------------------------- traces */
+/* What a run needed from storage: made from a profile, or by hand. */
+typedef struct bs_trace_unit {
+    char name[BS_MAX_NAME];
+    uint64_t read_bytes, slot_bytes;
+} bs_trace_unit;
+typedef struct bs_trace_phase {
+    int32_t router; /* from 1; 0: every visit needs all of its units */
+    int32_t first_unit, n_units; /* in phase_units, behind those of the phase before */
+} bs_trace_phase;
+typedef struct bs_trace_visit {
+    int32_t phase;
+    int32_t first_use, n_uses;
+    int32_t first_guess, n_guesses; /* look-aheads made before this visit, since the one before */
+    uint64_t before_ns;             /* computed since the visit before, without its uses */
+} bs_trace_visit;
+typedef struct bs_trace_use {
+    int32_t unit;
+    int32_t outcome; /* bs_use of the run that was recorded; -1 unknown */
+    uint64_t compute_ns;
+} bs_trace_use;
+typedef struct bs_trace_guess {
+    int32_t phase, unit; /* unit -1: this phase is predicted to need nothing */
+    int32_t strength;    /* 0 .. 7: how clear the choice was, compared with what is usual */
+} bs_trace_guess;
+typedef struct bs_trace {
+    int32_t n_units, n_phases, n_phase_units, n_visits, n_uses, n_guesses;
+    const bs_trace_unit *units;
+    const bs_trace_phase *phases;
+    const int32_t *phase_units;
+    const bs_trace_visit *visits;
+    const bs_trace_use *uses;
+    const bs_trace_guess *guesses;
+    /* Of the run that was recorded; 0 unknown. */
+    uint64_t slot_bytes, chunk_bytes, lost_events;
+    int32_t policy, speculation;
+    double ns_per_byte, prepare_ns_per_byte; /* measured reads */
+} bs_trace;
+#if !defined(BS_NO_PROFILE) && !defined(BS_NO_REPLAY)
+/* Reads and checks a profile (a hostile file). What it points to lies in `arena`, some 100 bytes a use. */
+bs_status bs_trace_load(bs_arena *arena, const bs_reader *reader, bs_trace *trace, bs_error *error);
+#endif
+
+/* ----------------------------------------------------------------------------------------------- replay */
+#if !defined(BS_NO_STREAM) && !defined(BS_NO_REPLAY)
+/* The same queue, slots, policies and predictors as in a session, on a scripted clock: one storage device that reads
+ * one chunk at a time, one thread that computes. */
+typedef struct bs_replay_desc {
+    uint64_t slot_bytes;
+    uint64_t bytes_per_second; /* of storage; required */
+    uint64_t latency_ns;       /* of a read */
+    double prepare_ns_per_byte;
+    int32_t chunk_bytes; /* [262144] */
+    int32_t lanes;       /* [2] that prepare; reads take turns */
+    bs_stream_desc stream;
+} bs_replay_desc;
+typedef struct bs_replay_result {
+    bs_stream_stats stats;
+    bs_prediction predictions[BS_PREDICTOR_COUNT];
+    uint64_t time_ns, compute_ns;
+    uint64_t oracle_ns; /* perfect knowledge: reads in the order of need, each as soon as what is needed later can make
+                           room: load_i = max(load_i-1, free_i) + read_i; done_i = max(done_i-1, load_i) + compute_i, at
+                           the best of several limits on how far ahead is read (0: Belady's replacement on demand) */
+    uint64_t oracle_bytes;
+} bs_replay_result;
+/* workspace: bs_replay_bytes. `result` is of the whole trace. */
+size_t bs_replay_bytes(const bs_trace *trace);
+bs_status bs_replay(const bs_trace *trace, const bs_replay_desc *desc, bs_arena *workspace, bs_replay_result *result,
+                    bs_error *error);
+#endif
+
+#ifdef __cplusplus
+}
+#endif
+#endif
+/* ==== end brainstorm_replay.h ================================================================= */
 
 #if defined(__GNUC__)
 #pragma GCC diagnostic ignored "-Wunused-function"
@@ -33096,6 +33274,9 @@ BS_INTERNAL bool bs_same_shape(const bs_value_info *a, const bs_value_info *b);
 BS_INTERNAL bool bs_infer_router_name(bs_infer *infer);
 BS_INTERNAL bs_router_info *bs_infer_router(bs_infer *infer, const bs_route_desc *desc, int32_t domain);
 
+/* The domain of the rows that infer->router sends to a path; below 0: there is no room for it. */
+BS_INTERNAL int32_t bs_infer_path(const bs_infer *infer, int32_t path);
+
 /* The value whose rows a view shows: its operand, or what a carried value is after a trip. */
 static inline int32_t bs_view_of(const bs_graph *g, const bs_node *view)
 {
@@ -33160,8 +33341,8 @@ static inline bs_rule bs_rule_of(const bs_route_desc *d, int32_t width)
     const bs_rule rule = {d->protocol,
                           d->paths,
                           width,
-                          d->protocol == BS_ROUTE_TABLE    ? bs_or_default(d->capacity, 256)
-                          : d->protocol == BS_ROUTE_BUDGET ? bs_or_default(d->capacity, d->paths)
+                          d->protocol == BS_ROUTE_TABLE    ? bs_or_default(d->keys, 256)
+                          : d->protocol == BS_ROUTE_BUDGET ? bs_or_default(d->variants, d->paths)
                                                            : d->capacity,
                           d->fallback,
                           d->normalise,
@@ -33941,6 +34122,7 @@ static bool patches_infer(bs_infer *infer)
     return infer->out[0].domain >= 0;
 }
 
+_Static_assert(sizeof(bs_value) == sizeof(int32_t), "a value in a descriptor is a field as any other");
 static const bs_field patches_fields[] = {BS_INT("size"), BS_INT("like")};
 const bs_op bs_op_patches = {.name = "patches",
                              .min_in = 1,
@@ -33953,9 +34135,9 @@ const bs_op bs_op_patches = {.name = "patches",
 
 bs_value bs_patches(bs_graph *graph, bs_value frame, const bs_patches_desc *desc)
 {
-    bs_patches_desc p = desc ? *desc : (bs_patches_desc){NULL, 0, 0};
-    const bs_value like = {p.like};
-    p.like = 0; /* it is an operand now */
+    bs_patches_desc p = desc ? *desc : (bs_patches_desc){NULL, 0, {0}};
+    const bs_value like = p.like;
+    p.like.id = 0; /* it is an operand now */
     return bs_op_build_two(graph, frame, like, &p, &bs_op_patches);
 }
 
@@ -34111,13 +34293,14 @@ static bool route_params_sound(bs_infer *infer, const bs_route_desc *d)
     if (!bs_infer_router_name(infer) || !bs_infer_field(infer, "protocol", d->protocol, 0, BS_PROTOCOL_COUNT - 1))
         return false;
     const bool two = d->protocol == BS_ROUTE_BINARY || d->protocol == BS_ROUTE_RESIDUAL_THRESHOLD;
+    const bool table = d->protocol == BS_ROUTE_TABLE, budget = d->protocol == BS_ROUTE_BUDGET;
     return bs_infer_field(infer, "paths", d->paths, two ? 2 : 1, two ? 2 : BS_MAX_PATHS) &&
            bs_infer_field(infer, "k", d->k, 0, d->paths) &&
-           bs_infer_field(infer, "fallback", d->fallback, 0,
-                          d->protocol == BS_ROUTE_BUDGET && d->capacity > 0 ? d->capacity : d->paths) &&
-           bs_infer_field(infer, "capacity", d->capacity, d->protocol == BS_ROUTE_CAPACITY,
-                          d->protocol == BS_ROUTE_BUDGET ? BS_MAX_PATHS : INT32_MAX) &&
-           bs_infer_field(infer, "floor", d->floor, 0, d->protocol == BS_ROUTE_BUDGET ? 1 << 24 : 0) &&
+           bs_infer_field(infer, budget ? "baseline" : "fallback", d->fallback, 0,
+                          budget && d->variants > 0 ? d->variants : d->paths) &&
+           bs_infer_field(infer, budget ? "variants" : table ? "keys" : "capacity", d->capacity,
+                          d->protocol == BS_ROUTE_CAPACITY, budget ? BS_MAX_PATHS : INT32_MAX) &&
+           bs_infer_field(infer, "floor", d->floor, 0, budget ? 1 << 24 : 0) &&
            bs_infer_field(infer, "spill", d->spill, 0, d->protocol == BS_ROUTE_CAPACITY ? d->paths : 0);
 }
 
@@ -34133,8 +34316,8 @@ static bool route_scores_sound(bs_infer *infer, const bs_route_desc *d)
     const bs_protocol_rule *rule = &protocol_rules[d->protocol];
     const bs_value_info *score = infer->in[0];
     const int64_t width = score->rank == 1 ? bs_dim_max(infer->graph, score->dims[0]) : -1;
-    const bool variants = d->protocol == BS_ROUTE_BUDGET && d->capacity > 0;
-    const int64_t expected = variants ? d->capacity : rule->score_width == 0 ? d->paths : rule->score_width;
+    const bool variants = d->protocol == BS_ROUTE_BUDGET && d->variants > 0;
+    const int64_t expected = variants ? d->variants : rule->score_width == 0 ? d->paths : rule->score_width;
     const bool fits = score->rank == 1 && bs_dim_is_const(infer->graph, score->dims[0]) &&
                       (expected < 0 || width == expected);
     if (fits && ((score->dtype == BS_F32 && rule->score_f32) || (score->dtype == BS_I32 && rule->score_i32)))
@@ -34209,13 +34392,13 @@ static int32_t route_weights(const bs_graph *graph, const bs_node *node, bs_weig
     (void)graph;
     const bs_route_desc *d = node->params;
     if (d->protocol == BS_ROUTE_BUDGET) {
-        const int32_t variants = bs_or_default(d->capacity, d->paths);
+        const int32_t variants = bs_or_default(d->variants, d->paths);
         specs[0] = (bs_weight_spec){"cost", BS_I32, 1, {variants, 0, 0, 0}};
         specs[1] = (bs_weight_spec){"path", BS_I32, 1, {variants, 0, 0, 0}};
         return 2;
     }
     if (d->protocol == BS_ROUTE_TABLE) { /* -1: as many keys as the file has */
-        specs[0] = (bs_weight_spec){"table", BS_I32, 1, {bs_or_default(d->capacity, 256), 0, 0, 0}};
+        specs[0] = (bs_weight_spec){"table", BS_I32, 1, {bs_or_default(d->keys, 256), 0, 0, 0}};
         return 1;
     }
     return 0;
@@ -34256,17 +34439,33 @@ static bool router_exists(bs_graph *graph, const char *op, bs_router router)
            bs_graph_fail(graph, BS_ERROR_GRAPH, "%s: router %" PRId32 " does not exist", op, router.id);
 }
 
+/* The router that a node is about. */
 static const bs_router_info *router_known(bs_infer *infer, int32_t id)
 {
+    infer->router = id;
     if (id >= 1 && id < infer->graph->n_routers)
         return &infer->graph->routers[id];
     bs_infer_fail(infer, BS_ERROR_GRAPH, "router %" PRId32 " does not exist", id);
     return NULL;
 }
 
-static bool scatter_infer(bs_infer *infer)
+int32_t bs_infer_path(const bs_infer *infer, int32_t path)
 {
     bs_graph *g = infer->graph;
+    const int32_t parent = g->routers[infer->router].domain;
+    const bs_domain domain = {.kind = BS_DOMAIN_PATH,
+                              .parent = parent,
+                              .router = infer->router,
+                              .path = path,
+                              .rows = -1,
+                              .height = -1,
+                              .width = -1,
+                              .max_rows = g->domains[parent].max_rows};
+    return bs_graph_domain(g, &domain);
+}
+
+static bool scatter_infer(bs_infer *infer)
+{
     const bs_router_params *p = infer->params;
     const bs_router_info *router = router_known(infer, p->router);
     if (!router)
@@ -34278,17 +34477,8 @@ static bool scatter_infer(bs_infer *infer)
         return bs_infer_fail(infer, BS_ERROR_DOMAIN, "operand 0 is of %s, router \"%s\" decides for %s",
                              bs_say_domain(infer, infer->in[0]->domain), router->desc->name,
                              bs_say_domain(infer, router->domain));
-    const bs_domain domain = {.kind = BS_DOMAIN_PATH,
-                              .parent = router->domain,
-                              .router = p->router,
-                              .path = p->path,
-                              .rows = -1,
-                              .height = -1,
-                              .width = -1,
-                              .max_rows = g->domains[router->domain].max_rows};
-    infer->router = p->router;
     infer->path = p->path;
-    infer->out[0].domain = bs_graph_domain(g, &domain);
+    infer->out[0].domain = bs_infer_path(infer, p->path);
     return infer->out[0].domain >= 0;
 }
 
@@ -34330,7 +34520,6 @@ static bool price_infer(bs_infer *infer)
         return bs_infer_fail(infer, BS_ERROR_DOMAIN,
                              "router \"%s\" is in the body of a loop: its price is another in every trip",
                              router->desc->name);
-    infer->router = p->router;
     infer->out[0].dtype = BS_F32;
     infer->out[0].rank = 1;
     infer->out[0].dims[0] = bs_dim_const(infer->graph, 1);
@@ -34347,7 +34536,6 @@ static bool score_infer(bs_infer *infer)
         return bs_infer_fail(infer, BS_ERROR_GRAPH,
                              "operand 0 is value %" PRId32 ", expected the scores of router \"%s\", value %" PRId32,
                              infer->ids[0], router->desc->name, router->score);
-    infer->router = p->router;
     infer->out[0].dims[0] = bs_dim_const(infer->graph, 1);
     return true;
 }
@@ -34473,7 +34661,6 @@ static bool gather_infer(bs_infer *infer)
     if (bs_router_loops(g, p->router))
         return bs_infer_fail(infer, BS_ERROR_GRAPH, "router \"%s\" is a loop, whose rows come back by bs_loop_next",
                              router->desc->name);
-    infer->router = p->router;
     infer->out[0] = *first;
     infer->out[0].domain = router->domain;
     return true;
@@ -34587,8 +34774,6 @@ static bool loop_infer(bs_infer *infer)
     infer->n_out = 0;
     if (!bs_infer_router_name(infer) || !loop_operands_sound(infer) || !loop_bound(infer, &desc.capacity))
         return false;
-    const bs_domain body = {.kind = BS_DOMAIN_PATH, .parent = infer->in[0]->domain, .router = g->n_routers, .rows = -1,
-                            .height = -1, .width = -1, .max_rows = g->domains[infer->in[0]->domain].max_rows};
     bs_router_info *loop = bs_infer_router(infer, bs_graph_keep(g, &desc, sizeof desc), infer->in[0]->domain);
     if (!loop)
         return false;
@@ -34602,7 +34787,7 @@ static bool loop_infer(bs_infer *infer)
     loop->max_paths_per_cell = 1;
     loop->begun_before = g->open_loop;
     g->open_loop = infer->router;
-    return bs_graph_domain(g, &body) >= 0;
+    return bs_infer_path(infer, 0) >= 0;
 }
 
 const bs_op bs_op_loop = {.name = "loop",
@@ -34617,7 +34802,7 @@ bs_router bs_loop_begin(bs_graph *graph, bs_value like, bs_value count, const bs
 {
     const bs_loop_desc any = desc ? *desc : (bs_loop_desc){.bound = 0};
     const bs_loop_params p = {any.name ? any.name : "", any.bound, any.in_turn, any.grows, any.no_lift};
-    const int32_t in[3] = {like.id, count.id, any.over};
+    const int32_t in[3] = {like.id, count.id, any.over.id};
     const bs_node *node = bs_op_build_node(graph, &bs_op_loop, in, 3, &p);
     const bs_router loop = {node ? node->router : 0};
     return loop;
@@ -37677,6 +37862,7 @@ BS_EFFORT_END
 #define BS_PLAN_H
 
 /* #include "ops/table.h" */
+/* #include "brainstorm_replay.h" */
 
 typedef enum bs_storage {
     BS_STORAGE_NONE,      /* not needed by any output: never computed */
@@ -45338,6 +45524,7 @@ BS_EFFORT_END
 #define BS_PROFILE_H
 
 /* #include "base/base.h" */
+/* #include "brainstorm_replay.h" */
 
 /* ------------------------------------------------------------------------------------------- for sessions */
 
@@ -45436,7 +45623,8 @@ _Static_assert(sizeof(bs_profile_file_unit) == 88, "a unit of the file");
 _Static_assert(sizeof(bs_profile_file_phase) == 8, "a phase of the file");
 _Static_assert(sizeof(bs_profile_file_node) == 184, "a node of the file");
 _Static_assert(sizeof(bs_event) == 40 && offsetof(bs_event, value) == 16 && offsetof(bs_event, subject) == 24 &&
-                   offsetof(bs_event, kind) == 32 && offsetof(bs_event, thread) == 34 && offsetof(bs_event, rest) == 36,
+                   offsetof(bs_event, kind) == 32 && offsetof(bs_event, thread) == 34 &&
+                   offsetof(bs_event, reserved) == 36,
                "an event of the file");
 
 /* ----------------------------------------------------------------------------------------------- reading */
@@ -45530,7 +45718,7 @@ BS_WRAPS static bool ring_put(bs_profile *p, const bs_event *event)
             at = atomic_load_explicit(&p->head, memory_order_relaxed);
         } else if (atomic_compare_exchange_weak(&p->head, &at, at + 1)) {
             cell->event = *event;
-            cell->event.rest = 0;
+            cell->event.reserved = 0;
             atomic_store(&cell->sequence, at + 1);
             return true;
         }
@@ -46606,6 +46794,7 @@ BS_EFFORT_END
 #define BS_STREAM_H
 
 /* #include "base/base.h" */
+/* #include "brainstorm_replay.h" */
 
 /* ------------------------------------------------------------------------------------- what does not change */
 

@@ -4,6 +4,48 @@
  * experts, patch-routed super-resolution, early exits. One idea covers all of them: cells (patches, rows,
  * samples) are routed through blocks (subnets, experts), and what is not chosen costs nothing.
  *
+ * WHAT IT DOES NOT DO
+ *   It does not train, and computes in f32; u8, u16 and i32 where they are exact. f16 and bf16 are storage types.
+ *   It does not allocate, print or exit, and has no state of its own: all of that is the caller's.
+ *   It does not read ONNX, PyTorch's or ncnn's files: the importers in python/ make model files of them.
+ *   It does not run on big-endian machines, and has no kernels for GPUs but NVIDIA's.
+ *   It does not grow: what a run brings stays within the maxima with which the graph was built.
+ *   Segments do not nest. What works across their rows (attention, reductions) stands outside routers: gather first.
+ *   Nothing has been run on a Jetson board yet, and AArch64 under emulation only.
+ *
+ * CONTENTS
+ *   this comment                 the build line, the smallest program, concepts, memory, errors, threads, limits
+ *   configuration                version, macros that leave modules out, fixed sizes
+ *   types                        bs_dtype, bs_tier, bs_dim, bs_shape, bs_buffer
+ *   errors                       bs_status, bs_error
+ *   arenas                       bs_arena, bs_memory
+ *   platform                     threads, clock, files: yours, or POSIX
+ *   graph                        making one; inputs, outputs, states; looking into one
+ *   plan                         bs_plan_create, bs_plan_sizes, images of plans
+ *   weights                      from a table of yours, or from any source
+ *   streaming                    weights that do not fit in memory
+ *   session                      bs_session_create, bs_bind, bs_run; what was decided
+ *   CUDA                         the same on an NVIDIA GPU
+ *   model files                  a graph and its weights in a file
+ *   profiles                     recording what happens in a run (reading that again: brainstorm_replay.h)
+ *   ops                          what all descriptors share; activations, padding
+ *   ops: layers                  conv2d, conv1d, deconv2d, linear, lstm, gru, matmul
+ *   ops: elements                arithmetic, comparisons, functions of one element, conversions
+ *   ops: shapes                  concat, slice, roll, reshape, transpose, pad
+ *   ops: softmax and norms       softmax, layer_norm, rms_norm, batch_norm, lrn
+ *   ops: images                  pixel_shuffle, pool2d, resize
+ *   ops: reductions              reduce, argmax, cumsum, topk
+ *   ops: indices                 gather_rows, select, gather_elements, scatter_elements, scatter_rows
+ *   ops: extents from data       arange, nonzero, unique, nms
+ *   ops: constants and features  constant, patch_features
+ *   rows and segments            rows of a tensor; ragged batches; rotary positions
+ *   attention                    of segments, with a cache
+ *   patches                      cells of a frame
+ *   routers                      from scores to a decision
+ *   blocks and gathers           what a path computes, and its rows back in place
+ *   loops                        rows that go through a body again and again
+ *   trees                        children, levels, structures that grow
+ *
  * BUILD    Copy brainstorm.h and brainstorm.c into your project:
  *              cc -std=c11 -O3 -c brainstorm.c            link with: -lm -lpthread
  *          -ffast-math, -Ofast and the like are refused: checks for NaN would vanish, and results would differ. (Your
@@ -46,14 +88,14 @@
  *         bs_graph *g = bs_graph_create(&memory.persistent, NULL);
  *         bs_value in = bs_input(g, "frame", BS_U8, BS_SHAPE3(1, 128, 192)), out[3];
  *         bs_value cells = bs_patches(g, in, &(bs_patches_desc){.size = 64}); // halo and edges are taken care of
- *         bs_value features = bs_patch_features(g, cells, (bs_value){0}, NULL);
+ *         bs_value features = bs_patch_features(g, cells, BS_NONE, NULL);
  *         bs_value energy = bs_slice(g, features, &(bs_slice_desc){.length = 1});
- *         bs_route_desc by_table = {.name = "route", .protocol = BS_ROUTE_TABLE, .paths = 3, .capacity = 64};
- *         bs_router route = bs_route(g, energy, (bs_value){0}, &by_table);
+ *         bs_route_desc by_table = {.name = "route", .protocol = BS_ROUTE_TABLE, .paths = 3, .keys = 64};
+ *         bs_router route = bs_route(g, energy, BS_NONE, &by_table);
  *         out[0] = bs_branch(g, route, 0, "none", cells, branch, &(int){0});
  *         out[1] = bs_branch(g, route, 1, "soft", cells, branch, &(int){1});
  *         out[2] = bs_branch(g, route, 2, "strong", cells, branch, &(int){4});
- *         bs_output(g, "clean", bs_assemble(g, bs_gather(g, route, out, (bs_value){0}, NULL)));
+ *         bs_output(g, "clean", bs_assemble(g, bs_gather(g, route, out, BS_NONE, NULL)));
  *
  *         const bs_tensor tensors[] = {{"blur.weight", BS_F32, 4, {1, 1, 3, 3}, blur},
  *                                      {"route.table", BS_I32, 1, {64}, path_of_energy}};
@@ -114,9 +156,8 @@
  *   weights stays open until bs_session_close, and is called by them. bs_session_stream_stats and
  *   bs_session_prediction_get lock them out for a moment; they belong to the session's one thread like everything else.
  *
- * LIMITS   Little-endian hosts. Segments do not nest, and what works across their rows (attention, reductions) stands
- *   outside routers: gather first. What is beyond a number below is refused with a message that names it, before
- *   anything runs (a bs_graph_desc: bs_graph_bytes is 0 and bs_graph_create gives NULL).
+ * LIMITS   What is beyond one of these numbers is refused with a message that names it, before anything runs (of a
+ *   bs_graph_desc bs_graph_bytes is 0, and bs_graph_create gives NULL).
  *     a value       rank 4 (6 between reshape, transpose and slice), elements 2^40; a dimension 2^30, as are the cells
  *                   of a domain and what a router chooses for them
  *     an op         operands 8, margin around a cell 2^20 pixels, a frame's scale 2^15 (either number of n/d)
@@ -164,7 +205,7 @@ int32_t bs_version(void);
  * BS_NO_MODEL     model files: bs_model_...
  * BS_NO_STREAM    weights that come and go: asking a plan for slots is BS_ERROR_UNSUPPORTED
  * BS_NO_PROFILE   recording what happens, and reading it again: bs_profile_..., bs_trace_load
- * BS_NO_REPLAY    reading profiles, and bs_replay: what a workstation does with what a board has recorded
+ * BS_NO_REPLAY    all of brainstorm_replay.h: what a workstation does with what a board has recorded
  * BS_NO_REPORT    bs_plan_report, bs_session_report, bs_graph_describe, bs_op_describe
  * BS_NO_MESSAGES  texts of errors: bs_error.message is the status' own sentence, with the op and the node where one is
  *                 at fault; all other fields of bs_error are as ever
@@ -193,6 +234,13 @@ int32_t bs_version(void);
 #define BS_MAX_NAME 64
 #define BS_ALIGNMENT 64 /* of every arena's base and of everything placed in it */
 
+/* Fields of a descriptor of which one at most is read: a word with a name for each of its meanings. */
+#if defined(__GNUC__)
+#define BS_ONE_OF __extension__ union /* C99 has no unions without a name */
+#else
+#define BS_ONE_OF union
+#endif
+
 #if defined(__cplusplus)
 #define BS_ALIGNED alignas(BS_ALIGNMENT)
 #elif defined(__STDC_VERSION__) && __STDC_VERSION__ >= 201112L
@@ -202,6 +250,61 @@ int32_t bs_version(void);
 #else
 #define BS_ALIGNED
 #endif
+
+/* ------------------------------------------------------------------------------------------------- types
+ * One list: name, bytes an element. f16 and bf16 are storage types: arithmetic is in f32. */
+#define BS_DTYPE_LIST(X) \
+    X(BS_F32, 4, "f32")  \
+    X(BS_U8, 1, "u8")    \
+    X(BS_I8, 1, "i8")    \
+    X(BS_I32, 4, "i32")  \
+    X(BS_F16, 2, "f16")  \
+    X(BS_BF16, 2, "bf16") \
+    X(BS_U16, 2, "u16")
+
+typedef enum bs_dtype {
+#define BS_DTYPE_ENUM(name, bytes, text) name,
+    BS_DTYPE_LIST(BS_DTYPE_ENUM)
+#undef BS_DTYPE_ENUM
+        BS_DTYPE_COUNT
+} bs_dtype;
+
+const char *bs_dtype_name(bs_dtype dtype);
+size_t bs_dtype_bytes(bs_dtype dtype);
+
+/* What computes: an instruction set of this processor (zero = the best one it has), or a GPU (see CUDA). */
+typedef enum bs_tier { BS_TIER_AUTO, BS_TIER_SCALAR, BS_TIER_AVX2, BS_TIER_AVX512, BS_TIER_NEON, BS_TIER_CUDA } bs_tier;
+
+bs_tier bs_tier_best(void);
+bool bs_tier_available(bs_tier tier); /* compiled in, and this processor can run it; for a GPU, bs_cuda_open tells */
+const char *bs_tier_name(bs_tier tier);
+
+/* A dimension: a positive constant, BS_UPTO(n) (an anonymous symbol with a maximum), or a symbol made
+ * by bs_symbol. Symbols are bound by the inputs of a run; a multiple of one (bs_times) binds it too. (Some ops make
+ * symbols of their own: "ops: extents from data".) Zero ends the list. */
+typedef int64_t bs_dim;
+#ifdef __cplusplus
+#define BS_UPTO(n) (INT64_C(1099511627776) + (n))
+#else
+#define BS_UPTO(n) (((bs_dim)1 << 40) + (bs_dim)(n))
+#endif
+
+typedef struct bs_shape {
+    int32_t rank;
+    bs_dim dim[BS_MAX_AXES];
+} bs_shape;
+
+/* A caller's strided buffer. strides in elements, all zero = dense row-major; they may be negative (`data` is the
+ * element [0, 0, ...] wherever it lies). An input may repeat itself by strides of 0 among others. What is written,
+ * outputs and states, may not: by size, every stride of a dimension of 2 or more is larger than all that the smaller
+ * ones reach, else bs_bind refuses. */
+typedef struct bs_buffer {
+    void *data;
+    bs_dtype dtype;
+    int32_t rank;
+    int64_t dim[BS_MAX_RANK];
+    int64_t stride[BS_MAX_RANK];
+} bs_buffer;
 
 /* ------------------------------------------------------------------------------------------------ errors
  * One list: code, number (frozen), message. */
@@ -298,65 +401,16 @@ typedef struct bs_platform {
 
 const bs_platform *bs_platform_default(void); /* NULL when built with BS_NO_POSIX */
 
-/* ------------------------------------------------------------------------------------------------- types
- * One list: name, bytes an element. f16 and bf16 are storage types: arithmetic is in f32. */
-#define BS_DTYPE_LIST(X) \
-    X(BS_F32, 4, "f32")  \
-    X(BS_U8, 1, "u8")    \
-    X(BS_I8, 1, "i8")    \
-    X(BS_I32, 4, "i32")  \
-    X(BS_F16, 2, "f16")  \
-    X(BS_BF16, 2, "bf16") \
-    X(BS_U16, 2, "u16")
-
-typedef enum bs_dtype {
-#define BS_DTYPE_ENUM(name, bytes, text) name,
-    BS_DTYPE_LIST(BS_DTYPE_ENUM)
-#undef BS_DTYPE_ENUM
-        BS_DTYPE_COUNT
-} bs_dtype;
-
-const char *bs_dtype_name(bs_dtype dtype);
-size_t bs_dtype_bytes(bs_dtype dtype);
-
-/* What computes: an instruction set of this processor (zero = the best one it has), or a GPU (below, CUDA). */
-typedef enum bs_tier { BS_TIER_AUTO, BS_TIER_SCALAR, BS_TIER_AVX2, BS_TIER_AVX512, BS_TIER_NEON, BS_TIER_CUDA } bs_tier;
-
-bs_tier bs_tier_best(void);
-bool bs_tier_available(bs_tier tier); /* compiled in, and this processor can run it; for a GPU, bs_cuda_open tells */
-const char *bs_tier_name(bs_tier tier);
-
-/* A dimension: a positive constant, BS_UPTO(n) (an anonymous symbol with a maximum), or a symbol made
- * by bs_symbol. Symbols are bound by the inputs of a run; a multiple of one (bs_times) binds it too. (Some ops make
- * symbols of their own: "Extents from data".) Zero ends the list. */
-typedef int64_t bs_dim;
-#ifdef __cplusplus
-#define BS_UPTO(n) (INT64_C(1099511627776) + (n))
-#else
-#define BS_UPTO(n) (((bs_dim)1 << 40) + (bs_dim)(n))
-#endif
-
-typedef struct bs_shape {
-    int32_t rank;
-    bs_dim dim[BS_MAX_AXES];
-} bs_shape;
-
-/* A caller's strided buffer. strides in elements, all zero = dense row-major; they may be negative (`data` is the
- * element [0, 0, ...] wherever it lies). An input may repeat itself by strides of 0 among others. What is written,
- * outputs and states, may not: by size, every stride of a dimension of 2 or more is larger than all that the smaller
- * ones reach, else bs_bind refuses. */
-typedef struct bs_buffer {
-    void *data;
-    bs_dtype dtype;
-    int32_t rank;
-    int64_t dim[BS_MAX_RANK];
-    int64_t stride[BS_MAX_RANK];
-} bs_buffer;
-
 /* ------------------------------------------------------------------------------------------------- graph */
 typedef struct bs_graph bs_graph;
 typedef struct bs_value { int32_t id; } bs_value;   /* 0: none / failed */
 typedef struct bs_router { int32_t id; } bs_router; /* 0: none / failed */
+/* No value, where an operand may be left out: its id is 0. */
+#ifdef __cplusplus
+#define BS_NONE (bs_value{0})
+#else
+#define BS_NONE ((bs_value){0})
+#endif
 
 /* Capacities of a graph; zero = default in brackets. At most 2^24 each, 2^26 operands, 2^30 bytes of text. */
 typedef struct bs_graph_desc {
@@ -437,648 +491,14 @@ void bs_output(bs_graph *graph, const char *name, bs_value value);
 bs_value bs_state(bs_graph *graph, const char *name, bs_dtype dtype, bs_shape shape);
 void bs_state_write(bs_graph *graph, bs_value state, bs_value value);
 
-/* --------------------------------------------------------------------------------------- ops: activations */
-/* On a CPU sigmoid, tanh and silu are within 3 units in the last place of the real result, gelu within 8, above 0
- * within 4; in an op of their own and after a product alike: the same bytes on one tier. */
-typedef enum bs_act {
-    BS_ACT_NONE,
-    BS_RELU,
-    BS_LEAKY_RELU, /* act_param: slope, 0 = 0.01 */
-    BS_PRELU,      /* slopes per channel from weight "<name>.prelu" */
-    BS_SIGMOID,
-    BS_TANH,
-    BS_GELU, /* erf form */
-    BS_SILU,
-    BS_CLIP, /* to 0 .. act_param, 0 = 1 */
-    BS_ACT_COUNT
-} bs_act;
-
-/* Every descriptor: `name` first (names the op in messages, and its weights), then 4-byte fields whose
- * zero means default. */
-#define BS_DEPTHWISE (-1)
-
-/* Layers of one kind and name share their weights: they are prepared once for each layout that they need. A tensor's
- * name with two shapes or types is BS_ERROR_SHAPE when it is planned. */
-
-/* `pad` of a descriptor is read with BS_PAD_EXPLICIT only; else it must be 0. (PyTorch's padding=p is EXPLICIT and pad
- * p.) */
-typedef enum bs_padding {
-    BS_PAD_DEFAULT, /* what the op says: conv2d keeps the size at stride 1, others do not pad */
-    BS_PAD_VALID,   /* none */
-    BS_PAD_EXPLICIT /* `pad` on all four sides, or what `pad_top` and so on say */
-} bs_padding;
-
-/* x [C,H,W] -> [out,H',W']. Weights "<name>.weight" [out, C/groups, kh, kw], "<name>.bias" [out].
- * H' = floor((H + pad_top + pad_bottom - dilation_h (kh-1) - 1) / stride_h) + 1, W' alike. Accumulates in f32 in a
- * fixed order. In a patch domain cells stay where they are: pads of an axis make up dilation (kernel-1), and stride_h
- * is stride_w; else it is BS_ERROR_SHAPE. */
-typedef struct bs_conv2d_desc {
-    const char *name;
-    int32_t out;        /* output channels, required */
-    int32_t kernel;     /* [3] square kernel, or: */
-    int32_t kernel_h, kernel_w;
-    int32_t stride;     /* [1] */
-    int32_t pad;        /* with BS_PAD_EXPLICIT */
-    int32_t dilation;   /* [1] */
-    int32_t groups;     /* [1]; BS_DEPTHWISE = one a channel */
-    int32_t no_bias;
-    int32_t batch_norm; /* 1: "<name>.bn.weight|bias|mean|var" [out], eps 1e-5, folded when loaded */
-    int32_t act;        /* bs_act */
-    float act_param;
-    int32_t padding;    /* bs_padding [dilation (kernel-1)/2, each side: "same" at stride 1] */
-    int32_t stride_h, stride_w;     /* [stride] */
-    int32_t dilation_h, dilation_w; /* [dilation] */
-    int32_t pad_top, pad_left, pad_bottom, pad_right; /* [pad], with BS_PAD_EXPLICIT; the order of ONNX */
-} bs_conv2d_desc;
-bs_value bs_conv2d(bs_graph *graph, bs_value x, const bs_conv2d_desc *desc);
-/* x [C,L] -> [out,L'], by weights [out, C/groups, 1, kernel], the bytes of PyTorch's [out, C/groups, kernel]; or of an
- * image [C,H,W] each row by itself. Fields of the height are not read. Builds a conv2d of an image of height 1 and
- * around it reshape and pad; it is one node, and copies nothing, where x is an image and padding BS_PAD_VALID. */
-bs_value bs_conv1d(bs_graph *graph, bs_value x, const bs_conv2d_desc *desc);
-
-/* Transposed convolution: x [C,H,W] -> [out, (H-1) stride - 2 pad + kernel + output_pad, ...].
- * Weight "<name>.weight" [C, out, kh, kw]. */
-typedef struct bs_deconv2d_desc {
-    const char *name;
-    int32_t out, kernel /* [3] */, stride /* [1] */, pad /* with BS_PAD_EXPLICIT */, output_pad;
-    int32_t no_bias;
-    int32_t act;
-    float act_param;
-    int32_t padding; /* bs_padding [none] */
-} bs_deconv2d_desc;
-bs_value bs_deconv2d(bs_graph *graph, bs_value x, const bs_deconv2d_desc *desc);
-
-/* x [..., K] -> [..., out] on the last dimension. Weights "<name>.weight" [out, K], "<name>.bias" [out]. */
-typedef struct bs_linear_desc {
-    const char *name;
-    int32_t out;
-    int32_t no_bias;
-    int32_t act;
-    float act_param;
-} bs_linear_desc;
-bs_value bs_linear(bs_graph *graph, bs_value x, const bs_linear_desc *desc);
-
-/* One step of an LSTM or a GRU on the last dimension: x [..., I], h (and c) [..., H] -> h' (and c') [..., H]. Weights
- * are PyTorch's LSTMCell's and GRUCell's: "<name>.weight_ih" [4 H, I] (GRU: [3 H, I]), "<name>.weight_hh" [4 H, H], and
- * "<name>.bias_ih", "<name>.bias_hh" [4 H], gates in the order i, f, g, o (r, z, n).
- *     LSTM   i, f, o = sigmoid, g = tanh of W_ih x + b_ih + W_hh h + b_hh;  c' = f c + i g;  h' = o tanh(c')
- *     GRU    r, z = sigmoid of the same;  n = tanh(W_in x + b_in + r (W_hn h + b_hn));  h' = (1 - z) n + z h
- * (ONNX: linear_before_reset = 1). c_out may be NULL. h and c as states are written with bs_state_write.
- * Of several steps whose x are known, all products with W_ih are one bs_linear, which reads it once: with `projected` x
- * is W_ih x + b_ih, [..., 4 H] (GRU: [..., 3 H]), and there are neither "<name>.weight_ih" nor "<name>.bias_ih". */
-typedef struct bs_recurrent_desc {
-    const char *name;
-    int32_t no_bias;
-    int32_t projected;
-} bs_recurrent_desc;
-bs_value bs_lstm(bs_graph *graph, bs_value x, bs_value h, bs_value c, const bs_recurrent_desc *desc, bs_value *c_out);
-bs_value bs_gru(bs_graph *graph, bs_value x, bs_value h, const bs_recurrent_desc *desc);
-
-/* a [..., M, K] times b [..., K, N] (transpose_b: b [..., N, K]). Leading dimensions must agree. */
-typedef struct bs_matmul_desc {
-    const char *name;
-    int32_t transpose_b;
-    float scale; /* [1] */
-} bs_matmul_desc;
-bs_value bs_matmul(bs_graph *graph, bs_value a, bs_value b, const bs_matmul_desc *desc);
-
-/* [C r r,H,W] <-> [C,rH,rW]; channel c r r + i r + j holds the pixel (i,j) of each r x r group. */
-bs_value bs_pixel_shuffle(bs_graph *graph, bs_value x, int32_t r);
-bs_value bs_pixel_unshuffle(bs_graph *graph, bs_value x, int32_t r);
-
-/* Element by element, f32 or i32 (wrapping). Shapes are equal, or broadcast as in NumPy, either way: a dimension of 1
- * is repeated beside n, fewer dimensions are the last ones; but [C] beside [C,H,W] is one value a channel. The first
- * operand says which domain it is; those after it may be captured root values. */
-bs_value bs_add(bs_graph *graph, bs_value a, bs_value b);
-bs_value bs_sub(bs_graph *graph, bs_value a, bs_value b);
-bs_value bs_mul(bs_graph *graph, bs_value a, bs_value b);
-bs_value bs_activation(bs_graph *graph, bs_value x, bs_act act, float param); /* BS_PRELU: use bs_prelu */
-bs_value bs_prelu(bs_graph *graph, bs_value x, const char *name);            /* slopes "<name>.prelu" [C] */
-bs_value bs_clip(bs_graph *graph, bs_value x, float low, float high);
-bs_value bs_affine(bs_graph *graph, bs_value x, float scale, float offset); /* x scale + offset */
-
-/* Functions of two operands, f32; min and max also of i32. Shapes and domains as above. pow is the C library's, which
- * is within a unit in the last place with the common ones; on a GPU within 4. */
-typedef enum bs_binary_kind {
-    BS_BINARY_DIV,
-    BS_BINARY_MIN, /* NaN where either is, as PyTorch's minimum and maximum */
-    BS_BINARY_MAX,
-    BS_BINARY_POW,
-    BS_BINARY_COUNT
-} bs_binary_kind;
-bs_value bs_binary(bs_graph *graph, bs_value a, bs_value b, bs_binary_kind kind);
-
-/* Truth values are i32: 0 is false, all else true; what is made is 0 or 1. Two operands of f32 or i32, of and, or and
- * xor i32, give one; NaN is not equal to anything. Shapes and domains as above. */
-typedef enum bs_compare_kind {
-    BS_COMPARE_EQUAL,
-    BS_COMPARE_NOT_EQUAL,
-    BS_COMPARE_LESS,
-    BS_COMPARE_LESS_EQUAL,
-    BS_COMPARE_GREATER,
-    BS_COMPARE_GREATER_EQUAL,
-    BS_COMPARE_AND,
-    BS_COMPARE_OR,
-    BS_COMPARE_XOR,
-    BS_COMPARE_COUNT
-} bs_compare_kind;
-bs_value bs_compare(bs_graph *graph, bs_value a, bs_value b, bs_compare_kind kind);
-/* a where the condition, i32, is true, else b; both f32 or i32. All three may be broadcast. */
-bs_value bs_where(bs_graph *graph, bs_value condition, bs_value a, bs_value b);
-
-/* A function of each element, f32; abs, neg and sign also of i32, wrapping. On a CPU exp, log and erf are within 2
- * units in the last place, sqrt and reciprocal as IEEE 754 rounds them, rsqrt is 1 / sqrt(x) rounded twice, and sin to
- * atan are the C library's, for arguments of any size. */
-typedef enum bs_unary_kind {
-    BS_UNARY_ABS,
-    BS_UNARY_NEG,
-    BS_UNARY_SIGN, /* -1, 0 or 1; of NaN 0 */
-    BS_UNARY_FLOOR,
-    BS_UNARY_CEIL,
-    BS_UNARY_ROUND, /* ties to even */
-    BS_UNARY_SQRT,
-    BS_UNARY_RSQRT,
-    BS_UNARY_RECIPROCAL,
-    BS_UNARY_EXP,
-    BS_UNARY_LOG,
-    BS_UNARY_ERF,
-    BS_UNARY_SIN,
-    BS_UNARY_COS,
-    BS_UNARY_TAN,
-    BS_UNARY_ASIN,
-    BS_UNARY_ACOS,
-    BS_UNARY_ATAN,
-    BS_UNARY_NOT, /* of i32 truth values: 1 where x is 0, else 0 */
-    BS_UNARY_COUNT
-} bs_unary_kind;
-bs_value bs_unary(bs_graph *graph, bs_value x, bs_unary_kind kind);
-
-/* Type conversion. To f32: code x scale. To u8/u16/i8/i32: round to nearest even of x scale, saturated
- * (u16 saturates at 2^code_bits - 1, zero = 16). scale 0 = 1. */
-typedef struct bs_convert_desc {
-    const char *name;
-    int32_t dtype; /* bs_dtype */
-    float scale;
-    int32_t code_bits;
-} bs_convert_desc;
-bs_value bs_convert(bs_graph *graph, bs_value x, const bs_convert_desc *desc);
-
-bs_value bs_concat(bs_graph *graph, const bs_value *values, int32_t count, int32_t axis);
-typedef struct bs_slice_desc { const char *name; int32_t axis, start, length; } bs_slice_desc;
-bs_value bs_slice(bs_graph *graph, bs_value x, const bs_slice_desc *desc);
-typedef struct bs_roll_desc { const char *name; int32_t axis, shift; } bs_roll_desc;
-/* y[i] = x[(i - shift) mod n] along a dimension of n (torch.roll); in patches along the channels only. */
-bs_value bs_roll(bs_graph *graph, bs_value x, const bs_roll_desc *desc);
-/* One dimension may be -1. What it makes may have a rank up to BS_MAX_AXES, as may what transpose and slice make of
- * that, for each other alone: every other op takes BS_MAX_RANK. */
-bs_value bs_reshape(bs_graph *graph, bs_value x, bs_shape shape);
-typedef struct bs_transpose_desc { const char *name; int32_t order[BS_MAX_AXES]; } bs_transpose_desc;
-bs_value bs_transpose(bs_graph *graph, bs_value x, const bs_transpose_desc *desc);
-typedef enum bs_pad_edge {
-    BS_EDGE_VALUE,
-    BS_EDGE_REPEAT, /* the pixel of the edge (PyTorch 'replicate') */
-    BS_EDGE_REFLECT /* the image, mirrored at the pixel of the edge, which is not repeated: fewer than it has */
-} bs_pad_edge;
-typedef struct bs_pad_desc {
-    const char *name;
-    int32_t top, bottom, left, right;
-    float value;
-    int32_t edge; /* bs_pad_edge */
-} bs_pad_desc;
-/* A border around a whole image [C,H,W], of any type: not in patches, whose cells would move in their frame. */
-bs_value bs_pad(bs_graph *graph, bs_value x, const bs_pad_desc *desc);
-
-/* Over the last dimension. On a CPU within 6 units in the last place, of differences to the largest as floats. */
-bs_value bs_softmax(bs_graph *graph, bs_value x);
-typedef struct bs_norm_desc { const char *name; float epsilon; /* [1e-5] */ } bs_norm_desc;
-/* Last dim; ".weight", ".bias". On a CPU within 2^-22 of |bias| + |weight| (1 + largest |x| / standard deviation). */
-bs_value bs_layer_norm(bs_graph *graph, bs_value x, const bs_norm_desc *desc);
-/* x / sqrt(mean(x^2) + epsilon) weight over the last dimension (Zhang & Sennrich 2019); ".weight". On a CPU within 4
- * units in the last place where the mean of squares is a normal number. */
-bs_value bs_rms_norm(bs_graph *graph, bs_value x, const bs_norm_desc *desc);
-/* channel dim 0; ".weight|bias|mean|var" */
-bs_value bs_batch_norm(bs_graph *graph, bs_value x, const bs_norm_desc *desc);
-
-/* Local response normalisation (Krizhevsky et al. 2012), as ONNX has it: each channel c of an image [C,H,W] becomes
- *     x_c / (bias + alpha/size sum of x_k^2)^beta,   k = c - floor((size-1)/2) .. c + ceil((size-1)/2)
- * of those there are, in f32, from the lowest channel up. */
-typedef struct bs_lrn_desc {
-    const char *name;
-    int32_t size;      /* [5] channels of a window */
-    float alpha, beta; /* [1e-4], [0.75] */
-    float bias;        /* [1] */
-} bs_lrn_desc;
-bs_value bs_lrn(bs_graph *graph, bs_value x, const bs_lrn_desc *desc);
-
-typedef enum bs_pool { BS_POOL_AVERAGE, BS_POOL_MAX } bs_pool;
-/* x [C,H,W] -> [C,H',W'], sizes as of conv2d. Of a window what lies in the frame counts; one without any is 0. Pads are
- * dilation (kernel-1) at most. */
-typedef struct bs_pool2d_desc {
-    const char *name;
-    int32_t kind, kernel /* [2] */, stride /* [kernel] */, pad /* with BS_PAD_EXPLICIT */;
-    int32_t global; /* 1: [C,H,W] -> [C]; a patch's core only */
-    int32_t count_pad; /* average: 1 divides by kernel_h kernel_w at the edges too */
-    int32_t padding;   /* bs_padding [none] */
-    int32_t kernel_h, kernel_w;     /* [kernel] */
-    int32_t stride_h, stride_w;     /* [stride; kernel_h, kernel_w] */
-    int32_t dilation_h, dilation_w; /* [1] */
-    int32_t pad_top, pad_left, pad_bottom, pad_right; /* [pad], with BS_PAD_EXPLICIT */
-} bs_pool2d_desc;
-bs_value bs_pool2d(bs_graph *graph, bs_value x, const bs_pool2d_desc *desc);
-/* x [C,L] -> [C,L'], or [C] with `global`; or of an image each row. Fields of the height are not read. */
-bs_value bs_pool1d(bs_graph *graph, bs_value x, const bs_pool2d_desc *desc);
-
-typedef enum bs_resize_kind {
-    BS_RESIZE_NEAREST,
-    BS_RESIZE_BILINEAR,
-    BS_RESIZE_BICUBIC,
-    BS_RESIZE_AREA /* the mean of the pixels that a pixel of the result touches (to a size: PyTorch 'area') */
-} bs_resize_kind;
-/* Where pixel i of the result lies in the operand, which is in/out times as large (ONNX Resize). */
-typedef enum bs_resize_centres {
-    BS_RESIZE_HALF_PIXEL,    /* (i + 1/2) in/out - 1/2; NEAREST: PyTorch 'nearest-exact' */
-    BS_RESIZE_ALIGN_CORNERS, /* i (in - 1) / (out - 1): whole images only, not in patches */
-    BS_RESIZE_ASYMMETRIC     /* i in/out; NEAREST: PyTorch 'nearest' */
-} bs_resize_centres;
-/* [C,H,W] to floor(H factor/den), floor(W factor/den), or to height x width; edges replicated. bicubic: a = cubic_a
- * [-0.5]. u8 and u16 bicubic x2 run in integers (same codes on every tier). code_bits as in bs_convert. In patches
- * cells must stay whole pixels, and there are no sizes. NEAREST is rounded down: with ALIGN_CORNERS too. */
-typedef struct bs_resize_desc {
-    const char *name;
-    int32_t kind, factor /* [2] at most 16 times den */;
-    float cubic_a;
-    int32_t code_bits;
-    int32_t den;           /* [1] */
-    int32_t height, width; /* both, and factor 0: of whole images */
-    int32_t centres;       /* bs_resize_centres; of AREA HALF_PIXEL */
-    int32_t antialias;     /* 1: BILINEAR and BICUBIC of HALF_PIXEL, down to 1/16 (PyTorch antialias=True) */
-} bs_resize_desc;
-bs_value bs_resize(bs_graph *graph, bs_value x, const bs_resize_desc *desc);
-
-typedef enum bs_reduce_kind {
-    BS_REDUCE_SUM,
-    BS_REDUCE_MEAN,
-    BS_REDUCE_MAX,         /* of numbers: NaN counts where it comes first */
-    BS_REDUCE_MIN,
-    BS_REDUCE_PROD,
-    BS_REDUCE_SUM_SQUARE,  /* of x^2 */
-    BS_REDUCE_L1,          /* of |x| */
-    BS_REDUCE_L2,          /* the root of the sum of x^2 */
-    BS_REDUCE_LOG_SUM_EXP  /* top + log(sum of e^(x - top)), top the largest x */
-} bs_reduce_kind;
-/* f32, over one dimension or some that follow each other; what is left is [1] at least. On a CPU from index 0 up, the
- * last dimension fastest. A frame that is cut into patches: its channels only, with `keep`. */
-typedef struct bs_reduce_desc {
-    const char *name;
-    int32_t kind, axis /* the first one; negative counts from the end */;
-    int32_t keep; /* 1: reduced dimensions stay, as 1 */
-    int32_t axes; /* [1] how many dimensions, from `axis` on */
-} bs_reduce_desc;
-bs_value bs_reduce(bs_graph *graph, bs_value x, const bs_reduce_desc *desc);
-/* Of f32 or i32 over the last dimension -> i32: the first of equals. NaN is taken where it comes first, elsewhere it is
- * ignored. */
-bs_value bs_argmax(bs_graph *graph, bs_value x);
-bs_value bs_argmin(bs_graph *graph, bs_value x);
-/* Running sums of f32 or i32 (which wrap) along a dimension: y_i is the sum of all x_k with k <= i. On a CPU from the
- * first to the last. */
-typedef struct bs_cumsum_desc {
-    const char *name;
-    int32_t axis /* negative counts from the end */;
-    int32_t exclusive; /* 1: of k < i */
-    int32_t reverse;   /* 1: from the end: of k >= i, or k > i */
-} bs_cumsum_desc;
-bs_value bs_cumsum(bs_graph *graph, bs_value x, const bs_cumsum_desc *desc);
-bs_value bs_topk(bs_graph *graph, bs_value x, int32_t k, bs_value *indices); /* last dim; ties: lower index first */
-/* Rows of `table` (root or same domain; [N, ...]) by i32 indices [M] -> [M, ...]. An index out of range is
- * BS_ERROR_DATA. */
-bs_value bs_gather_rows(bs_graph *graph, bs_value table, bs_value indices);
-/* x with the indices in place of its dimension `axis` (negative counts from the end): i32 of rank 0, 1 or 2, so that
- * [A, N, B] and [M] give [A, M, B] (ONNX Gather, PyTorch index_select). Indices are 0 .. N - 1 here and below: one that
- * is not is BS_ERROR_DATA. Here and below any operand may be a root value beside others of one domain. */
-bs_value bs_select(bs_graph *graph, bs_value x, bs_value indices, int32_t axis);
-/* An element for each index: indices i32 of x's rank, along other dimensions at most as many as x has. y[i][j] =
- * x[indices[i][j]][j] along axis 0 (ONNX GatherElements, torch.gather). */
-bs_value bs_gather_elements(bs_graph *graph, bs_value x, bs_value indices, int32_t axis);
-
-typedef enum bs_update { BS_UPDATE_WRITE, BS_UPDATE_ADD } bs_update;
-typedef struct bs_update_desc {
-    const char *name;
-    int32_t axis;   /* negative counts from the end */
-    int32_t update; /* bs_update; ADD: f32 or i32 */
-} bs_update_desc;
-/* x, in which updates are written or added where indices say, both of one shape: y[indices[i][j]][j] = updates[i][j]
- * along axis 0 (ONNX ScatterElements, torch.scatter). Those of one element are taken in rising order of i: the last one
- * stays, and sums are the same bytes always. desc may be NULL. */
-bs_value bs_scatter_elements(bs_graph *graph, bs_value x, bs_value indices, bs_value updates,
-                             const bs_update_desc *desc);
-/* The same for whole rows (or what lies along another axis): table [N, ...], indices i32 [M], updates [M, ...] (PyTorch
- * index_copy, index_add). */
-bs_value bs_scatter_rows(bs_graph *graph, bs_value table, bs_value indices, bs_value updates,
-                         const bs_update_desc *desc);
-
-/* Extents from data. Some ops know only when they have run how long their result is: its dimension is a symbol with the
- * descriptor's maximum, named as the node, from 0 on in a run. A run that would be beyond the maximum is BS_ERROR_DATA,
- * and so is one that makes a dimension derived of it negative. Whatever follows computes as many elements as there are;
- * a result without elements is computed by nothing, and an op that wants elements (a maximum, an average) and gets none
- * ends the run with BS_ERROR_DATA. An output's buffer has the maximum in such a dimension: what lies beyond the extent
- * of a run is left as it is, and bs_output_extents tells that extent. Operands are root values. */
-typedef struct bs_extent_desc {
-    const char *name;
-    int32_t maximum; /* 1 .. 2^30 */
-} bs_extent_desc;
-/* start, start + step, ... up to `limit`, which is not one of them (ONNX Range, torch.arange, numpy.arange): f32 or i32
- * [n], operands of that type with one element. start may be id 0: 0; with that step may be id 0: 1. Element i is
- * start + i step, rounded once. A step of 0, infinities and NaN are BS_ERROR_DATA. */
-bs_value bs_arange(bs_graph *graph, bs_value limit, bs_value start, bs_value step, const bs_extent_desc *desc);
-/* The indices of all elements that are not 0 (NaN is not), the last dimension fastest: x of any type and rank 1 .. 4 ->
- * i32 [n, rank] (torch.nonzero). desc may be NULL; maximum [elements of x]. */
-bs_value bs_nonzero(bs_graph *graph, bs_value x, const bs_extent_desc *desc);
-/* The different elements of x, in rising order [n]: f32 or i32 of rank 1 .. 4 (ONNX Unique, torch.unique). -0 is 0,
- * and all NaN are one element, the last. outputs [4], may be NULL: these elements, each as it stands where it comes
- * first; i32 [n]: that place, counted over all of x, the last dimension fastest; i32 of x's shape: which of the
- * elements stands there; i32 [n]: how often each is there. Returns the first one. desc may be NULL; maximum [elements
- * of x, below 2^31]. */
-bs_value bs_unique(bs_graph *graph, bs_value x, const bs_extent_desc *desc, bs_value *outputs);
-
-typedef struct bs_nms_desc {
-    const char *name;
-    int32_t maximum;     /* [as many as there can be] rows of the result */
-    int32_t max_each;    /* [as many as there are] boxes of each class of a batch */
-    float iou_threshold; /* 0 .. 1 */
-    float score_above;   /* a box wants a score above it: with 0 a positive one, with -INFINITY any but that */
-    int32_t centre;      /* 1: boxes are x y w h, x and y of their centre; 0: y x y x of two opposite corners */
-} bs_nms_desc;
-/* Of boxes that overlap the best ones (ONNX NonMaxSuppression): boxes f32 [B, N, 4], scores f32 [B, C, N] -> i32
- * [n, 3]: batch, class, box. For each class of a batch, from the highest score down (of equal ones the lower index
- * first), a box is kept if with none that is kept already it shares more than iou_threshold of the area of both. In
- * f32: a side is high - low, an area the product of two sides, a share A / (area + area - A), areas added first; of no
- * area it is 0. A score that is NaN is BS_ERROR_DATA. desc may be NULL. */
-bs_value bs_nms(bs_graph *graph, bs_value boxes, bs_value scores, const bs_nms_desc *desc);
-
-/* A constant from the weights: "<name>" of that dtype (f32 or i32) and shape, root domain. */
-bs_value bs_constant(bs_graph *graph, const char *name, bs_dtype dtype, bs_shape shape);
-
-/* Integer features of a patch (u8 or u16): per core area A of A samples,
- *   energy = 16 sum((4 c - up - down - left - right)^2) / A   (edges replicated)
- *   change = 16 sum((c - reference)^2) / A                    (reference may be id 0: change = 0)
- * -> i32 [2], the buckets of both: 0 for 0, else 1 + floor(4 log2(v)), at most buckets-1 [64].
- * u16 codes are first shifted right by code_bits - 8. Integer arithmetic: the same on every tier. */
-typedef struct bs_patch_features_desc { const char *name; int32_t buckets, code_bits; } bs_patch_features_desc;
-bs_value bs_patch_features(bs_graph *graph, bs_value cells, bs_value reference, const bs_patch_features_desc *desc);
-
-/* --------------------------------------------------------------------------------------- cells and routers */
-
-/* Leading dimension of a root value -> rows of a domain of its own (samples, tokens): [N, ...] -> N cells [...].
- * like: a cell value whose domain the rows shall join (x has as many rows at least; the first ones are taken), or id
- * 0. */
-bs_value bs_rows(bs_graph *graph, bs_value x, bs_value like);
-/* Rows back to a root value [N, ...]. */
-bs_value bs_collect(bs_graph *graph, bs_value cells);
-
-/* Rows grouped in segments: tokens of sequences, patches of frames. x: a root value [n, ...]; lengths: a root *input*
- * i32 [s], the rows of each segment in this run: >= 0, together n, else the run is BS_ERROR_DATA before anything has
- * run. The rows of x become the cells [...] of a domain of their own, segment 0's first; routers, blocks, gathers and
- * bs_collect take them as any rows. Two calls with one `lengths` and the same leading dimension give one domain.
- * Rows that take a path, or make a trip of a loop, stay in their segments: to the ops below a segment is those of its
- * rows that are there, in their order. */
-bs_value bs_segments(bs_graph *graph, bs_value x, bs_value lengths);
-/* The number of each cell in its segment, from 0: i32 []. cache_lengths: a root input i32 [s] that is added, as for
- * bs_attention, or id 0. like: any cells of the segments. */
-bs_value bs_segment_index(bs_graph *graph, bs_value like, bs_value cache_lengths);
-/* Rotary position embedding (Su et al. 2021): x, f32 cells [heads features] or [heads, features] of any rows (or a
- * root value), positions i32 [] or [1] of the same rows: 0 .. 2^30, else BS_ERROR_DATA. With m = dims/2, pair i < m of
- * each head turns by the angle position base^(-i/m):
- *     a cos - b sin, b cos + a sin       of elements a = i, b = i + m (Llama, GPT-NeoX), or 2i, 2i + 1 (interleaved)
- * Elements from `dims` on are copied. Sines and cosines are within 2^-23 of those of the exact angle up to positions of
- * 2^20, and the same bytes on any tier. */
-typedef struct bs_rope_desc {
-    const char *name;
-    int32_t heads; /* [1] of x [heads features] */
-    int32_t dims;  /* [features] that turn: an even number */
-    float base;    /* [10000] 1 or more */
-    int32_t interleaved;
-} bs_rope_desc;
-bs_value bs_rope(bs_graph *graph, bs_value x, bs_value positions, const bs_rope_desc *desc);
-/* Each cell gets its segment's row [...] of `parent`, a root value [s, ...]. like: any cells of the segments. */
-bs_value bs_segment_spread(bs_graph *graph, bs_value parent, bs_value like);
-
-typedef enum bs_segment_mode { BS_SEGMENT_LAST, BS_SEGMENT_SUM, BS_SEGMENT_MEAN, BS_SEGMENT_MAX } bs_segment_mode;
-typedef struct bs_segment_reduce_desc {
-    const char *name;
-    int32_t mode;
-    int32_t to_rows; /* 1: each row gets what its segment gives; so in the body of a loop */
-} bs_segment_reduce_desc;
-/* One row a segment: f32 cells [...] -> a root value [s, ...], or, with to_rows, cells [...] as they come in. Sums run
- * from a segment's first row to its last, in f32. An empty segment gives zeros. desc may be NULL: the last row. */
-bs_value bs_segment_reduce(bs_graph *graph, bs_value x, const bs_segment_reduce_desc *desc);
-
-/* Attention of many heads of the rows of each segment, to themselves and what a cache holds of them, or to another's.
- * q: f32 [d] cells in segments; k, v: f32 [kv_heads d/heads] cells in segments, of one domain; the result is as q.
- * Head h has elements h d/heads .. of q, and head floor(h kv_heads / heads) of k and v: fewer kv_heads are
- * grouped-query attention (Ainslie et al. 2023).
- *   causal (bidirectional 0): all are of one domain; a row attends to the last `window` positions up to its own.
- *   bidirectional 1: a row attends to all rows of k in the segment of that number, and to all that the cache holds. k
- *   may
- *     be of another domain than q (cross attention), with as many segments: a run whose numbers differ is
- *     BS_ERROR_DATA.
- * cache_k, cache_v: root values f32 [s, window, kv_heads d/heads], states as a rule; cache_lengths: a root input i32
- * [s], the tokens that the cache of each sequence has seen: 0 .. 2^30, else BS_ERROR_DATA as above. Row i of a segment
- * of k stands at position cache length + i; position j < cache length lies in row j mod window of the cache. A row of q
- * has the position p of the row of k beside it, and across domains its number in the segment. The result is
- *     sum_j softmax_j(scale q k_j - slope_h |p - j|) v_j       (Vaswani et al. 2017)
- * alibi 1: slope_h = 2^(-8 (h+1) / heads) (Press et al. 2022), else 0. All in f32, in an order that depends on
- * positions alone: a sequence in one run or token by token, alone or in a batch, gives the same bytes. No key beyond
- * those that a row attends to has any influence, NaN included; a row without keys gives zeros. The cache is not
- * written: that is bs_state_append, at the end. cache_k, cache_v and cache_lengths all id 0: no cache, a row attends to
- * its segment. desc may be NULL. */
-typedef struct bs_attention_desc {
-    const char *name;
-    int32_t heads; /* [1] must divide d */
-    int32_t alibi;
-    int32_t kv_heads;      /* [heads] must divide heads */
-    int32_t bidirectional; /* 1: not causal */
-    float scale;           /* [1 / sqrt(d/heads)] */
-} bs_attention_desc;
-bs_value bs_attention(bs_graph *graph, bs_value q, bs_value k, bs_value v, bs_value cache_k, bs_value cache_v,
-                      bs_value cache_lengths, const bs_attention_desc *desc);
-/* The same with something that is added to the scores, of one of two kinds:
- *   a mask  f32 [] or [1] cells of k's domain, or i32 ones: 0 hides the key (key padding). Without a cache. A hidden
- *   key
- *           (i32 0, f32 -infinity) and its value have no influence, whatever they hold, NaN included.
- *   a bias  a root value f32 [1 or heads, p, j]: element [h, p, j] for position p and key j (relative positions as of
- *           T5). Every position of a run must be within it, else BS_ERROR_DATA.
- * A row that is left without keys gives zeros. mask with id 0: none. */
-bs_value bs_attention_masked(bs_graph *graph, bs_value q, bs_value k, bs_value v, bs_value cache_k, bs_value cache_v,
-                             bs_value cache_lengths, bs_value mask, const bs_attention_desc *desc);
-/* At the end of a run, as bs_state_write: writes cells of segments, all of their rows, behind what the cache, a state
- * [s, window, ...cell], holds: row i of segment g to [g, (cache_lengths[g] + i) mod window]. Only the last `window`
- * rows of a segment are written. cache_lengths: as for bs_attention. Make s a constant (sequences without rows have
- * length 0): a state whose extents change starts anew. */
-void bs_state_append(bs_graph *graph, bs_value state, bs_value value, bs_value cache_lengths);
-
-/* A frame [C,H,W] -> cells of size x size pixels. What an op needs beyond its cell (the halo) is provided inside
- * the frame, and ops pad at the frame's edge, so the assembled result equals the untiled network.
- * like: cells of a frame whose extents are 1/k of this one's: joins their domain with k times their size. */
-typedef struct bs_patches_desc {
-    const char *name;
-    int32_t size /* [64] */;
-    int32_t like; /* .id of a value */
-} bs_patches_desc;
-bs_value bs_patches(bs_graph *graph, bs_value frame, const bs_patches_desc *desc);
-bs_value bs_assemble(bs_graph *graph, bs_value cells); /* cells [C,h,w] of a patch domain -> frame */
-
-/* How scores become a decision. Scores are f32 or i32 [paths] a cell unless said otherwise. NaN scores:
- * BS_ERROR_DATA. */
-typedef enum bs_protocol {
-    BS_ROUTE_TOP1,               /* the highest score; ties: the lower path. Gate: its score. */
-    BS_ROUTE_TOPK,               /* the k highest; gate: its score */
-    BS_ROUTE_THRESHOLD,          /* every path with score > threshold; none: `fallback` path (or nothing) */
-    BS_ROUTE_RESIDUAL_THRESHOLD, /* 2 paths: sum of scores < threshold -> path 0, else path 1 */
-    BS_ROUTE_BINARY,             /* score [1]: score >= threshold -> path 0 (exit), else path 1 (continue) */
-    BS_ROUTE_LABEL,              /* i32 [1]: the path itself; out of range: BS_ERROR_DATA */
-    BS_ROUTE_TABLE,              /* i32 [1]: key into the table "<name>.table" i32 [keys] of paths */
-    BS_ROUTE_CAPACITY,           /* top-k, at most `capacity` cells a path: first by priority (highest score, then
-                                    lower row), later choices after earlier; excess is counted, and dropped or taken by
-                                    the path `spill`, which has no limit: a cell goes there once, with the sum of the
-                                    gates of all choices that it takes */
-    BS_ROUTE_BUDGET,             /* scores = estimated losses (i32 >= 0, at most 2^24) of `capacity` variants (0: one a
-                                    path): "<name>.cost" and "<name>.path" i32 [variants] say what each costs and which
-                                    path it takes (several may take one that decides the rest by itself, at the price).
-                                    The cheapest choice whose losses sum to at most budget x the sum over cells of
-                                    (loss of the baseline - best loss), each patch weighted by its area: each
-                                    cell minimises cost + price x loss, at the lowest price that is within it.
-                                    With a `floor` the sum may always reach `floor` a cell, on top of the best losses;
-                                    what one cell adds is then at most 8 x floor, or what the budget alone would take.
-                                    It is one sum: the budget gives nothing more until its share is the larger. */
-    BS_ROUTE_CALLBACK,           /* the caller's function, named by `callback`, set in the session */
-    BS_PROTOCOL_COUNT
-} bs_protocol;
-
-typedef struct bs_route_desc {
-    const char *name;
-    int32_t protocol; /* bs_protocol */
-    int32_t paths;    /* 1 .. BS_MAX_PATHS */
-    int32_t k;        /* [1] TOPK, CAPACITY */
-    float threshold;
-    int32_t fallback; /* THRESHOLD: path + 1, 0 = nothing. BUDGET: the baseline variant + 1, 0 = the worst */
-    int32_t capacity; /* CAPACITY: cells a path. TABLE: keys, 0 = 256. BUDGET: variants */
-    int32_t normalise; /* TOPK, CAPACITY: 1 divides gates by their sum over a cell, where that is positive and finite */
-    int32_t floor; /* BUDGET: a mean loss that nobody sees, 0 .. 2^24; 0 = none */
-    int32_t spill; /* CAPACITY: path + 1 that takes what is beyond the capacity of others; 0 = that is dropped */
-} bs_route_desc;
-/* score decides; knob: a captured root value, or id 0: BUDGET: f32 [1] the budget (fraction 0..1);
- * (none is a budget of 0); BINARY, THRESHOLD, RESIDUAL_THRESHOLD: f32 [1] added to the threshold. */
-bs_router bs_route(bs_graph *graph, bs_value score, bs_value knob, const bs_route_desc *desc);
-/* Predicts what a later router, given by name, will decide: `score` is what it would see if it were run on what is
- * known now (the next layer's router on this layer's rows, a trained guess). TOP1 and TOPK only; one score a path.
- * Weights of the paths it points to are read ahead when the plan streams them; without memory for slots nothing is
- * computed for it. */
-void bs_look_ahead(bs_graph *graph, bs_value score, const char *router);
-/* Rows of x that went to `path`. */
-bs_value bs_scatter(bs_graph *graph, bs_router router, int32_t path, bs_value x);
-/* BUDGET: log2 of loss per unit of cost at which the choice was made, a root value f32 [1]. */
-bs_value bs_route_price(bs_graph *graph, bs_router router);
-/* The score of the first chosen path (BUDGET: the loss of the chosen variant), in the parent's rows: [1]. Cells without
- * a path: 0. */
-bs_value bs_route_score(bs_graph *graph, bs_router router);
-
-typedef bs_value (*bs_block_function)(bs_graph *graph, bs_value x, void *user);
-/* Opens block `name` on `path`, scatters x, builds the function's nodes into it. */
-bs_value bs_branch(bs_graph *graph, bs_router router, int32_t path, const char *name, bs_value x,
-                   bs_block_function function, void *user);
-/* The same by hand: nodes built between begin and end belong to the block (own group of weights). */
-void bs_block_begin(bs_graph *graph, const char *name);
-void bs_block_end(bs_graph *graph);
-
-typedef enum bs_gather_mode {
-    BS_GATHER_PLACE,    /* the row of the one path the cell took (at most one path a cell) */
-    BS_GATHER_ADD,      /* sum over the cell's paths, in path order */
-    BS_GATHER_WEIGHTED, /* sum of gate x row, in path order */
-    BS_GATHER_SELECT    /* the row of the cell's path with the largest gate; ties: the lower path */
-} bs_gather_mode;
-/* values[path] (id 0: the path gives nothing) -> rows of the router's parent domain. Cells without a row take
- * their row of `residual` (PLACE, SELECT), or add it (ADD, WEIGHTED); id 0: zero. A cell has no row when it took no
- * path, and with PLACE and SELECT when the one path it took, or the one with its largest gate, gives nothing. */
-typedef struct bs_gather_desc { const char *name; int32_t mode; } bs_gather_desc;
-bs_value bs_gather(bs_graph *graph, bs_router router, const bs_value *values, bs_value residual,
-                   const bs_gather_desc *desc);
-
-/* Loops. The rows of a domain, or the root (one row), go through the body again and again, each as often as it needs;
- * rows that are done cost nothing. A loop is a router whose one path is the body, decided again after each trip:
- *
- *     bs_router loop = bs_loop_begin(g, x, none, &(bs_loop_desc){.name = "steps", .over = x.id});
- *     bs_value h = bs_loop_carry(g, loop, h0);                    what the row has before the trip
- *     bs_value y = body(g, bs_loop_slice(g, loop, x), h);
- *     bs_value last = bs_loop_next(g, loop, h, y);                what it has after it
- *     bs_value all = bs_loop_collect(g, loop, y);
- *     bs_loop_end(g, loop, none);
- *
- * Between begin and end values of the body are built as those of any path: from carried values, slices, and rows of the
- * outside by bs_scatter(graph, loop, 0, x). What a loop gives is of the domain around it and is read after its end.
- * Loops stand in loops, up to 8 deep, and end in the order opposite to that in which they begin. No carried value of
- * patches may need a halo. What is made of scatters of the loop and root values alone, row by row, is the same in every
- * trip: it is lifted, built around the loop and scattered. That is one node and value more for each of its results.
- *
- * A row makes as many trips as its `count` says, or as dimension 0 of `over` has in the run, or `bound`, and none after
- * a trip whose predicate does not hold. BS_ERROR_DATA, which names loop and row: a count beyond the bound, or beyond
- * what `over` has in the run; without `count` and `over`, a predicate that still holds after `bound` trips; one that is
- * NaN. */
-#define BS_MAX_TRIPS (1 << 24)
-typedef struct bs_loop_desc {
-    const char *name; /* among those of routers */
-    int32_t bound;    /* most trips of a row, 1 .. BS_MAX_TRIPS; with `over` 0 is its largest extent */
-    int32_t over;     /* .id of a value [T, ...]: T trips; 0: none */
-    int32_t in_turn;  /* not 0: a row makes one trip alone, the one that its count is the number of, from 1 */
-    int32_t grows;    /* not 0: a row makes one trip, and rows for the next one: see bs_loop_parent */
-    int32_t no_lift;  /* not 0: what is the same in every trip is computed in each; else before the loop, of all rows */
-} bs_loop_desc;
-/* like: a value of the domain whose rows loop. count: i32 [1] of that domain, or none; below 1: no trip. */
-bs_router bs_loop_begin(bs_graph *graph, bs_value like, bs_value count, const bs_loop_desc *desc);
-/* A value that trips hand on: `initial`, of the loop's domain or one root value for all rows, before the first one.
- * Gives it in the body. */
-bs_value bs_loop_carry(bs_graph *graph, bs_router loop, bs_value initial);
-/* What `carried` is after the trip: `value` of the body, of the same type and shape. Gives what each row has in the
- * end. carried none: the value of the row's last trip, zeros where it makes none. */
-bs_value bs_loop_next(bs_graph *graph, bs_router loop, bs_value carried, bs_value value);
-/* The values of all trips, [T, ...] or [bound, ...]; zeros for trips that a row does not make. */
-bs_value bs_loop_collect(bs_graph *graph, bs_router loop, bs_value value);
-/* In the body: the number of the trip, i32 [1], from 0; and x[trip] of x [T, ...] of the loop's domain. */
-bs_value bs_loop_trip(bs_graph *graph, bs_router loop);
-bs_value bs_loop_slice(bs_graph *graph, bs_router loop, bs_value x);
-/* In the body: the rows of a carried value that index, i32 [K] or a number alone, names: [K, ...], or one. They are as
- * before the trip, those that make it as well; -1: zeros. Rows count from 0 in the domain of the loop, which must be
- * one of bs_rows and not of a path; it then runs layer by layer. BS_ERROR_DATA: an index that is out of range. */
-bs_value bs_loop_rows(bs_graph *graph, bs_router loop, bs_value carried, bs_value index);
-/* After the end: how many trips each row made, i32 [1]. Call it in the body. */
-bs_value bs_loop_trips(bs_graph *graph, bs_router loop);
-/* go_on: f32 or i32 [1] of the body: whether the row makes another trip, above 0; or none: as far as the trips go. */
-void bs_loop_end(bs_graph *graph, bs_router loop, bs_value go_on);
-
-/* Trees and graphs: a row is a vertex, and reads what its children have by bs_loop_rows. With the levels as count, in
- * turn, vertices of one level make a trip together, those of many graphs at once:
- *
- *     bs_value children = bs_children(g, lengths, indices, 2);
- *     bs_value x = bs_rows(g, words, none), of = bs_rows(g, children, x);
- *     bs_router loop = bs_loop_begin(g, x, bs_rows(g, bs_levels(g, children), x),
- *                                    &(bs_loop_desc){.name = "tree", .bound = DEPTH, .in_turn = 1});
- *     bs_value h = bs_loop_carry(g, loop, zeros);
- *     bs_value below = bs_loop_rows(g, loop, h, bs_scatter(g, loop, 0, of));      [2, ...]
- *
- * Lists of children, i32 [E], one behind the other, as long as lengths, i32 [V], says; E may be more than all of them.
- * Gives [V, slots], -1 behind the last child of a row. BS_ERROR_DATA: a length that is below 0, above `slots`, or more
- * than is left. */
-bs_value bs_children(bs_graph *graph, bs_value lengths, bs_value indices, int32_t slots);
-/* children: i32 [V, K], numbers of rows or -1. Gives i32 [V, 1]: 1 for a row without children, else 1 more than the
- * highest level of its children. BS_ERROR_DATA: a number out of range; children that go round in a circle. */
-bs_value bs_levels(bs_graph *graph, bs_value children);
-/* A structure that is decided while it grows: rows with a count above 0 make the first trip; `go_on`, here i32 [1],
- * says how many rows a row makes for the next one. These are numbered from the row behind the last that made the first
- * trip on, in the order of those that make them; they must be rows of the domain, which has room for all of them.
- * BS_ERROR_DATA: a row makes more than there is room for, or makes some in the last trip that there may be.
- * bs_loop_parent: in the body, the row that made this one, i32 [1]; -1: none did. By bs_loop_rows it sees what that one
- * has. bs_loop_child: which one it is of those that the same row made, from 0. */
-bs_value bs_loop_parent(bs_graph *graph, bs_router loop);
-bs_value bs_loop_child(bs_graph *graph, bs_router loop);
+#ifndef BS_NO_REPORT
+/* One line about node `index` (from 1), for people: number, op, name, operands, what it gives, what it is set to.
+ * Returns the length it has (cut to bytes-1, always ended by NUL); 0 when there is no such node. */
+size_t bs_graph_describe(const bs_graph *graph, int32_t index, char *text, size_t bytes);
+/* The same for op `index` (from 0) of the op set, for programs that write model files: its name, the fewest and most
+ * operands, and its parameters in stored order, a trailing ~ for those that are f32. */
+size_t bs_op_describe(int32_t index, char *text, size_t bytes);
+#endif
 
 /* -------------------------------------------------------------------------------------------------- plan
  * Planning needs no weights and no device: a workstation can tell what a board will need. */
@@ -1406,7 +826,7 @@ typedef struct bs_session_desc {
      * weights instead of making its own: it takes bs_sizes.weights bytes less, and no staging where nothing streams.
      * The other must be closed after it. Both may run at once. Slots of streamed weights are each session's own. */
     const bs_session *weights_of;
-    /* a cudaStream_t that runs are queued on (CUDA, below); NULL: one of the session's own */
+    /* a cudaStream_t that runs are queued on (see CUDA); NULL: one of the session's own */
     void *cuda_stream;
 } bs_session_desc;
 
@@ -1559,7 +979,7 @@ bs_status bs_cuda_choose(bs_session *session, int32_t runs, bs_launch_mode *best
 
 /* ------------------------------------------------------------------------------------------- model files
  * GGUF version 3 with the graph in its metadata and one packed tensor a block (docs/format.md). The file is
- * hostile: it is checked when opened, and the graph is rebuilt by the builder above with all its checks.
+ * hostile: it is checked when opened, and the graph is rebuilt by the builder calls with all their checks.
  *
  *     size_t bytes = bs_model_file_bytes(NULL, "net.gguf", &error);     // 0 when it is no model file
  *     bs_arena_init(&persistent, "persistent", malloc(bytes), bytes);
@@ -1662,49 +1082,10 @@ bs_status bs_model_weight_get(const bs_model *model, int32_t index, char *name, 
 bs_status bs_model_check(const bs_model *model, bs_error *error);
 #endif
 
-#ifndef BS_NO_REPORT
-/* One line about node `index` (from 1), for people: number, op, name, operands, what it gives, what it is set to.
- * Returns the length it has (cut to bytes-1, always ended by NUL); 0 when there is no such node. */
-size_t bs_graph_describe(const bs_graph *graph, int32_t index, char *text, size_t bytes);
-/* The same for op `index` (from 0) of the op set, for programs that write model files: its name, the fewest and most
- * operands, and its parameters in stored order, a trailing ~ for those that are f32. */
-size_t bs_op_describe(int32_t index, char *text, size_t bytes);
-#endif
-
 /* ------------------------------------------------------------------------------------------- profiles
  * What happens in a run, as events in a ring that the caller supplies; a thread streams them to wherever the caller
- * writes. A full ring drops events and counts them; it never makes a run wait.
- * The file (docs/profile.md) is little-endian: a header that names units, routers and phases, then events. */
-typedef enum bs_event_kind {
-    BS_EVENT_NONE,
-    BS_EVENT_RUN,      /* a run, when it is over: subject = its number */
-    BS_EVENT_DECISION, /* subject = router, index = path, value = cells; one for each path with cells */
-    BS_EVENT_PHASE,    /* a phase was reached: subject = phase, value = units needed; end = when it was left */
-    BS_EVENT_USE,      /* subject = unit, index = phase, value = bs_use; start, end: computed */
-    BS_EVENT_STALL,    /* subject = unit waited for first, index = phase */
-    BS_EVENT_GUESS,    /* a look-ahead's prediction: subject = unit, index = phase, value = strength, 0 .. 7 */
-    BS_EVENT_READ,     /* a chunk: subject = unit, index = chunk, value = bytes; thread = lane */
-    BS_EVENT_PREPARE,  /* the same chunk: packed into its slot */
-    BS_EVENT_LOADED,   /* subject = unit, index = 1: begun by a guess; start = when its load began */
-    BS_EVENT_EVICT,    /* subject = unit, index = 1: to make room for a guess */
-    BS_EVENT_DROP,     /* subject = unit: a load was given up */
-    BS_EVENT_DROPPED,  /* value = events that found no room, since the last of these */
-    BS_EVENT_OP,       /* subject = node, index = 1: in a tile, by one thread; else all share the work; value = rows */
-    BS_EVENT_TILE,     /* its ops come before it: subject = router, index = path, value = rows; 0, 0: no path */
-    BS_EVENT_COUNT
-} bs_event_kind;
-
-typedef enum bs_use { BS_USE_HIT, BS_USE_LATE, BS_USE_MISS } bs_use;
-
-typedef struct bs_event {
-    uint64_t start_ns, end_ns; /* of the platform's clock; equal where it is a moment */
-    uint64_t value;
-    int32_t subject, index;
-    int16_t kind;   /* bs_event_kind */
-    int16_t thread; /* lane of reads; of ops and tiles 0 .. threads - 1 */
-    int32_t rest;   /* 0 */
-} bs_event;
-
+ * writes. A full ring drops events and counts them; it never makes a run wait. Which events there are, and what a
+ * workstation does with them, is in brainstorm_replay.h; the file is in docs/profile.md. */
 #ifndef BS_NO_PROFILE
 /* Writes `bytes`, in order; returns 0, or anything else to stop (the rest is dropped and counted). Called on the
  * profile's own thread, on platforms without threads within bs_run. */
@@ -1726,114 +1107,670 @@ bs_profile *bs_profile_create(bs_arena *arena, const bs_profile_desc *desc, bs_e
 bs_status bs_profile_close(bs_profile *profile, uint64_t *dropped);
 #endif
 
-#if !defined(BS_NO_PROFILE) && !defined(BS_NO_REPLAY)
-/* Reads a profile again, event by event. The file is hostile: every count and number is checked, kinds of events that
- * are not known are passed over, and a last event that was cut off is left out. */
-typedef struct bs_profile_reader bs_profile_reader;
-typedef struct bs_profile_facts {
-    int32_t routers, units, phases;
-    uint64_t events;     /* in the file, of any kind */
-    uint64_t torn_bytes; /* of an event cut off at the end */
-    uint64_t slot_bytes, chunk_bytes;
-    int32_t policy, speculation;
-    int32_t nodes; /* 0: ops were not recorded */
-} bs_profile_facts;
-typedef struct bs_profile_router_facts {
-    char name[BS_MAX_NAME];
-    int32_t paths;
-} bs_profile_router_facts;
-/* Its tables lie in `arena`: some 100 bytes a unit and a router, 200 a node, 16 a phase, and 5000. reader: copied; used
- * by bs_profile_next until the end. NULL on failure, and the arena is as it was. There is nothing to close. */
-bs_profile_reader *bs_profile_open(bs_arena *arena, const bs_reader *reader, bs_error *error);
-void bs_profile_facts_get(const bs_profile_reader *profile, bs_profile_facts *facts);
-/* from 1 */
-bs_status bs_profile_router_get(const bs_profile_reader *profile, int32_t router, bs_profile_router_facts *facts);
-/* From 0. read_bytes (may be NULL): of storage. units: room for `n_units` numbers (may be NULL). */
-bs_status bs_profile_unit_get(const bs_profile_reader *profile, int32_t unit, bs_stream_unit_facts *facts,
-                              uint64_t *read_bytes);
-bs_status bs_profile_phase_get(const bs_profile_reader *profile, int32_t phase, bs_stream_phase_facts *facts,
-                               int32_t *units);
-/* A node, from 1, as bs_graph_node_get told of it, but: op, name and block's name are text of the profile. */
-typedef struct bs_profile_node_facts {
-    const char *op, *name, *block;
-    int32_t router, path; /* whose rows it works on; router 0: outside all paths */
-    double flops, bytes, weight_bytes;
-} bs_profile_node_facts;
-bs_status bs_profile_node_get(const bs_profile_reader *profile, int32_t node, bs_profile_node_facts *facts);
-/* The next event, its subject and index in range and its end not before its start. False at the end (status of `error`:
- * BS_OK), or when the event is malformed or cannot be read. */
-bool bs_profile_next(bs_profile_reader *profile, bs_event *event, bs_error *error);
-void bs_profile_rewind(bs_profile_reader *profile); /* to the first event */
-#endif
+/* -------------------------------------------------------------------------------------------------- ops */
+/* Every descriptor: `name` first (names the op in messages, and its weights), then 4-byte fields whose
+ * zero means default (of a bs_value: BS_NONE). */
+#define BS_DEPTHWISE (-1)
 
-/* What a run needed from storage: made from a profile, or by hand. */
-typedef struct bs_trace_unit {
-    char name[BS_MAX_NAME];
-    uint64_t read_bytes, slot_bytes;
-} bs_trace_unit;
-typedef struct bs_trace_phase {
-    int32_t router; /* from 1; 0: every visit needs all of its units */
-    int32_t first_unit, n_units; /* in phase_units, behind those of the phase before */
-} bs_trace_phase;
-typedef struct bs_trace_visit {
-    int32_t phase;
-    int32_t first_use, n_uses;
-    int32_t first_guess, n_guesses; /* look-aheads made before this visit, since the one before */
-    uint64_t before_ns;             /* computed since the visit before, without its uses */
-} bs_trace_visit;
-typedef struct bs_trace_use {
-    int32_t unit;
-    int32_t outcome; /* bs_use of the run that was recorded; -1 unknown */
-    uint64_t compute_ns;
-} bs_trace_use;
-typedef struct bs_trace_guess {
-    int32_t phase, unit; /* unit -1: this phase is predicted to need nothing */
-    int32_t strength;    /* 0 .. 7: how clear the choice was, compared with what is usual */
-} bs_trace_guess;
-typedef struct bs_trace {
-    int32_t n_units, n_phases, n_phase_units, n_visits, n_uses, n_guesses;
-    const bs_trace_unit *units;
-    const bs_trace_phase *phases;
-    const int32_t *phase_units;
-    const bs_trace_visit *visits;
-    const bs_trace_use *uses;
-    const bs_trace_guess *guesses;
-    /* Of the run that was recorded; 0 unknown. */
-    uint64_t slot_bytes, chunk_bytes, lost_events;
-    int32_t policy, speculation;
-    double ns_per_byte, prepare_ns_per_byte; /* measured reads */
-} bs_trace;
-#if !defined(BS_NO_PROFILE) && !defined(BS_NO_REPLAY)
-/* Reads and checks a profile (a hostile file). What it points to lies in `arena`, some 100 bytes a use. */
-bs_status bs_trace_load(bs_arena *arena, const bs_reader *reader, bs_trace *trace, bs_error *error);
-#endif
+/* Layers of one kind and name share their weights: they are prepared once for each layout that they need. A tensor's
+ * name with two shapes or types is BS_ERROR_SHAPE when it is planned. */
 
-#if !defined(BS_NO_STREAM) && !defined(BS_NO_REPLAY)
-/* The same queue, slots, policies and predictors as in a session, on a scripted clock: one storage device that reads
- * one chunk at a time, one thread that computes. */
-typedef struct bs_replay_desc {
-    uint64_t slot_bytes;
-    uint64_t bytes_per_second; /* of storage; required */
-    uint64_t latency_ns;       /* of a read */
-    double prepare_ns_per_byte;
-    int32_t chunk_bytes; /* [262144] */
-    int32_t lanes;       /* [2] that prepare; reads take turns */
-    bs_stream_desc stream;
-} bs_replay_desc;
-typedef struct bs_replay_result {
-    bs_stream_stats stats;
-    bs_prediction predictions[BS_PREDICTOR_COUNT];
-    uint64_t time_ns, compute_ns;
-    uint64_t oracle_ns; /* perfect knowledge: reads in the order of need, each as soon as what is needed later can make
-                           room: load_i = max(load_i-1, free_i) + read_i; done_i = max(done_i-1, load_i) + compute_i, at
-                           the best of several limits on how far ahead is read (0: Belady's replacement on demand) */
-    uint64_t oracle_bytes;
-} bs_replay_result;
-/* workspace: bs_replay_bytes. `result` is of the whole trace. */
-size_t bs_replay_bytes(const bs_trace *trace);
-bs_status bs_replay(const bs_trace *trace, const bs_replay_desc *desc, bs_arena *workspace, bs_replay_result *result,
-                    bs_error *error);
-#endif
+/* `pad` of a descriptor is read with BS_PAD_EXPLICIT only; else it must be 0. (PyTorch's padding=p is EXPLICIT and pad
+ * p.) */
+typedef enum bs_padding {
+    BS_PAD_DEFAULT, /* what the op says: conv2d keeps the size at stride 1, others do not pad */
+    BS_PAD_VALID,   /* none */
+    BS_PAD_EXPLICIT /* `pad` on all four sides, or what `pad_top` and so on say */
+} bs_padding;
+
+/* On a CPU sigmoid, tanh and silu are within 3 units in the last place of the real result, gelu within 8, above 0
+ * within 4; in an op of their own and after a product alike: the same bytes on one tier. */
+typedef enum bs_act {
+    BS_ACT_NONE,
+    BS_RELU,
+    BS_LEAKY_RELU, /* act_param: slope, 0 = 0.01 */
+    BS_PRELU,      /* slopes per channel from weight "<name>.prelu" */
+    BS_SIGMOID,
+    BS_TANH,
+    BS_GELU, /* erf form */
+    BS_SILU,
+    BS_CLIP, /* to 0 .. act_param, 0 = 1 */
+    BS_ACT_COUNT
+} bs_act;
+
+/* ------------------------------------------------------------------------------------------ ops: layers */
+/* x [C,H,W] -> [out,H',W']. Weights "<name>.weight" [out, C/groups, kh, kw], "<name>.bias" [out].
+ * H' = floor((H + pad_top + pad_bottom - dilation_h (kh-1) - 1) / stride_h) + 1, W' alike. Accumulates in f32 in a
+ * fixed order. In a patch domain cells stay where they are: pads of an axis make up dilation (kernel-1), and stride_h
+ * is stride_w; else it is BS_ERROR_SHAPE. */
+typedef struct bs_conv2d_desc {
+    const char *name;
+    int32_t out;        /* output channels, required */
+    int32_t kernel;     /* [3] square kernel, or: */
+    int32_t kernel_h, kernel_w;
+    int32_t stride;     /* [1] */
+    int32_t pad;        /* with BS_PAD_EXPLICIT */
+    int32_t dilation;   /* [1] */
+    int32_t groups;     /* [1]; BS_DEPTHWISE = one a channel */
+    int32_t no_bias;
+    int32_t batch_norm; /* 1: "<name>.bn.weight|bias|mean|var" [out], eps 1e-5, folded when loaded */
+    int32_t act;        /* bs_act */
+    float act_param;
+    int32_t padding;    /* bs_padding [dilation (kernel-1)/2, each side: "same" at stride 1] */
+    int32_t stride_h, stride_w;     /* [stride] */
+    int32_t dilation_h, dilation_w; /* [dilation] */
+    int32_t pad_top, pad_left, pad_bottom, pad_right; /* [pad], with BS_PAD_EXPLICIT; the order of ONNX */
+} bs_conv2d_desc;
+bs_value bs_conv2d(bs_graph *graph, bs_value x, const bs_conv2d_desc *desc);
+/* x [C,L] -> [out,L'], by weights [out, C/groups, 1, kernel], the bytes of PyTorch's [out, C/groups, kernel]; or of an
+ * image [C,H,W] each row by itself. Fields of the height are not read. Builds a conv2d of an image of height 1 and
+ * around it reshape and pad; it is one node, and copies nothing, where x is an image and padding BS_PAD_VALID. */
+bs_value bs_conv1d(bs_graph *graph, bs_value x, const bs_conv2d_desc *desc);
+
+/* Transposed convolution: x [C,H,W] -> [out, (H-1) stride - 2 pad + kernel + output_pad, ...].
+ * Weight "<name>.weight" [C, out, kh, kw]. */
+typedef struct bs_deconv2d_desc {
+    const char *name;
+    int32_t out, kernel /* [3] */, stride /* [1] */, pad /* with BS_PAD_EXPLICIT */, output_pad;
+    int32_t no_bias;
+    int32_t act;
+    float act_param;
+    int32_t padding; /* bs_padding [none] */
+} bs_deconv2d_desc;
+bs_value bs_deconv2d(bs_graph *graph, bs_value x, const bs_deconv2d_desc *desc);
+
+/* x [..., K] -> [..., out] on the last dimension. Weights "<name>.weight" [out, K], "<name>.bias" [out]. */
+typedef struct bs_linear_desc {
+    const char *name;
+    int32_t out;
+    int32_t no_bias;
+    int32_t act;
+    float act_param;
+} bs_linear_desc;
+bs_value bs_linear(bs_graph *graph, bs_value x, const bs_linear_desc *desc);
+
+/* One step of an LSTM or a GRU on the last dimension: x [..., I], h (and c) [..., H] -> h' (and c') [..., H]. Weights
+ * are PyTorch's LSTMCell's and GRUCell's: "<name>.weight_ih" [4 H, I] (GRU: [3 H, I]), "<name>.weight_hh" [4 H, H], and
+ * "<name>.bias_ih", "<name>.bias_hh" [4 H], gates in the order i, f, g, o (r, z, n).
+ *     LSTM   i, f, o = sigmoid, g = tanh of W_ih x + b_ih + W_hh h + b_hh;  c' = f c + i g;  h' = o tanh(c')
+ *     GRU    r, z = sigmoid of the same;  n = tanh(W_in x + b_in + r (W_hn h + b_hn));  h' = (1 - z) n + z h
+ * (ONNX: linear_before_reset = 1). c_out may be NULL. h and c as states are written with bs_state_write.
+ * Of several steps whose x are known, all products with W_ih are one bs_linear, which reads it once: with `projected` x
+ * is W_ih x + b_ih, [..., 4 H] (GRU: [..., 3 H]), and there are neither "<name>.weight_ih" nor "<name>.bias_ih". */
+typedef struct bs_recurrent_desc {
+    const char *name;
+    int32_t no_bias;
+    int32_t projected;
+} bs_recurrent_desc;
+bs_value bs_lstm(bs_graph *graph, bs_value x, bs_value h, bs_value c, const bs_recurrent_desc *desc, bs_value *c_out);
+bs_value bs_gru(bs_graph *graph, bs_value x, bs_value h, const bs_recurrent_desc *desc);
+
+/* a [..., M, K] times b [..., K, N] (transpose_b: b [..., N, K]). Leading dimensions must agree. */
+typedef struct bs_matmul_desc {
+    const char *name;
+    int32_t transpose_b;
+    float scale; /* [1] */
+} bs_matmul_desc;
+bs_value bs_matmul(bs_graph *graph, bs_value a, bs_value b, const bs_matmul_desc *desc);
+
+/* ---------------------------------------------------------------------------------------- ops: elements */
+/* Element by element, f32 or i32 (wrapping). Shapes are equal, or broadcast as in NumPy, either way: a dimension of 1
+ * is repeated beside n, fewer dimensions are the last ones; but [C] beside [C,H,W] is one value a channel. The first
+ * operand says which domain it is; those after it may be captured root values. */
+bs_value bs_add(bs_graph *graph, bs_value a, bs_value b);
+bs_value bs_sub(bs_graph *graph, bs_value a, bs_value b);
+bs_value bs_mul(bs_graph *graph, bs_value a, bs_value b);
+bs_value bs_activation(bs_graph *graph, bs_value x, bs_act act, float param); /* BS_PRELU: use bs_prelu */
+bs_value bs_prelu(bs_graph *graph, bs_value x, const char *name);            /* slopes "<name>.prelu" [C] */
+bs_value bs_clip(bs_graph *graph, bs_value x, float low, float high);
+bs_value bs_affine(bs_graph *graph, bs_value x, float scale, float offset); /* x scale + offset */
+
+/* Functions of two operands, f32; min and max also of i32. Shapes and domains as above. pow is the C library's, which
+ * is within a unit in the last place with the common ones; on a GPU within 4. */
+typedef enum bs_binary_kind {
+    BS_BINARY_DIV,
+    BS_BINARY_MIN, /* NaN where either is, as PyTorch's minimum and maximum */
+    BS_BINARY_MAX,
+    BS_BINARY_POW,
+    BS_BINARY_COUNT
+} bs_binary_kind;
+bs_value bs_binary(bs_graph *graph, bs_value a, bs_value b, bs_binary_kind kind);
+
+/* Truth values are i32: 0 is false, all else true; what is made is 0 or 1. Two operands of f32 or i32, of and, or and
+ * xor i32, give one; NaN is not equal to anything. Shapes and domains as above. */
+typedef enum bs_compare_kind {
+    BS_COMPARE_EQUAL,
+    BS_COMPARE_NOT_EQUAL,
+    BS_COMPARE_LESS,
+    BS_COMPARE_LESS_EQUAL,
+    BS_COMPARE_GREATER,
+    BS_COMPARE_GREATER_EQUAL,
+    BS_COMPARE_AND,
+    BS_COMPARE_OR,
+    BS_COMPARE_XOR,
+    BS_COMPARE_COUNT
+} bs_compare_kind;
+bs_value bs_compare(bs_graph *graph, bs_value a, bs_value b, bs_compare_kind kind);
+/* a where the condition, i32, is true, else b; both f32 or i32. All three may be broadcast. */
+bs_value bs_where(bs_graph *graph, bs_value condition, bs_value a, bs_value b);
+
+/* A function of each element, f32; abs, neg and sign also of i32, wrapping. On a CPU exp, log and erf are within 2
+ * units in the last place, sqrt and reciprocal as IEEE 754 rounds them, rsqrt is 1 / sqrt(x) rounded twice, and sin to
+ * atan are the C library's, for arguments of any size. */
+typedef enum bs_unary_kind {
+    BS_UNARY_ABS,
+    BS_UNARY_NEG,
+    BS_UNARY_SIGN, /* -1, 0 or 1; of NaN 0 */
+    BS_UNARY_FLOOR,
+    BS_UNARY_CEIL,
+    BS_UNARY_ROUND, /* ties to even */
+    BS_UNARY_SQRT,
+    BS_UNARY_RSQRT,
+    BS_UNARY_RECIPROCAL,
+    BS_UNARY_EXP,
+    BS_UNARY_LOG,
+    BS_UNARY_ERF,
+    BS_UNARY_SIN,
+    BS_UNARY_COS,
+    BS_UNARY_TAN,
+    BS_UNARY_ASIN,
+    BS_UNARY_ACOS,
+    BS_UNARY_ATAN,
+    BS_UNARY_NOT, /* of i32 truth values: 1 where x is 0, else 0 */
+    BS_UNARY_COUNT
+} bs_unary_kind;
+bs_value bs_unary(bs_graph *graph, bs_value x, bs_unary_kind kind);
+
+/* Type conversion. To f32: code x scale. To u8/u16/i8/i32: round to nearest even of x scale, saturated
+ * (u16 saturates at 2^code_bits - 1, zero = 16). scale 0 = 1. */
+typedef struct bs_convert_desc {
+    const char *name;
+    int32_t dtype; /* bs_dtype */
+    float scale;
+    int32_t code_bits;
+} bs_convert_desc;
+bs_value bs_convert(bs_graph *graph, bs_value x, const bs_convert_desc *desc);
+
+/* ------------------------------------------------------------------------------------------ ops: shapes */
+bs_value bs_concat(bs_graph *graph, const bs_value *values, int32_t count, int32_t axis);
+typedef struct bs_slice_desc { const char *name; int32_t axis, start, length; } bs_slice_desc;
+bs_value bs_slice(bs_graph *graph, bs_value x, const bs_slice_desc *desc);
+typedef struct bs_roll_desc { const char *name; int32_t axis, shift; } bs_roll_desc;
+/* y[i] = x[(i - shift) mod n] along a dimension of n (torch.roll); in patches along the channels only. */
+bs_value bs_roll(bs_graph *graph, bs_value x, const bs_roll_desc *desc);
+/* One dimension may be -1. What it makes may have a rank up to BS_MAX_AXES, as may what transpose and slice make of
+ * that, for each other alone: every other op takes BS_MAX_RANK. */
+bs_value bs_reshape(bs_graph *graph, bs_value x, bs_shape shape);
+typedef struct bs_transpose_desc { const char *name; int32_t order[BS_MAX_AXES]; } bs_transpose_desc;
+bs_value bs_transpose(bs_graph *graph, bs_value x, const bs_transpose_desc *desc);
+typedef enum bs_pad_edge {
+    BS_EDGE_VALUE,
+    BS_EDGE_REPEAT, /* the pixel of the edge (PyTorch 'replicate') */
+    BS_EDGE_REFLECT /* the image, mirrored at the pixel of the edge, which is not repeated: fewer than it has */
+} bs_pad_edge;
+typedef struct bs_pad_desc {
+    const char *name;
+    int32_t top, bottom, left, right;
+    float value;
+    int32_t edge; /* bs_pad_edge */
+} bs_pad_desc;
+/* A border around a whole image [C,H,W], of any type: not in patches, whose cells would move in their frame. */
+bs_value bs_pad(bs_graph *graph, bs_value x, const bs_pad_desc *desc);
+
+/* ------------------------------------------------------------------------------- ops: softmax and norms */
+/* Over the last dimension. On a CPU within 6 units in the last place, of differences to the largest as floats. */
+bs_value bs_softmax(bs_graph *graph, bs_value x);
+typedef struct bs_norm_desc { const char *name; float epsilon; /* [1e-5] */ } bs_norm_desc;
+/* Last dim; ".weight", ".bias". On a CPU within 2^-22 of |bias| + |weight| (1 + largest |x| / standard deviation). */
+bs_value bs_layer_norm(bs_graph *graph, bs_value x, const bs_norm_desc *desc);
+/* x / sqrt(mean(x^2) + epsilon) weight over the last dimension (Zhang & Sennrich 2019); ".weight". On a CPU within 4
+ * units in the last place where the mean of squares is a normal number. */
+bs_value bs_rms_norm(bs_graph *graph, bs_value x, const bs_norm_desc *desc);
+/* channel dim 0; ".weight|bias|mean|var" */
+bs_value bs_batch_norm(bs_graph *graph, bs_value x, const bs_norm_desc *desc);
+
+/* Local response normalisation (Krizhevsky et al. 2012), as ONNX has it: each channel c of an image [C,H,W] becomes
+ *     x_c / (bias + alpha/size sum of x_k^2)^beta,   k = c - floor((size-1)/2) .. c + ceil((size-1)/2)
+ * of those there are, in f32, from the lowest channel up. */
+typedef struct bs_lrn_desc {
+    const char *name;
+    int32_t size;      /* [5] channels of a window */
+    float alpha, beta; /* [1e-4], [0.75] */
+    float bias;        /* [1] */
+} bs_lrn_desc;
+bs_value bs_lrn(bs_graph *graph, bs_value x, const bs_lrn_desc *desc);
+
+/* ------------------------------------------------------------------------------------------ ops: images */
+/* [C r r,H,W] <-> [C,rH,rW]; channel c r r + i r + j holds the pixel (i,j) of each r x r group. */
+bs_value bs_pixel_shuffle(bs_graph *graph, bs_value x, int32_t r);
+bs_value bs_pixel_unshuffle(bs_graph *graph, bs_value x, int32_t r);
+
+typedef enum bs_pool { BS_POOL_AVERAGE, BS_POOL_MAX } bs_pool;
+/* x [C,H,W] -> [C,H',W'], sizes as of conv2d. Of a window what lies in the frame counts; one without any is 0. Pads are
+ * dilation (kernel-1) at most. */
+typedef struct bs_pool2d_desc {
+    const char *name;
+    int32_t kind, kernel /* [2] */, stride /* [kernel] */, pad /* with BS_PAD_EXPLICIT */;
+    int32_t global; /* 1: [C,H,W] -> [C]; a patch's core only */
+    int32_t count_pad; /* average: 1 divides by kernel_h kernel_w at the edges too */
+    int32_t padding;   /* bs_padding [none] */
+    int32_t kernel_h, kernel_w;     /* [kernel] */
+    int32_t stride_h, stride_w;     /* [stride; kernel_h, kernel_w] */
+    int32_t dilation_h, dilation_w; /* [1] */
+    int32_t pad_top, pad_left, pad_bottom, pad_right; /* [pad], with BS_PAD_EXPLICIT */
+} bs_pool2d_desc;
+bs_value bs_pool2d(bs_graph *graph, bs_value x, const bs_pool2d_desc *desc);
+/* x [C,L] -> [C,L'], or [C] with `global`; or of an image each row. Fields of the height are not read. */
+bs_value bs_pool1d(bs_graph *graph, bs_value x, const bs_pool2d_desc *desc);
+
+typedef enum bs_resize_kind {
+    BS_RESIZE_NEAREST,
+    BS_RESIZE_BILINEAR,
+    BS_RESIZE_BICUBIC,
+    BS_RESIZE_AREA /* the mean of the pixels that a pixel of the result touches (to a size: PyTorch 'area') */
+} bs_resize_kind;
+/* Where pixel i of the result lies in the operand, which is in/out times as large (ONNX Resize). */
+typedef enum bs_resize_centres {
+    BS_RESIZE_HALF_PIXEL,    /* (i + 1/2) in/out - 1/2; NEAREST: PyTorch 'nearest-exact' */
+    BS_RESIZE_ALIGN_CORNERS, /* i (in - 1) / (out - 1): whole images only, not in patches */
+    BS_RESIZE_ASYMMETRIC     /* i in/out; NEAREST: PyTorch 'nearest' */
+} bs_resize_centres;
+/* [C,H,W] to floor(H factor/den), floor(W factor/den), or to height x width; edges replicated. bicubic: a = cubic_a
+ * [-0.5]. u8 and u16 bicubic x2 run in integers (same codes on every tier). code_bits as in bs_convert. In patches
+ * cells must stay whole pixels, and there are no sizes. NEAREST is rounded down: with ALIGN_CORNERS too. */
+typedef struct bs_resize_desc {
+    const char *name;
+    int32_t kind, factor /* [2] at most 16 times den */;
+    float cubic_a;
+    int32_t code_bits;
+    int32_t den;           /* [1] */
+    int32_t height, width; /* both, and factor 0: of whole images */
+    int32_t centres;       /* bs_resize_centres; of AREA HALF_PIXEL */
+    int32_t antialias;     /* 1: BILINEAR and BICUBIC of HALF_PIXEL, down to 1/16 (PyTorch antialias=True) */
+} bs_resize_desc;
+bs_value bs_resize(bs_graph *graph, bs_value x, const bs_resize_desc *desc);
+
+/* -------------------------------------------------------------------------------------- ops: reductions */
+typedef enum bs_reduce_kind {
+    BS_REDUCE_SUM,
+    BS_REDUCE_MEAN,
+    BS_REDUCE_MAX,         /* of numbers: NaN counts where it comes first */
+    BS_REDUCE_MIN,
+    BS_REDUCE_PROD,
+    BS_REDUCE_SUM_SQUARE,  /* of x^2 */
+    BS_REDUCE_L1,          /* of |x| */
+    BS_REDUCE_L2,          /* the root of the sum of x^2 */
+    BS_REDUCE_LOG_SUM_EXP  /* top + log(sum of e^(x - top)), top the largest x */
+} bs_reduce_kind;
+/* f32, over one dimension or some that follow each other; what is left is [1] at least. On a CPU from index 0 up, the
+ * last dimension fastest. A frame that is cut into patches: its channels only, with `keep`. */
+typedef struct bs_reduce_desc {
+    const char *name;
+    int32_t kind, axis /* the first one; negative counts from the end */;
+    int32_t keep; /* 1: reduced dimensions stay, as 1 */
+    int32_t axes; /* [1] how many dimensions, from `axis` on */
+} bs_reduce_desc;
+bs_value bs_reduce(bs_graph *graph, bs_value x, const bs_reduce_desc *desc);
+/* Of f32 or i32 over the last dimension -> i32: the first of equals. NaN is taken where it comes first, elsewhere it is
+ * ignored. */
+bs_value bs_argmax(bs_graph *graph, bs_value x);
+bs_value bs_argmin(bs_graph *graph, bs_value x);
+/* Running sums of f32 or i32 (which wrap) along a dimension: y_i is the sum of all x_k with k <= i. On a CPU from the
+ * first to the last. */
+typedef struct bs_cumsum_desc {
+    const char *name;
+    int32_t axis /* negative counts from the end */;
+    int32_t exclusive; /* 1: of k < i */
+    int32_t reverse;   /* 1: from the end: of k >= i, or k > i */
+} bs_cumsum_desc;
+bs_value bs_cumsum(bs_graph *graph, bs_value x, const bs_cumsum_desc *desc);
+bs_value bs_topk(bs_graph *graph, bs_value x, int32_t k, bs_value *indices); /* last dim; ties: lower index first */
+
+/* ----------------------------------------------------------------------------------------- ops: indices */
+/* Rows of `table` (root or same domain; [N, ...]) by i32 indices [M] -> [M, ...]. An index out of range is
+ * BS_ERROR_DATA. */
+bs_value bs_gather_rows(bs_graph *graph, bs_value table, bs_value indices);
+/* x with the indices in place of its dimension `axis` (negative counts from the end): i32 of rank 0, 1 or 2, so that
+ * [A, N, B] and [M] give [A, M, B] (ONNX Gather, PyTorch index_select). Indices are 0 .. N - 1 here and below: one that
+ * is not is BS_ERROR_DATA. Here and below any operand may be a root value beside others of one domain. */
+bs_value bs_select(bs_graph *graph, bs_value x, bs_value indices, int32_t axis);
+/* An element for each index: indices i32 of x's rank, along other dimensions at most as many as x has. y[i][j] =
+ * x[indices[i][j]][j] along axis 0 (ONNX GatherElements, torch.gather). */
+bs_value bs_gather_elements(bs_graph *graph, bs_value x, bs_value indices, int32_t axis);
+
+typedef enum bs_update { BS_UPDATE_WRITE, BS_UPDATE_ADD } bs_update;
+typedef struct bs_update_desc {
+    const char *name;
+    int32_t axis;   /* negative counts from the end */
+    int32_t update; /* bs_update; ADD: f32 or i32 */
+} bs_update_desc;
+/* x, in which updates are written or added where indices say, both of one shape: y[indices[i][j]][j] = updates[i][j]
+ * along axis 0 (ONNX ScatterElements, torch.scatter). Those of one element are taken in rising order of i: the last one
+ * stays, and sums are the same bytes always. desc may be NULL. */
+bs_value bs_scatter_elements(bs_graph *graph, bs_value x, bs_value indices, bs_value updates,
+                             const bs_update_desc *desc);
+/* The same for whole rows (or what lies along another axis): table [N, ...], indices i32 [M], updates [M, ...] (PyTorch
+ * index_copy, index_add). */
+bs_value bs_scatter_rows(bs_graph *graph, bs_value table, bs_value indices, bs_value updates,
+                         const bs_update_desc *desc);
+
+/* ------------------------------------------------------------------------------- ops: extents from data
+ * Some ops know only when they have run how long their result is: its dimension is a symbol with the descriptor's
+ * maximum, named as the node, from 0 on in a run. A run that would be beyond the maximum is BS_ERROR_DATA,
+ * and so is one that makes a dimension derived of it negative. Whatever follows computes as many elements as there are;
+ * a result without elements is computed by nothing, and an op that wants elements (a maximum, an average) and gets none
+ * ends the run with BS_ERROR_DATA. An output's buffer has the maximum in such a dimension: what lies beyond the extent
+ * of a run is left as it is, and bs_output_extents tells that extent. Operands are root values. */
+typedef struct bs_extent_desc {
+    const char *name;
+    int32_t maximum; /* 1 .. 2^30 */
+} bs_extent_desc;
+/* start, start + step, ... up to `limit`, which is not one of them (ONNX Range, torch.arange, numpy.arange): f32 or i32
+ * [n], operands of that type with one element. start may be BS_NONE: 0; with that step may be BS_NONE: 1. Element i is
+ * start + i step, rounded once. A step of 0, infinities and NaN are BS_ERROR_DATA. */
+bs_value bs_arange(bs_graph *graph, bs_value limit, bs_value start, bs_value step, const bs_extent_desc *desc);
+/* The indices of all elements that are not 0 (NaN is not), the last dimension fastest: x of any type and rank 1 .. 4 ->
+ * i32 [n, rank] (torch.nonzero). desc may be NULL; maximum [elements of x]. */
+bs_value bs_nonzero(bs_graph *graph, bs_value x, const bs_extent_desc *desc);
+/* The different elements of x, in rising order [n]: f32 or i32 of rank 1 .. 4 (ONNX Unique, torch.unique). -0 is 0,
+ * and all NaN are one element, the last. outputs [4], may be NULL: these elements, each as it stands where it comes
+ * first; i32 [n]: that place, counted over all of x, the last dimension fastest; i32 of x's shape: which of the
+ * elements stands there; i32 [n]: how often each is there. Returns the first one. desc may be NULL; maximum [elements
+ * of x, below 2^31]. */
+bs_value bs_unique(bs_graph *graph, bs_value x, const bs_extent_desc *desc, bs_value *outputs);
+
+typedef struct bs_nms_desc {
+    const char *name;
+    int32_t maximum;     /* [as many as there can be] rows of the result */
+    int32_t max_each;    /* [as many as there are] boxes of each class of a batch */
+    float iou_threshold; /* 0 .. 1 */
+    float score_above;   /* a box wants a score above it: with 0 a positive one, with -INFINITY any but that */
+    int32_t centre;      /* 1: boxes are x y w h, x and y of their centre; 0: y x y x of two opposite corners */
+} bs_nms_desc;
+/* Of boxes that overlap the best ones (ONNX NonMaxSuppression): boxes f32 [B, N, 4], scores f32 [B, C, N] -> i32
+ * [n, 3]: batch, class, box. For each class of a batch, from the highest score down (of equal ones the lower index
+ * first), a box is kept if with none that is kept already it shares more than iou_threshold of the area of both. In
+ * f32: a side is high - low, an area the product of two sides, a share A / (area + area - A), areas added first; of no
+ * area it is 0. A score that is NaN is BS_ERROR_DATA. desc may be NULL. */
+bs_value bs_nms(bs_graph *graph, bs_value boxes, bs_value scores, const bs_nms_desc *desc);
+
+/* -------------------------------------------------------------------------- ops: constants and features */
+/* A constant from the weights: "<name>" of that dtype (f32 or i32) and shape, root domain. */
+bs_value bs_constant(bs_graph *graph, const char *name, bs_dtype dtype, bs_shape shape);
+
+/* Integer features of a patch (u8 or u16): per core area A of A samples,
+ *   energy = 16 sum((4 c - up - down - left - right)^2) / A   (edges replicated)
+ *   change = 16 sum((c - reference)^2) / A                    (reference may be BS_NONE: change = 0)
+ * -> i32 [2], the buckets of both: 0 for 0, else 1 + floor(4 log2(v)), at most buckets-1 [64].
+ * u16 codes are first shifted right by code_bits - 8. Integer arithmetic: the same on every tier. */
+typedef struct bs_patch_features_desc { const char *name; int32_t buckets, code_bits; } bs_patch_features_desc;
+bs_value bs_patch_features(bs_graph *graph, bs_value cells, bs_value reference, const bs_patch_features_desc *desc);
+
+/* ------------------------------------------------------------------------------------ rows and segments */
+/* Leading dimension of a root value -> rows of a domain of its own (samples, tokens): [N, ...] -> N cells [...].
+ * like: a cell value whose domain the rows shall join (x has as many rows at least; the first ones are taken), or
+ * BS_NONE. */
+bs_value bs_rows(bs_graph *graph, bs_value x, bs_value like);
+/* Rows back to a root value [N, ...]. */
+bs_value bs_collect(bs_graph *graph, bs_value cells);
+
+/* Rows grouped in segments: tokens of sequences, patches of frames. x: a root value [n, ...]; lengths: a root *input*
+ * i32 [s], the rows of each segment in this run: >= 0, together n, else the run is BS_ERROR_DATA before anything has
+ * run. The rows of x become the cells [...] of a domain of their own, segment 0's first; routers, blocks, gathers and
+ * bs_collect take them as any rows. Two calls with one `lengths` and the same leading dimension give one domain.
+ * Rows that take a path, or make a trip of a loop, stay in their segments: to the ops below a segment is those of its
+ * rows that are there, in their order. */
+bs_value bs_segments(bs_graph *graph, bs_value x, bs_value lengths);
+/* The number of each cell in its segment, from 0: i32 []. cache_lengths: a root input i32 [s] that is added, as for
+ * bs_attention, or BS_NONE. like: any cells of the segments. */
+bs_value bs_segment_index(bs_graph *graph, bs_value like, bs_value cache_lengths);
+/* Rotary position embedding (Su et al. 2021): x, f32 cells [heads features] or [heads, features] of any rows (or a
+ * root value), positions i32 [] or [1] of the same rows: 0 .. 2^30, else BS_ERROR_DATA. With m = dims/2, pair i < m of
+ * each head turns by the angle position base^(-i/m):
+ *     a cos - b sin, b cos + a sin       of elements a = i, b = i + m (Llama, GPT-NeoX), or 2i, 2i + 1 (interleaved)
+ * Elements from `dims` on are copied. Sines and cosines are within 2^-23 of those of the exact angle up to positions of
+ * 2^20, and the same bytes on any tier. */
+typedef struct bs_rope_desc {
+    const char *name;
+    int32_t heads; /* [1] of x [heads features] */
+    int32_t dims;  /* [features] that turn: an even number */
+    float base;    /* [10000] 1 or more */
+    int32_t interleaved;
+} bs_rope_desc;
+bs_value bs_rope(bs_graph *graph, bs_value x, bs_value positions, const bs_rope_desc *desc);
+/* Each cell gets its segment's row [...] of `parent`, a root value [s, ...]. like: any cells of the segments. */
+bs_value bs_segment_spread(bs_graph *graph, bs_value parent, bs_value like);
+
+typedef enum bs_segment_mode { BS_SEGMENT_LAST, BS_SEGMENT_SUM, BS_SEGMENT_MEAN, BS_SEGMENT_MAX } bs_segment_mode;
+typedef struct bs_segment_reduce_desc {
+    const char *name;
+    int32_t mode;
+    int32_t to_rows; /* 1: each row gets what its segment gives; so in the body of a loop */
+} bs_segment_reduce_desc;
+/* One row a segment: f32 cells [...] -> a root value [s, ...], or, with to_rows, cells [...] as they come in. Sums run
+ * from a segment's first row to its last, in f32. An empty segment gives zeros. desc may be NULL: the last row. */
+bs_value bs_segment_reduce(bs_graph *graph, bs_value x, const bs_segment_reduce_desc *desc);
+
+/* -------------------------------------------------------------------------------------------- attention */
+/* Attention of many heads of the rows of each segment, to themselves and what a cache holds of them, or to another's.
+ * q: f32 [d] cells in segments; k, v: f32 [kv_heads d/heads] cells in segments, of one domain; the result is as q.
+ * Head h has elements h d/heads .. of q, and head floor(h kv_heads / heads) of k and v: fewer kv_heads are
+ * grouped-query attention (Ainslie et al. 2023).
+ *   causal (bidirectional 0): all are of one domain; a row attends to the last `window` positions up to its own.
+ *   bidirectional 1: a row attends to all rows of k in the segment of that number, and to all that the cache holds. k
+ *   may
+ *     be of another domain than q (cross attention), with as many segments: a run whose numbers differ is
+ *     BS_ERROR_DATA.
+ * cache_k, cache_v: root values f32 [s, window, kv_heads d/heads], states as a rule; cache_lengths: a root input i32
+ * [s], the tokens that the cache of each sequence has seen: 0 .. 2^30, else BS_ERROR_DATA as above. Row i of a segment
+ * of k stands at position cache length + i; position j < cache length lies in row j mod window of the cache. A row of q
+ * has the position p of the row of k beside it, and across domains its number in the segment. The result is
+ *     sum_j softmax_j(scale q k_j - slope_h |p - j|) v_j       (Vaswani et al. 2017)
+ * alibi 1: slope_h = 2^(-8 (h+1) / heads) (Press et al. 2022), else 0. All in f32, in an order that depends on
+ * positions alone: a sequence in one run or token by token, alone or in a batch, gives the same bytes. No key beyond
+ * those that a row attends to has any influence, NaN included; a row without keys gives zeros. The cache is not
+ * written: that is bs_state_append, at the end. cache_k, cache_v and cache_lengths all BS_NONE: no cache, a row attends
+ * to its segment. desc may be NULL. */
+typedef struct bs_attention_desc {
+    const char *name;
+    int32_t heads; /* [1] must divide d */
+    int32_t alibi;
+    int32_t kv_heads;      /* [heads] must divide heads */
+    int32_t bidirectional; /* 1: not causal */
+    float scale;           /* [1 / sqrt(d/heads)] */
+} bs_attention_desc;
+bs_value bs_attention(bs_graph *graph, bs_value q, bs_value k, bs_value v, bs_value cache_k, bs_value cache_v,
+                      bs_value cache_lengths, const bs_attention_desc *desc);
+/* The same with something that is added to the scores, of one of two kinds:
+ *   a mask  f32 [] or [1] cells of k's domain, or i32 ones: 0 hides the key (key padding). Without a cache. A hidden
+ *   key
+ *           (i32 0, f32 -infinity) and its value have no influence, whatever they hold, NaN included.
+ *   a bias  a root value f32 [1 or heads, p, j]: element [h, p, j] for position p and key j (relative positions as of
+ *           T5). Every position of a run must be within it, else BS_ERROR_DATA.
+ * A row that is left without keys gives zeros. mask BS_NONE: none. */
+bs_value bs_attention_masked(bs_graph *graph, bs_value q, bs_value k, bs_value v, bs_value cache_k, bs_value cache_v,
+                             bs_value cache_lengths, bs_value mask, const bs_attention_desc *desc);
+/* At the end of a run, as bs_state_write: writes cells of segments, all of their rows, behind what the cache, a state
+ * [s, window, ...cell], holds: row i of segment g to [g, (cache_lengths[g] + i) mod window]. Only the last `window`
+ * rows of a segment are written. cache_lengths: as for bs_attention. Make s a constant (sequences without rows have
+ * length 0): a state whose extents change starts anew. */
+void bs_state_append(bs_graph *graph, bs_value state, bs_value value, bs_value cache_lengths);
+
+/* ---------------------------------------------------------------------------------------------- patches */
+/* A frame [C,H,W] -> cells of size x size pixels. What an op needs beyond its cell (the halo) is provided inside
+ * the frame, and ops pad at the frame's edge, so the assembled result equals the untiled network.
+ * like: cells of a frame whose extents are 1/k of this one's: joins their domain with k times their size. */
+typedef struct bs_patches_desc {
+    const char *name;
+    int32_t size /* [64] */;
+    bs_value like; /* cells; BS_NONE: a domain of its own */
+} bs_patches_desc;
+bs_value bs_patches(bs_graph *graph, bs_value frame, const bs_patches_desc *desc);
+bs_value bs_assemble(bs_graph *graph, bs_value cells); /* cells [C,h,w] of a patch domain -> frame */
+
+/* ---------------------------------------------------------------------------------------------- routers */
+/* How scores become a decision. Scores are f32 or i32 [paths] a cell unless said otherwise. NaN scores:
+ * BS_ERROR_DATA. */
+typedef enum bs_protocol {
+    BS_ROUTE_TOP1,               /* the highest score; ties: the lower path. Gate: its score. */
+    BS_ROUTE_TOPK,               /* the k highest; gate: its score */
+    BS_ROUTE_THRESHOLD,          /* every path with score > threshold; none: `fallback` path (or nothing) */
+    BS_ROUTE_RESIDUAL_THRESHOLD, /* 2 paths: sum of scores < threshold -> path 0, else path 1 */
+    BS_ROUTE_BINARY,             /* score [1]: score >= threshold -> path 0 (exit), else path 1 (continue) */
+    BS_ROUTE_LABEL,              /* i32 [1]: the path itself; out of range: BS_ERROR_DATA */
+    BS_ROUTE_TABLE,              /* i32 [1]: key into the table "<name>.table" i32 [keys] of paths */
+    BS_ROUTE_CAPACITY,           /* top-k, at most `capacity` cells a path: first by priority (highest score, then
+                                    lower row), later choices after earlier; excess is counted, and dropped or taken by
+                                    the path `spill`, which has no limit: a cell goes there once, with the sum of the
+                                    gates of all choices that it takes */
+    BS_ROUTE_BUDGET,             /* scores = estimated losses (i32 >= 0, at most 2^24) of `variants`: "<name>.cost" and
+                                    "<name>.path" i32 [variants] say what each costs and which path it takes (several
+                                    may take one that decides the rest by itself, at the price).
+                                    The cheapest choice whose losses sum to at most budget x the sum over cells of
+                                    (loss of the baseline - best loss), each patch weighted by its area: each
+                                    cell minimises cost + price x loss, at the lowest price that is within it.
+                                    With a `floor` the sum may always reach `floor` a cell, on top of the best losses;
+                                    what one cell adds is then at most 8 x floor, or what the budget alone would take.
+                                    It is one sum: the budget gives nothing more until its share is the larger. */
+    BS_ROUTE_CALLBACK,           /* the caller's function, which bs_set_route names */
+    BS_PROTOCOL_COUNT
+} bs_protocol;
+
+typedef struct bs_route_desc {
+    const char *name;
+    int32_t protocol; /* bs_protocol */
+    int32_t paths;    /* 1 .. BS_MAX_PATHS */
+    int32_t k;        /* [1] TOPK, CAPACITY */
+    float threshold;
+    BS_ONE_OF {
+        int32_t fallback; /* THRESHOLD: path + 1 of cells that no score sends anywhere; 0 = they go nowhere */
+        int32_t baseline; /* BUDGET: variant + 1 that the budget is counted from; 0 = the worst */
+    };
+    BS_ONE_OF {
+        int32_t capacity; /* CAPACITY: most cells of a path, 1 or more */
+        int32_t keys;     /* TABLE: [256] length of the table */
+        int32_t variants; /* BUDGET: [one a path] how many losses a cell has */
+    };
+    int32_t normalise; /* TOPK, CAPACITY: 1 divides gates by their sum over a cell, where that is positive and finite */
+    int32_t floor; /* BUDGET: a mean loss that nobody sees, 0 .. 2^24; 0 = none */
+    int32_t spill; /* CAPACITY: path + 1 that takes what is beyond the capacity of others; 0 = that is dropped */
+} bs_route_desc;
+/* score decides; knob: a captured root value, or BS_NONE: BUDGET: f32 [1] the budget (fraction 0..1);
+ * (none is a budget of 0); BINARY, THRESHOLD, RESIDUAL_THRESHOLD: f32 [1] added to the threshold. */
+bs_router bs_route(bs_graph *graph, bs_value score, bs_value knob, const bs_route_desc *desc);
+/* Predicts what a later router, given by name, will decide: `score` is what it would see if it were run on what is
+ * known now (the next layer's router on this layer's rows, a trained guess). TOP1 and TOPK only; one score a path.
+ * Weights of the paths it points to are read ahead when the plan streams them; without memory for slots nothing is
+ * computed for it. */
+void bs_look_ahead(bs_graph *graph, bs_value score, const char *router);
+/* Rows of x that went to `path`. */
+bs_value bs_scatter(bs_graph *graph, bs_router router, int32_t path, bs_value x);
+/* BUDGET: log2 of loss per unit of cost at which the choice was made, a root value f32 [1]. */
+bs_value bs_route_price(bs_graph *graph, bs_router router);
+/* The score of the first chosen path (BUDGET: the loss of the chosen variant), in the parent's rows: [1]. Cells without
+ * a path: 0. */
+bs_value bs_route_score(bs_graph *graph, bs_router router);
+
+/* ----------------------------------------------------------------------------------- blocks and gathers */
+typedef bs_value (*bs_block_function)(bs_graph *graph, bs_value x, void *user);
+/* Opens block `name` on `path`, scatters x, builds the function's nodes into it. */
+bs_value bs_branch(bs_graph *graph, bs_router router, int32_t path, const char *name, bs_value x,
+                   bs_block_function function, void *user);
+/* The same by hand: nodes built between begin and end belong to the block (own group of weights). */
+void bs_block_begin(bs_graph *graph, const char *name);
+void bs_block_end(bs_graph *graph);
+
+typedef enum bs_gather_mode {
+    BS_GATHER_PLACE,    /* the row of the one path the cell took (at most one path a cell) */
+    BS_GATHER_ADD,      /* sum over the cell's paths, in path order */
+    BS_GATHER_WEIGHTED, /* sum of gate x row, in path order */
+    BS_GATHER_SELECT    /* the row of the cell's path with the largest gate; ties: the lower path */
+} bs_gather_mode;
+/* values[path] (BS_NONE: the path gives nothing) -> rows of the router's parent domain. Cells without a row take
+ * their row of `residual` (PLACE, SELECT), or add it (ADD, WEIGHTED); BS_NONE: zero. A cell has no row when it took no
+ * path, and with PLACE and SELECT when the one path it took, or the one with its largest gate, gives nothing. */
+typedef struct bs_gather_desc { const char *name; int32_t mode; } bs_gather_desc;
+bs_value bs_gather(bs_graph *graph, bs_router router, const bs_value *values, bs_value residual,
+                   const bs_gather_desc *desc);
+
+/* ------------------------------------------------------------------------------------------------ loops
+ * The rows of a domain, or the root (one row), go through the body again and again, each as often as it needs;
+ * rows that are done cost nothing. A loop is a router whose one path is the body, decided again after each trip:
+ *
+ *     bs_router loop = bs_loop_begin(g, x, BS_NONE, &(bs_loop_desc){.name = "steps", .over = x});
+ *     bs_value h = bs_loop_carry(g, loop, h0);                    what the row has before the trip
+ *     bs_value y = body(g, bs_loop_slice(g, loop, x), h);
+ *     bs_value last = bs_loop_next(g, loop, h, y);                what it has after it
+ *     bs_value all = bs_loop_collect(g, loop, y);
+ *     bs_loop_end(g, loop, BS_NONE);
+ *
+ * Between begin and end values of the body are built as those of any path: from carried values, slices, and rows of the
+ * outside by bs_scatter(graph, loop, 0, x). What a loop gives is of the domain around it and is read after its end.
+ * Loops stand in loops, up to 8 deep, and end in the order opposite to that in which they begin. No carried value of
+ * patches may need a halo. What is made of scatters of the loop and root values alone, row by row, is the same in every
+ * trip: it is lifted, built around the loop and scattered. That is one node and value more for each of its results.
+ *
+ * A row makes as many trips as its `count` says, or as dimension 0 of `over` has in the run, or `bound`, and none after
+ * a trip whose predicate does not hold. BS_ERROR_DATA, which names loop and row: a count beyond the bound, or beyond
+ * what `over` has in the run; without `count` and `over`, a predicate that still holds after `bound` trips; one that is
+ * NaN. */
+#define BS_MAX_TRIPS (1 << 24)
+typedef struct bs_loop_desc {
+    const char *name; /* among those of routers */
+    int32_t bound;    /* most trips of a row, 1 .. BS_MAX_TRIPS; with `over` 0 is its largest extent */
+    bs_value over;    /* a value [T, ...]: T trips; or BS_NONE */
+    int32_t in_turn;  /* not 0: a row makes one trip alone, the one that its count is the number of, from 1 */
+    int32_t grows;    /* not 0: a row makes one trip, and rows for the next one: see bs_loop_parent */
+    int32_t no_lift;  /* not 0: what is the same in every trip is computed in each; else before the loop, of all rows */
+} bs_loop_desc;
+/* like: a value of the domain whose rows loop. count: i32 [1] of that domain, or BS_NONE; below 1: no trip. */
+bs_router bs_loop_begin(bs_graph *graph, bs_value like, bs_value count, const bs_loop_desc *desc);
+/* A value that trips hand on: `initial`, of the loop's domain or one root value for all rows, before the first one.
+ * Gives it in the body. */
+bs_value bs_loop_carry(bs_graph *graph, bs_router loop, bs_value initial);
+/* What `carried` is after the trip: `value` of the body, of the same type and shape. Gives what each row has in the
+ * end. carried BS_NONE: the value of the row's last trip, zeros where it makes none. */
+bs_value bs_loop_next(bs_graph *graph, bs_router loop, bs_value carried, bs_value value);
+/* The values of all trips, [T, ...] or [bound, ...]; zeros for trips that a row does not make. */
+bs_value bs_loop_collect(bs_graph *graph, bs_router loop, bs_value value);
+/* In the body: the number of the trip, i32 [1], from 0; and x[trip] of x [T, ...] of the loop's domain. */
+bs_value bs_loop_trip(bs_graph *graph, bs_router loop);
+bs_value bs_loop_slice(bs_graph *graph, bs_router loop, bs_value x);
+/* In the body: the rows of a carried value that index, i32 [K] or a number alone, names: [K, ...], or one. They are as
+ * before the trip, those that make it as well; -1: zeros. Rows count from 0 in the domain of the loop, which must be
+ * one of bs_rows and not of a path; it then runs layer by layer. BS_ERROR_DATA: an index that is out of range. */
+bs_value bs_loop_rows(bs_graph *graph, bs_router loop, bs_value carried, bs_value index);
+/* After the end: how many trips each row made, i32 [1]. Call it in the body. */
+bs_value bs_loop_trips(bs_graph *graph, bs_router loop);
+/* go_on: f32 or i32 [1] of the body, above 0: the row makes another trip. BS_NONE: as many as there are. */
+void bs_loop_end(bs_graph *graph, bs_router loop, bs_value go_on);
+
+/* ------------------------------------------------------------------------------------------------ trees
+ * A row is a vertex, and reads what its children have by bs_loop_rows. With the levels as count, in
+ * turn, vertices of one level make a trip together, those of many graphs at once:
+ *
+ *     bs_value children = bs_children(g, lengths, indices, 2);
+ *     bs_value x = bs_rows(g, words, BS_NONE), of = bs_rows(g, children, x);
+ *     bs_router loop = bs_loop_begin(g, x, bs_rows(g, bs_levels(g, children), x),
+ *                                    &(bs_loop_desc){.name = "tree", .bound = DEPTH, .in_turn = 1});
+ *     bs_value h = bs_loop_carry(g, loop, zeros);
+ *     bs_value below = bs_loop_rows(g, loop, h, bs_scatter(g, loop, 0, of));      [2, ...]
+ *
+ * Lists of children, i32 [E], one behind the other, as long as lengths, i32 [V], says; E may be more than all of them.
+ * Gives [V, slots], -1 behind the last child of a row. BS_ERROR_DATA: a length that is below 0, above `slots`, or more
+ * than is left. */
+bs_value bs_children(bs_graph *graph, bs_value lengths, bs_value indices, int32_t slots);
+/* children: i32 [V, K], numbers of rows or -1. Gives i32 [V, 1]: 1 for a row without children, else 1 more than the
+ * highest level of its children. BS_ERROR_DATA: a number out of range; children that go round in a circle. */
+bs_value bs_levels(bs_graph *graph, bs_value children);
+/* A structure that is decided while it grows: rows with a count above 0 make the first trip; `go_on`, here i32 [1],
+ * says how many rows a row makes for the next one. These are numbered from the row behind the last that made the first
+ * trip on, in the order of those that make them; they must be rows of the domain, which has room for all of them.
+ * BS_ERROR_DATA: a row makes more than there is room for, or makes some in the last trip that there may be.
+ * bs_loop_parent: in the body, the row that made this one, i32 [1]; -1: none did. By bs_loop_rows it sees what that one
+ * has. bs_loop_child: which one it is of those that the same row made, from 0. */
+bs_value bs_loop_parent(bs_graph *graph, bs_router loop);
+bs_value bs_loop_child(bs_graph *graph, bs_router loop);
 
 #ifdef __cplusplus
 }

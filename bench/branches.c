@@ -121,10 +121,9 @@ static bool make_branches(program *p, int32_t branches)
     static bs_value out[MOST_BRANCHES];
     bs_graph *g = begin(p, branches);
     char name[24];
-    const bs_value none = {0};
-    const bs_value x = bs_rows(g, bs_input(g, "x", BS_F32, BS_SHAPE4(ROWS * branches, CHANNELS, SIDE, SIDE)), none);
+    const bs_value x = bs_rows(g, bs_input(g, "x", BS_F32, BS_SHAPE4(ROWS * branches, CHANNELS, SIDE, SIDE)), BS_NONE);
     const bs_value label = bs_rows(g, bs_input(g, "label", BS_I32, BS_SHAPE2(ROWS * branches, 1)), x);
-    const bs_router by = bs_route(g, label, none,
+    const bs_router by = bs_route(g, label, BS_NONE,
                                   &(bs_route_desc){.name = "by", .protocol = BS_ROUTE_LABEL, .paths = branches});
     for (int32_t b = 0; b < branches; b++) {
         bs_block_begin(g, name_of(name, "branch", b));
@@ -132,15 +131,14 @@ static bool make_branches(program *p, int32_t branches)
                            .out = CHANNELS, .act = BS_RELU});
         bs_block_end(g);
     }
-    bs_output(g, "y", bs_collect(g, bs_gather(g, by, out, none, NULL)));
+    bs_output(g, "y", bs_collect(g, bs_gather(g, by, out, BS_NONE, NULL)));
     return finish(p);
 }
 
 static bool make_alone(program *p)
 {
     bs_graph *g = begin(p, 1);
-    const bs_value none = {0};
-    const bs_value x = bs_rows(g, bs_input(g, "x", BS_F32, BS_SHAPE4(ROWS, CHANNELS, SIDE, SIDE)), none);
+    const bs_value x = bs_rows(g, bs_input(g, "x", BS_F32, BS_SHAPE4(ROWS, CHANNELS, SIDE, SIDE)), BS_NONE);
     bs_output(g, "y", bs_collect(g, bs_conv2d(g, x, &(bs_conv2d_desc){.name = "b0", .out = CHANNELS, .act = BS_RELU})));
     return finish(p);
 }
@@ -216,17 +214,16 @@ static bs_value layers(bs_graph *g, bs_value x, const char *stem)
 static bool make_choice(program *p, const char *only)
 {
     bs_graph *g = begin(p, 16);
-    const bs_value none = {0};
-    const bs_value x = bs_rows(g, bs_input(g, "x", BS_F32, BS_SHAPE4(1, WIDE, LARGE, LARGE)), none);
+    const bs_value x = bs_rows(g, bs_input(g, "x", BS_F32, BS_SHAPE4(1, WIDE, LARGE, LARGE)), BS_NONE);
     if (only) {
         bs_output(g, "y", bs_collect(g, layers(g, x, only)));
         return finish(p);
     }
     const bs_value label = bs_rows(g, bs_input(g, "label", BS_I32, BS_SHAPE2(1, 1)), x);
-    const bs_router by = bs_route(g, label, none,
+    const bs_router by = bs_route(g, label, BS_NONE,
                                   &(bs_route_desc){.name = "by", .protocol = BS_ROUTE_LABEL, .paths = 2});
     const bs_value out[] = {layers(g, bs_scatter(g, by, 0, x), "A"), layers(g, bs_scatter(g, by, 1, x), "B")};
-    bs_output(g, "y", bs_collect(g, bs_gather(g, by, out, none, NULL)));
+    bs_output(g, "y", bs_collect(g, bs_gather(g, by, out, BS_NONE, NULL)));
     return finish(p);
 }
 

@@ -14,12 +14,12 @@ bool cuda_net_trips(cuda_net *net, const cuda_trips_desc *d)
     if (!cuda_net_begin(net, name, 64))
         return false;
     bs_graph *g = net->graph;
-    const bs_value x = bs_rows(g, bs_input(g, "x", BS_F32, BS_SHAPE2(d->rows, d->width)), (bs_value){0}),
+    const bs_value x = bs_rows(g, bs_input(g, "x", BS_F32, BS_SHAPE2(d->rows, d->width)), BS_NONE),
                    counts = bs_rows(g, bs_input(g, "counts", BS_I32, BS_SHAPE2(d->rows, 1)), x);
     const bs_router loop = bs_loop_begin(g, x, counts, &(bs_loop_desc){.name = "trips", .bound = d->trips});
     const bs_value was = bs_loop_carry(g, loop, x),
                    end = bs_loop_next(g, loop, was, bs_add(g, was, bs_scatter(g, loop, 0, x)));
-    bs_loop_end(g, loop, (bs_value){0});
+    bs_loop_end(g, loop, BS_NONE);
     bs_output(g, "y", bs_collect(g, end));
     cuda_net_input(net, "x", cuda_net_buffer(BS_F32, 2, d->rows, d->width, 0, 0));
     int32_t *to = cuda_net_input(net, "counts", cuda_net_buffer(BS_I32, 2, d->rows, 1, 0, 0));
@@ -48,18 +48,17 @@ bool cuda_net_lstm(cuda_net *net, const cuda_lstm_desc *d)
     if (!cuda_net_begin(net, name, 64))
         return false;
     bs_graph *g = net->graph;
-    const bs_value none = {0};
-    const bs_value x = bs_rows(g, bs_input(g, "x", BS_F32, BS_SHAPE3(d->rows, d->steps, d->width)), none),
+    const bs_value x = bs_rows(g, bs_input(g, "x", BS_F32, BS_SHAPE3(d->rows, d->steps, d->width)), BS_NONE),
                    zero = bs_rows(g, bs_input(g, "zero", BS_F32, BS_SHAPE2(d->rows, d->hidden)), x),
                    projected = cuda_net_linear(net, x, "project", d->width, 4 * d->hidden, BS_ACT_NONE);
-    const bs_router loop = bs_loop_begin(g, x, none, &(bs_loop_desc){.name = "steps", .over = x.id});
+    const bs_router loop = bs_loop_begin(g, x, BS_NONE, &(bs_loop_desc){.name = "steps", .over = x});
     const bs_value h = bs_loop_carry(g, loop, zero), c = bs_loop_carry(g, loop, zero);
     bs_value c_next;
     const bs_value h_next = bs_lstm(g, bs_loop_slice(g, loop, projected), h, c,
                                     &(bs_recurrent_desc){.name = "lstm", .projected = 1}, &c_next);
     const bs_value end = bs_loop_next(g, loop, h, h_next);
     bs_loop_next(g, loop, c, c_next);
-    bs_loop_end(g, loop, none);
+    bs_loop_end(g, loop, BS_NONE);
     bs_output(g, "y", bs_collect(g, end));
     recurrent_weights(net, "lstm", d->hidden);
     cuda_net_input(net, "x", cuda_net_buffer(BS_F32, 3, d->rows, d->steps, d->width, 0));
@@ -95,8 +94,7 @@ bool cuda_net_trees(cuda_net *net, const cuda_trees_desc *d)
     if (!cuda_net_begin(net, name, 64))
         return false;
     bs_graph *g = net->graph;
-    const bs_value none = {0};
-    const bs_value x = bs_rows(g, bs_input(g, "x", BS_F32, BS_SHAPE2(rows, d->hidden)), none);
+    const bs_value x = bs_rows(g, bs_input(g, "x", BS_F32, BS_SHAPE2(rows, d->hidden)), BS_NONE);
     const bs_value children = bs_children(g, bs_input(g, "lengths", BS_I32, BS_SHAPE1(rows)),
                                           bs_input(g, "indices", BS_I32, BS_SHAPE1(edges)), 2);
     const bs_router loop = bs_loop_begin(
@@ -108,7 +106,7 @@ bool cuda_net_trees(cuda_net *net, const cuda_trees_desc *d)
                    own = bs_add(g, cuda_net_linear(net, both, "vertex", 2 * d->hidden, d->hidden, BS_ACT_NONE),
                                 bs_scatter(g, loop, 0, x)),
                    end = bs_loop_next(g, loop, h, bs_activation(g, own, BS_TANH, 0.0f));
-    bs_loop_end(g, loop, none);
+    bs_loop_end(g, loop, BS_NONE);
     bs_output(g, "y", bs_collect(g, end));
     cuda_net_input(net, "x", cuda_net_buffer(BS_F32, 2, rows, d->hidden, 0, 0));
     int32_t *lengths = cuda_net_input(net, "lengths", cuda_net_buffer(BS_I32, 1, rows, 0, 0, 0)),

@@ -11,7 +11,7 @@ static bs_router route_by_label(cuda_net *net, bs_value cells, const int32_t *lo
     int32_t *data = cuda_net_input(net, "labels", cuda_net_buffer(BS_I32, 2, rows, 1, 0, 0));
     if (cuda_net_deal(net, loads, paths, rows) && data)
         memcpy(data, net->path_of_row, (size_t)rows * sizeof *data);
-    return bs_route(net->graph, labels, (bs_value){0},
+    return bs_route(net->graph, labels, BS_NONE,
                     &(bs_route_desc){.name = "route", .protocol = BS_ROUTE_LABEL, .paths = paths});
 }
 
@@ -82,7 +82,7 @@ bool cuda_net_livesr(cuda_net *net, const cuda_livesr_desc *d)
         return cuda_net_fail(net, BS_ERROR_ARGUMENT, "LiveSR has 1 to 10 subnets here");
     cuda_net_loads(livesr_loads, d->subnets, d->cells, loads);
     const bs_value x = bs_rows(
-        net->graph, bs_input(net->graph, "patches", BS_F32, BS_SHAPE4(d->cells, in, d->side, d->side)), (bs_value){0});
+        net->graph, bs_input(net->graph, "patches", BS_F32, BS_SHAPE4(d->cells, in, d->side, d->side)), BS_NONE);
     cuda_net_input(net, "patches", cuda_net_buffer(BS_F32, 4, d->cells, in, d->side, d->side));
     const bs_router route = route_by_label(net, x, loads, d->subnets, d->cells);
     for (int32_t p = 0; p < d->subnets; p++) {
@@ -92,7 +92,7 @@ bool cuda_net_livesr(cuda_net *net, const cuda_livesr_desc *d)
         out[p] = subnet(net, bs_scatter(net->graph, route, p, x), block, d);
         bs_block_end(net->graph);
     }
-    bs_output(net->graph, "frame", bs_collect(net->graph, bs_gather(net->graph, route, out, (bs_value){0}, NULL)));
+    bs_output(net->graph, "frame", bs_collect(net->graph, bs_gather(net->graph, route, out, BS_NONE, NULL)));
     cuda_net_output(net, "frame", cuda_net_buffer(BS_F32, 4, d->cells, out_channels, side, side));
     net->flops = livesr_flops(d);
     return cuda_net_ready(net);
@@ -131,10 +131,10 @@ bool cuda_net_moe(cuda_net *net, const cuda_moe_desc *d)
     if (!cuda_net_deal(net, loads, d->experts, d->rows))
         return false;
     const bs_value x = bs_rows(net->graph, bs_input(net->graph, "x", BS_F32, BS_SHAPE2(d->rows, d->width)),
-                               (bs_value){0});
+                               BS_NONE);
     const bs_value scores = bs_rows(net->graph, bs_input(net->graph, "scores", BS_F32, BS_SHAPE2(d->rows, d->experts)),
                                     x);
-    const bs_router route = bs_route(net->graph, scores, (bs_value){0},
+    const bs_router route = bs_route(net->graph, scores, BS_NONE,
                                      &(bs_route_desc){.name = "route", .protocol = BS_ROUTE_TOP1, .paths = d->experts});
     for (int32_t e = 0; e < d->experts; e++) {
         char block[32];
@@ -144,7 +144,7 @@ bool cuda_net_moe(cuda_net *net, const cuda_moe_desc *d)
         out[e] = expert_of(net, bs_scatter(net->graph, route, e, x), e, d);
         bs_block_end(net->graph);
     }
-    bs_output(net->graph, "y", bs_collect(net->graph, bs_gather(net->graph, route, out, (bs_value){0}, NULL)));
+    bs_output(net->graph, "y", bs_collect(net->graph, bs_gather(net->graph, route, out, BS_NONE, NULL)));
     cuda_net_input(net, "x", cuda_net_buffer(BS_F32, 2, d->rows, d->width, 0, 0));
     float *to = cuda_net_input(net, "scores", cuda_net_buffer(BS_F32, 2, d->rows, d->experts, 0, 0));
     for (int32_t r = 0; to && r < d->rows; r++) /* noise in -1 .. 1, and one that is above it */
@@ -194,7 +194,7 @@ bool cuda_net_copy(cuda_net *net, const cuda_copy_desc *d)
         shares[p] = 1.0 + p;
     cuda_net_loads(shares, d->paths, d->rows, loads);
     const bs_value x = bs_rows(net->graph, bs_input(net->graph, "x", BS_F32, BS_SHAPE2(d->rows, d->width)),
-                               (bs_value){0});
+                               BS_NONE);
     cuda_net_input(net, "x", cuda_net_buffer(BS_F32, 2, d->rows, d->width, 0, 0));
     const bs_router route = route_by_label(net, x, loads, d->paths, d->rows);
     for (int32_t p = 0; p < d->paths; p++) {
@@ -202,7 +202,7 @@ bool cuda_net_copy(cuda_net *net, const cuda_copy_desc *d)
         if (d->touched)
             out[p] = bs_affine(net->graph, out[p], 2.0f, 0.0f);
     }
-    bs_output(net->graph, "y", bs_collect(net->graph, bs_gather(net->graph, route, out, (bs_value){0}, NULL)));
+    bs_output(net->graph, "y", bs_collect(net->graph, bs_gather(net->graph, route, out, BS_NONE, NULL)));
     cuda_net_output(net, "y", cuda_net_buffer(BS_F32, 2, d->rows, d->width, 0, 0));
     return cuda_net_ready(net);
 }
@@ -229,14 +229,14 @@ static bs_value exits_from(cuda_net *net, bs_value x, bs_value scores, int32_t p
     snprintf(name[1], sizeof name[1], "phase%d", (int)phase);
     const bs_value score = bs_slice(net->graph, scores, &(bs_slice_desc){.start = phase - 1, .length = 1});
     const bs_router route = bs_route(
-        net->graph, score, (bs_value){0},
+        net->graph, score, BS_NONE,
         &(bs_route_desc){.name = name[0], .protocol = BS_ROUTE_BINARY, .paths = 2, .threshold = 0.5f});
     bs_value out[2] = {bs_scatter(net->graph, route, 0, x), {0}};
     bs_block_begin(net->graph, name[1]);
     const bs_value y = phase_of(net, bs_scatter(net->graph, route, 1, x), phase, d);
     out[1] = exits_from(net, y, bs_scatter(net->graph, route, 1, scores), phase + 1, d);
     bs_block_end(net->graph);
-    return bs_gather(net->graph, route, out, (bs_value){0}, NULL);
+    return bs_gather(net->graph, route, out, BS_NONE, NULL);
 }
 
 bool cuda_net_exits(cuda_net *net, const cuda_exits_desc *d)
@@ -247,7 +247,7 @@ bool cuda_net_exits(cuda_net *net, const cuda_exits_desc *d)
         return false;
     const bs_value x = bs_rows(net->graph,
                                bs_input(net->graph, "x", BS_F32, BS_SHAPE4(d->cells, d->channels, d->side, d->side)),
-                               (bs_value){0});
+                               BS_NONE);
     const bs_value scores = bs_rows(net->graph,
                                     bs_input(net->graph, "scores", BS_F32, BS_SHAPE2(d->cells, d->phases - 1)), x);
     const bs_value y = exits_from(net, phase_of(net, x, 0, d), scores, 1, d);

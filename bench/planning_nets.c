@@ -30,11 +30,11 @@ static bs_value alive(bs_graph *g, bs_value x, int32_t nodes)
 static bs_value two_paths(bs_graph *g, bs_value x, int32_t nodes)
 {
     const bs_value score = bs_slice(g, x, &(bs_slice_desc){.length = 2});
-    const bs_router r = bs_route(g, score, (bs_value){0}, &(bs_route_desc){.name = "route", .paths = 2});
+    const bs_router r = bs_route(g, score, BS_NONE, &(bs_route_desc){.name = "route", .paths = 2});
     bs_value out[2];
     for (int32_t p = 0; p < 2; p++)
         out[p] = chain(g, bs_scatter(g, r, p, x), nodes * (p + 1) / 3);
-    return bs_gather(g, r, out, (bs_value){0}, NULL);
+    return bs_gather(g, r, out, BS_NONE, NULL);
 }
 
 /* Layers of experts, each a block of two weights. */
@@ -50,7 +50,7 @@ static bs_value experts(bs_graph *g, bs_value x, int32_t nodes)
         const bs_value score = bs_linear(g, x, &(bs_linear_desc){.name = name, .out = EXPERTS});
         snprintf(name, sizeof name, "route%d", l);
         const bs_router r = bs_route(
-            g, score, (bs_value){0},
+            g, score, BS_NONE,
             &(bs_route_desc){.name = name, .protocol = BS_ROUTE_TOPK, .paths = EXPERTS, .k = 8});
         for (int32_t e = 0; e < EXPERTS; e++) {
             snprintf(name, sizeof name, "l%d.e%d", l, e);
@@ -62,7 +62,7 @@ static bs_value experts(bs_graph *g, bs_value x, int32_t nodes)
             out[e] = bs_linear(g, up, &(bs_linear_desc){.name = name, .out = 64});
             bs_block_end(g);
         }
-        x = bs_add(g, x, bs_gather(g, r, out, (bs_value){0}, &(bs_gather_desc){.mode = BS_GATHER_WEIGHTED}));
+        x = bs_add(g, x, bs_gather(g, r, out, BS_NONE, &(bs_gather_desc){.mode = BS_GATHER_WEIGHTED}));
     }
     return x;
 }
@@ -79,6 +79,6 @@ bs_graph_desc planning_room(int32_t nodes)
 
 void planning_build(bs_graph *g, const planning_net *net, int32_t nodes)
 {
-    const bs_value none = {0}, x = bs_rows(g, bs_input(g, "x", BS_F32, BS_SHAPE2(BS_UPTO(64), 64)), none);
+    const bs_value x = bs_rows(g, bs_input(g, "x", BS_F32, BS_SHAPE2(BS_UPTO(64), 64)), BS_NONE);
     bs_output(g, "y", bs_collect(g, net->build(g, x, nodes)));
 }

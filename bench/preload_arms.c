@@ -6,6 +6,8 @@
 #include "peak.h"
 #include "preload.h"
 
+#include "brainstorm_replay.h"
+
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>

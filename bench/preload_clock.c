@@ -2,6 +2,8 @@
  * Relies on: preload.h. Must never: read a real clock. */
 #include "preload.h"
 
+#include "brainstorm_replay.h"
+
 #include <stdlib.h>
 #include <string.h>
 

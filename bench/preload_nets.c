@@ -108,7 +108,7 @@ static bs_value router_of(preload_net *net, bs_value x, const char *score_name, 
 {
     bs_value scores = bs_rows(net->graph, bs_input(net->graph, score_name, BS_F32, BS_SHAPE2(net->rows, PATHS)), x),
              out[PATHS];
-    const bs_router route = bs_route(net->graph, scores, (bs_value){0},
+    const bs_router route = bs_route(net->graph, scores, BS_NONE,
                                      &(bs_route_desc){.name = name, .protocol = BS_ROUTE_TOP1, .paths = PATHS});
     for (int32_t p = 0; p < PATHS; p++) {
         char block[32], layer[48];
@@ -123,7 +123,7 @@ static bs_value router_of(preload_net *net, bs_value x, const char *score_name, 
         out[p] = y;
         bs_block_end(net->graph);
     }
-    return bs_gather(net->graph, route, out, (bs_value){0}, NULL);
+    return bs_gather(net->graph, route, out, BS_NONE, NULL);
 }
 
 static void choose(const preload_net *net, int32_t input, int32_t path)
@@ -160,7 +160,7 @@ bool preload_routed(preload_net *net, int32_t width, int32_t rows, int32_t right
     net->unit_bytes = LAYERS * net->chunk_bytes;
     net->n_units = 2 * PATHS;
     net->step = step_routed;
-    bs_value x = bs_rows(net->graph, bs_input(net->graph, "x", BS_F32, BS_SHAPE2(rows, width)), (bs_value){0});
+    bs_value x = bs_rows(net->graph, bs_input(net->graph, "x", BS_F32, BS_SHAPE2(rows, width)), BS_NONE);
     bs_look_ahead(net->graph, bs_rows(net->graph, bs_input(net->graph, "guess", BS_F32, BS_SHAPE2(rows, PATHS)), x),
                   "second");
     x = router_of(net, x, "first_scores", "first", width);
@@ -221,9 +221,9 @@ bool preload_livesr(preload_net *net)
     net->chunk_bytes = 262144;
     net->step = step_livesr;
     const bs_value x = bs_rows(net->graph, bs_input(net->graph, "patches", BS_F32, BS_SHAPE4(CELLS, 3, SIDE, SIDE)),
-                               (bs_value){0});
+                               BS_NONE);
     const bs_value labels = bs_rows(net->graph, bs_input(net->graph, "labels", BS_I32, BS_SHAPE2(CELLS, 1)), x);
-    const bs_router route = bs_route(net->graph, labels, (bs_value){0},
+    const bs_router route = bs_route(net->graph, labels, BS_NONE,
                                      &(bs_route_desc){.name = "subnet", .protocol = BS_ROUTE_LABEL, .paths = SUBNETS});
     for (int32_t p = 0; p < SUBNETS; p++) {
         char block[32];
@@ -234,7 +234,7 @@ bool preload_livesr(preload_net *net)
         bs_block_end(net->graph);
     }
     net->unit_bytes = net->file.bytes / SUBNETS;
-    bs_output(net->graph, "frame", bs_collect(net->graph, bs_gather(net->graph, route, out, (bs_value){0}, NULL)));
+    bs_output(net->graph, "frame", bs_collect(net->graph, bs_gather(net->graph, route, out, BS_NONE, NULL)));
     fill(net_input(net, "patches", make_buffer(BS_F32, 4, CELLS, 3, SIDE, SIDE)), (size_t)CELLS * 3 * SIDE * SIDE, 5);
     net_input(net, "labels", make_buffer(BS_I32, 2, CELLS, 1, 0, 0));
     net_output(net, "frame", make_buffer(BS_F32, 4, CELLS, 3, SIDE * SCALE, SIDE * SCALE));

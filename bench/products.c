@@ -110,19 +110,18 @@ static const char *numbered(char *text, size_t bytes, const char *name, int32_t 
 /* A layer of a whole chunk: one product for all its inputs, then a loop over its steps. */
 static bs_value chunk_of(bs_graph *g, bs_value x, bs_value *h, bs_value *c, const int32_t *a, int32_t layer)
 {
-    static const bs_value none = {0};
     char name[16], step[16];
     const bs_recurrent_desc desc = {.name = numbered(step, sizeof step, "op", layer, ""), .projected = 1};
     const bs_value projected = bs_linear(
         g, x, &(bs_linear_desc){.name = numbered(name, sizeof name, "op", layer, "i"), .out = 4 * a[3]});
-    const bs_router steps = bs_loop_begin(g, *h, none, &(bs_loop_desc){.name = desc.name, .over = projected.id});
+    const bs_router steps = bs_loop_begin(g, *h, BS_NONE, &(bs_loop_desc){.name = desc.name, .over = projected});
     const bs_value h_was = bs_loop_carry(g, steps, *h), c_was = bs_loop_carry(g, steps, *c);
     bs_value c_is;
     const bs_value h_is = bs_lstm(g, bs_loop_slice(g, steps, projected), h_was, c_was, &desc, &c_is);
     *h = bs_loop_next(g, steps, h_was, h_is);
     *c = bs_loop_next(g, steps, c_was, c_is);
     const bs_value all = bs_loop_collect(g, steps, h_is);
-    bs_loop_end(g, steps, none);
+    bs_loop_end(g, steps, BS_NONE);
     return all;
 }
 

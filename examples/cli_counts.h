@@ -1,8 +1,9 @@
 /* cli_counts.h: how many cells each path of a router got in a decision, and what capacities would do.
- * Owns: counting. Relies on: cli.h for growing. Must never: print. */
+ * Owns: counting. Relies on: brainstorm_replay.h, cli.h for growing. Must never: print. */
 #ifndef CLI_COUNTS_H
 #define CLI_COUNTS_H
 
+#include "brainstorm_replay.h"
 #include "cli.h"
 
 enum { COUNTS_FACTORS = 5 };

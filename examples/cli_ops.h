@@ -1,6 +1,6 @@
 /* cli_ops.h: the most expensive ops and blocks of the runs that a profile recorded.
  *
- * Owns: sums over events. Relies on: brainstorm.h. Must never: count a run that warms up.
+ * Owns: sums over events. Relies on: brainstorm_replay.h. Must never: count a run that warms up.
  *
  * The limit beside an op is the time that its arithmetic takes at the peak of the multiply-adders, or that its bytes
  * take from where so many lie, whichever is longer. Convolutions count as if computed directly: Winograd's do less and
@@ -9,7 +9,7 @@
 #ifndef CLI_OPS_H
 #define CLI_OPS_H
 
-#include "brainstorm.h"
+#include "brainstorm_replay.h"
 
 enum { CLI_NEAR_BYTES = 1 << 18, CLI_FAR_BYTES = 1 << 26 }; /* so much is near, and so much far, when it is measured */
 

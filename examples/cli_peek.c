@@ -31,12 +31,11 @@ static void last_node(const bs_graph *graph, bs_node_facts *facts)
 static bool leave_path(bs_graph *graph, bs_node_facts *facts)
 {
     bs_value *values = calloc((size_t)facts->paths, sizeof *values);
-    const bs_value none = {0};
     const bs_gather_desc desc = {.mode = facts->dtype == BS_F32 ? BS_GATHER_ADD : BS_GATHER_PLACE};
     if (!values)
         return false;
     values[facts->path] = facts->value;
-    bs_gather(graph, facts->router, values, none, &desc);
+    bs_gather(graph, facts->router, values, BS_NONE, &desc);
     free(values);
     last_node(graph, facts);
     return true;

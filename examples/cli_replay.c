@@ -1,5 +1,6 @@
 /* cli_replay.c: `brainstorm replay`: a profile's runs again, with other slots, policies and storage.
  * Owns: its options and the printing. Relies on: bs_replay; throttle.h for speeds. Must never: judge what it prints. */
+#include "brainstorm_replay.h"
 #include "cli.h"
 #include "throttle.h"
 #include "words.h"

@@ -33,14 +33,14 @@ int main(void)
     bs_graph *g = bs_graph_create(&memory.persistent, NULL);
     bs_value in = bs_input(g, "frame", BS_U8, BS_SHAPE3(1, 128, 192)), out[3];
     bs_value cells = bs_patches(g, in, &(bs_patches_desc){.size = 64}); // halo and edges are taken care of
-    bs_value features = bs_patch_features(g, cells, (bs_value){0}, NULL);
+    bs_value features = bs_patch_features(g, cells, BS_NONE, NULL);
     bs_value energy = bs_slice(g, features, &(bs_slice_desc){.length = 1});
-    bs_route_desc by_table = {.name = "route", .protocol = BS_ROUTE_TABLE, .paths = 3, .capacity = 64};
-    bs_router route = bs_route(g, energy, (bs_value){0}, &by_table);
+    bs_route_desc by_table = {.name = "route", .protocol = BS_ROUTE_TABLE, .paths = 3, .keys = 64};
+    bs_router route = bs_route(g, energy, BS_NONE, &by_table);
     out[0] = bs_branch(g, route, 0, "none", cells, branch, &(int){0});
     out[1] = bs_branch(g, route, 1, "soft", cells, branch, &(int){1});
     out[2] = bs_branch(g, route, 2, "strong", cells, branch, &(int){4});
-    bs_output(g, "clean", bs_assemble(g, bs_gather(g, route, out, (bs_value){0}, NULL)));
+    bs_output(g, "clean", bs_assemble(g, bs_gather(g, route, out, BS_NONE, NULL)));
 
     const bs_tensor tensors[] = {{"blur.weight", BS_F32, 4, {1, 1, 3, 3}, blur},
                                  {"route.table", BS_I32, 1, {64}, path_of_energy}};

@@ -52,15 +52,15 @@ static void build(bs_graph *g)
     by_table.name = "route";
     by_table.protocol = BS_ROUTE_TABLE;
     by_table.paths = 3;
-    by_table.capacity = 64;
+    by_table.keys = 64;
 
     bs_value cells = bs_patches(g, bs_input(g, "frame", BS_U8, BS_SHAPE3(1, 128, 192)), &patches);
-    bs_value features = bs_patch_features(g, cells, bs_value{}, nullptr);
-    bs_router route = bs_route(g, bs_slice(g, features, &first), bs_value{}, &by_table);
+    bs_value features = bs_patch_features(g, cells, BS_NONE, nullptr);
+    bs_router route = bs_route(g, bs_slice(g, features, &first), BS_NONE, &by_table);
     bs_value out[3];
     for (int path = 0; path < 3; path++)
         out[path] = bs_branch(g, route, path, names[path], cells, branch, &depths[path]);
-    bs_output(g, "clean", bs_assemble(g, bs_gather(g, route, out, bs_value{}, nullptr)));
+    bs_output(g, "clean", bs_assemble(g, bs_gather(g, route, out, BS_NONE, nullptr)));
 }
 
 int main()

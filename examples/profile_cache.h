@@ -1,9 +1,9 @@
 /* profile_cache.h: hit rates of simple caches over the uses of a trace.
- * Relies on: brainstorm.h. Must never: stand for a replay: nothing here takes time, and nothing is pinned. */
+ * Relies on: brainstorm_replay.h. Must never: stand for a replay: nothing here takes time, and nothing is pinned. */
 #ifndef PROFILE_CACHE_H
 #define PROFILE_CACHE_H
 
-#include "brainstorm.h"
+#include "brainstorm_replay.h"
 
 typedef struct profile_cache profile_cache;
 profile_cache *profile_cache_create(const bs_trace *trace); /* NULL: no memory */

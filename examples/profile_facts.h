@@ -1,8 +1,9 @@
 /* profile_facts.h: what a profile tells about the runs it recorded.
- * Owns: counting, correlations, simple caches. Relies on: brainstorm.h, cli.h for growing. Must never: print. */
+ * Owns: counting, correlations, simple caches. Relies on: brainstorm_replay.h, cli.h for growing. Must never: print. */
 #ifndef PROFILE_FACTS_H
 #define PROFILE_FACTS_H
 
+#include "brainstorm_replay.h"
 #include "cli.h"
 
 enum { FACTS_PAIRS = 5, FACTS_BUDGETS = 20, FACTS_MOST_PATHS = 1 << 24, FACTS_MOST_PAIRS = 1 << 24 };

@@ -1,7 +1,7 @@
 /* trace_json.c: see trace_json.h. Reads a profile's bytes as they come; trace_show.c draws what they say. */
 #include "trace_json.h"
 
-#include "brainstorm.h"
+#include "brainstorm_replay.h"
 #include "files.h"
 #include "trace_show.h"
 

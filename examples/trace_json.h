@@ -1,6 +1,6 @@
 /* trace_json.h: a profile as a Chrome trace, for Perfetto (ui.perfetto.dev) or chrome://tracing.
- * Owns: the conversion, as a sink that takes a profile's bytes in pieces of any size. Relies on: brainstorm.h for the
- * kinds of events, docs/profile.md for the bytes. Must never: trust a number of the profile.
+ * Owns: the conversion, as a sink that takes a profile's bytes in pieces of any size. Relies on: brainstorm_replay.h
+ * for the kinds of events, docs/profile.md for the bytes. Must never: trust a number of the profile.
  *
  *     trace_json *trace = trace_json_open("run.json");           or trace_json_start(stream)
  *     bs_profile_desc desc = {.write = trace_json_write, .user = trace, .memory = ring, .bytes = sizeof ring};

@@ -1,12 +1,12 @@
 /* trace_show.h: events of a profile as slices of a Chrome trace.
  *
- * Owns: tracks, and where on them slices are. Relies on: brainstorm.h, json_text.h. Must never: let slices of a track
- * overlap but for those that hold others, whatever the profile says.
+ * Owns: tracks, and where on them slices are. Relies on: brainstorm_replay.h, json_text.h. Must never: let slices of a
+ * track overlap but for those that hold others, whatever the profile says.
  */
 #ifndef TRACE_SHOW_H
 #define TRACE_SHOW_H
 
-#include "brainstorm.h"
+#include "brainstorm_replay.h"
 
 #include <stdbool.h>
 #include <stdint.h>

@@ -21,10 +21,19 @@ root=$(pwd)
 
 # --- the header ------------------------------------------------------------------------------------------
 
-header_alone() { # COMPILER FLAGS LANGUAGE
-    printf '%s\n' '#include "brainstorm.h"' '#include "brainstorm.h"' 'int answer(void);' \
+header_alone() { # COMPILER FLAGS LANGUAGE [HEADER]
+    header=${4:-brainstorm.h}
+    printf '%s\n' "#include \"$header\"" "#include \"$header\"" 'int answer(void);' \
         'int answer(void) { return (int)BS_OK; }' \
-        >"$alone/header.$3" && (cd "$alone" && $1 $2 $STRICT -c "header.$3" -o header.o)
+        >"$alone/header.$3" && (cd "$alone" && $1 $2 $STRICT -I"${5:-.}" -c "header.$3" -o header.o)
+}
+
+# The list of contents names the sections in their order; a section's title stands behind a line of dashes.
+contents() { # HEADER
+    sed -n '/^ \* CONTENTS$/,/^ \*\/*$/p' "$1" | awk -F '  +' 'NF > 2 && $2 != "this comment" { print $2 }' \
+        >"$BUILD/contents"
+    sed -n 's|^/\* ----------*  *\(.*\)|\1|p' "$1" | sed 's| \*/$||' >"$BUILD/titles" &&
+        [ -s "$BUILD/contents" ] && diff "$BUILD/contents" "$BUILD/titles"
 }
 
 # --- the source ------------------------------------------------------------------------------------------
@@ -61,7 +70,7 @@ long_lines() {
         find src bench examples tests tools training python -name '*.[ch]' -o -name '*.cpp' -o -name '*.cu' \
             -o -name '*.cuh' -o -name '*.inc' -o -name '*.hpp' -o -name '*.sh' -o -name '*.py' \
             -o -name '*.awk' -o -name '*.mk'
-        ls brainstorm.h Makefile .ci/run
+        ls brainstorm.h brainstorm_replay.h Makefile .ci/run
     } | xargs awk 'length($0) > 120 { print FILENAME ":" FNR ": " length($0) " columns"; bad = 1 } END { exit bad }'
 }
 
@@ -88,9 +97,9 @@ foreign_symbols() { # OBJECT
     awk '$NF !~ /^bs_/ { print "defines " $NF; bad = 1 } END { exit bad }' "$BUILD/defined"
 }
 
-# Functions that a program can call: those of brainstorm.h, and what brainstorm_cuda.cu is linked with.
+# Functions that a program can call: those of the two headers, and what brainstorm_cuda.cu is linked with.
 inner_functions() { # OBJECT
-    grep -ohw 'bs_[a-z0-9_]*' brainstorm.h brainstorm_cuda.cu | sort -u >"$BUILD/outer" &&
+    grep -ohw 'bs_[a-z0-9_]*' brainstorm.h brainstorm_replay.h brainstorm_cuda.cu | sort -u >"$BUILD/outer" &&
         nm -g --defined-only "$1" >"$BUILD/defined" || return 1
     awk 'FNR == NR { outer[$1] = 1; next }
          $2 == "T" && !($3 in outer) { print "shows " $3; bad = 1 } END { exit bad }' "$BUILD/outer" "$BUILD/defined"
@@ -124,6 +133,9 @@ else
     skip "brainstorm.c and brainstorm_cuda.cu are what src/ generates (no $PYTHON)"
 fi
 check "lines have 120 columns at most" long_lines
+for header in brainstorm.h brainstorm_replay.h; do
+    check "the list of contents of $header names its sections" contents $header
+done
 if have "$PYTHON"; then
     check "tests/lengths.py tests itself" "$PYTHON" tests/lengths.py --self-test
     check "files have 500 lines at most, functions of src/ 50, kernels 80" "$PYTHON" tests/lengths.py
@@ -150,6 +162,7 @@ for pair in gcc:g++ clang:clang++; do
         continue
     fi
     check "header alone, C99, $c" header_alone $c "-std=c99 -Wc++-compat" c
+    check "header of replays, C99, $c" header_alone $c "-std=c99 -Wc++-compat" c brainstorm_replay.h "$root"
     check "source alone, $c" source_alone $c "-O0" $c.o # optimized: make lint, which asks for more warnings
     check "source without POSIX, $c" source_alone $c "-fsyntax-only -DBS_NO_POSIX" none.o
     check "source without SIMD, $c" source_alone $c "-fsyntax-only -DBS_NO_SIMD" none.o
@@ -169,6 +182,7 @@ for pair in gcc:g++ clang:clang++; do
         continue
     fi
     check "header alone, C++17, $cxx" header_alone $cxx -std=c++17 cpp
+    check "header of replays, C++17, $cxx" header_alone $cxx -std=c++17 cpp brainstorm_replay.h "$root"
     case $cxx in
     g++) strictest='-Wold-style-cast -Wuseless-cast -Wzero-as-null-pointer-constant -Wsign-conversion' ;;
     *) strictest='-Weverything -Wno-c++98-compat -Wno-c++98-compat-pedantic -Wno-padded' ;;

@@ -30,6 +30,7 @@ export CC="$at/quick_cc"
 # A program that wants the library, and not only its header.
 cat >"$at/user.c" <<'END'
 #include <brainstorm.h>
+#include <brainstorm_replay.h>
 #include <stdio.h>
 
 BS_ALIGNED static uint8_t memory[1 << 20];
@@ -39,7 +40,7 @@ int main(void)
     bs_arena arena;
     bs_arena_init(&arena, "persistent", memory, sizeof memory);
     bs_graph *graph = bs_graph_create(&arena, NULL);
-    printf("%d\n", graph != NULL && bs_version() == BS_VERSION);
+    printf("%d\n", graph != NULL && bs_version() == BS_VERSION && bs_replay_bytes(NULL) == 0);
     return graph == NULL || bs_version() != BS_VERSION;
 }
 END

@@ -92,7 +92,7 @@ static inline void test_cells(const op_case *c, bs_dtype dtype, int32_t channels
     const bs_shape shape = BS_SHAPE3(channels, even ? 22 : 21, even ? 18 : 19);
     const bs_value seen = bs_patches(g, bs_input(g, "x", dtype, shape), &(bs_patches_desc){.size = 8});
     const bs_value x[2] = {stored(g, seen, dtype), bs_patches(g, bs_input(g, "y", dtype, shape),
-                                                              &(bs_patches_desc){.size = 8, .like = seen.id})};
+                                                              &(bs_patches_desc){.size = 8, .like = seen})};
     const bs_value z = c->build(g, x);
     const bs_value_info *v = bs_value_get(g, z.id);
     if (z.id && v->rank != 3) {

@@ -57,7 +57,7 @@ both() { # COMPILER NAME FLAG...
 
 # A call of a module that is left out does not compile; it does where the module is.
 gone() { # MODULE CALL
-    printf '#include "brainstorm.h"\nint main(void) { return %s != 0; }\n' "$2" >"$BUILD/gone.c"
+    printf '#include "brainstorm_replay.h"\nint main(void) { return %s != 0; }\n' "$2" >"$BUILD/gone.c"
     cc -std=c11 -Werror -I. -fsyntax-only "$BUILD/gone.c" && ! cc -std=c11 -Werror -I. "-DBS_NO_$1" -fsyntax-only \
         "$BUILD/gone.c"
 }

@@ -124,7 +124,7 @@ faults "$@" >"$work/list"
 rm -rf "$work"/tree*
 mkdir -p "$work/tree"
 rm -f "$work"/seconds.*
-for part in Makefile brainstorm.h brainstorm.c brainstorm_cuda.cu brainstorm.pc.in \
+for part in Makefile brainstorm.h brainstorm_replay.h brainstorm.c brainstorm_cuda.cu brainstorm.pc.in \
     src tests tools examples bench models; do
     [ ! -e "$part" ] || cp -Rp "$part" "$work/tree/"
 done

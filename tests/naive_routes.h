@@ -78,7 +78,7 @@ static inline bs_status naive_route_cell(const naive *n, const bs_route_desc *d,
         path = (int32_t)score[0];
         break;
     case BS_ROUTE_TABLE:
-        if (score[0] < 0 || score[0] >= bs_or_default(d->capacity, 256))
+        if (score[0] < 0 || score[0] >= bs_or_default(d->keys, 256))
             return BS_ERROR_DATA;
         path = (int32_t)naive_weight(n, d->name, "table", (int64_t)score[0]);
         break;
@@ -149,7 +149,7 @@ static inline double naive_area(const naive *n, int32_t domain, int32_t row)
     return (double)((h < size ? h : size) * (w < size ? w : size));
 }
 
-static inline int32_t naive_variants(const bs_route_desc *d) { return d->capacity ? d->capacity : d->paths; }
+static inline int32_t naive_variants(const bs_route_desc *d) { return d->variants ? d->variants : d->paths; }
 
 /* 2^(step / 8 - 12), in the library's fixed point: 256 stands for 2^-12 ... and the last step for "whatever it
  * costs". */
@@ -213,7 +213,7 @@ static inline void naive_budget(naive *n, int32_t router, double share)
             continue;
         for (int32_t p = 0; p < naive_variants(d); p++) {
             low = score[p] < low ? score[p] : low;
-            if (d->fallback == 0 || d->fallback == p + 1)
+            if (d->baseline == 0 || d->baseline == p + 1)
                 high = score[p] > high ? score[p] : high;
         }
         given += naive_area(n, info->domain, r) * (high - low);

@@ -43,7 +43,7 @@ static inline void add_numbered(bs_profile *profile, int32_t thread, uint64_t fr
 {
     for (uint64_t i = from; i < from + count; i++) {
         bs_event e = synth_event(BS_EVENT_RUN, thread, 0, i, i, i + 1);
-        e.rest = -1; /* must not show in the file */
+        e.reserved = -1; /* must not show in the file */
         bs_profile_add(profile, &e);
     }
 }
@@ -65,7 +65,7 @@ static inline numbered read_numbered(synth_bytes *b)
     memset(last, -1, sizeof last);
     bs_profile_reader *r = open_bytes(b, &arena, &error);
     while (r && bs_profile_next(r, &e, &error)) {
-        n.rests += e.rest != 0;
+        n.rests += e.reserved != 0;
         if (e.kind == BS_EVENT_DROPPED) {
             n.told += e.value;
         } else {

@@ -179,7 +179,7 @@ static inline void rg_body_begin(random_graph *rg, rg_body *b, bs_value line)
                free = !in_turn && !grows, counts = free && rg_flip(60), over = free && !counts && rg_flip(40);
     const bs_loop_desc desc = {.name = rg_name(rg, "l", rg->n_names, ""),
                                .bound = over ? 0 : in_turn ? 40 : counts || grows ? 4 : 2 + check_below(3),
-                               .over = over ? line.id : 0, .in_turn = in_turn, .grows = grows,
+                               .over = over ? line : BS_NONE, .in_turn = in_turn, .grows = grows,
                                .no_lift = rg_flip(40)};
     b->line = line;
     b->loop = bs_loop_begin(rg->g, line,

@@ -37,7 +37,7 @@ static inline void rg_to_cells(random_graph *rg)
     const bool twice = rg->g->dims[v->dims[1]].parent == d->height && rg->g->dims[v->dims[1]].mul == 2 &&
                        rg->g->dims[v->dims[1]].div == 1 && rg->g->dims[v->dims[1]].add == 0;
     if (same || twice)
-        rg_made(rg, bs_patches(rg->g, frame, &(bs_patches_desc){.like = rg->cells.id}), rg->bound[frame.id]);
+        rg_made(rg, bs_patches(rg->g, frame, &(bs_patches_desc){.like = rg->cells}), rg->bound[frame.id]);
     else if (rg->g->n_domains < 24 && rg_flip(40))
         rg_made(rg, bs_patches(rg->g, frame, &(bs_patches_desc){.size = 8}), rg->bound[frame.id]);
 }
@@ -114,7 +114,7 @@ static inline void rg_begin(random_graph *rg, bs_graph *g, net_table *weights)
 static inline void rg_reuse(random_graph *rg)
 {
     const bs_value old =
-        rg_made(rg, bs_patches(rg->g, rg->state[1], &(bs_patches_desc){.like = rg->cells.id}), RG_MOST);
+        rg_made(rg, bs_patches(rg->g, rg->state[1], &(bs_patches_desc){.like = rg->cells}), RG_MOST);
     const bs_value seen = rg_flip(50) ? rg_conv(rg, old) : old;
     const bs_value line =
         rg_made(rg, bs_pool2d(rg->g, seen, &(bs_pool2d_desc){.kind = BS_POOL_MAX, .global = 1}), RG_MOST);

@@ -124,7 +124,7 @@ static inline void rl_body_begin(random_layers *rl, rl_body *b, int32_t domain, 
     const bool counts = line.id && rl_flip(series.id ? 25 : 50);
     const int32_t most = series.id ? (int32_t)rl_extent(rl, rl_info(rl, series), 0) : 1 + check_below(3);
     const bs_loop_desc desc = {.name = rl_name(rl, "loop", rl->n_names, ""), .bound = series.id ? 0 : most,
-                               .over = series.id, .no_lift = rl_flip(30)};
+                               .over = series, .no_lift = rl_flip(30)};
     /* of a series that may be shorter in a run the count is as well: one trip at most */
     const bool shorter = series.id && !rl_is_const(rl, rl_info(rl, series), 0);
     memset(b, 0, sizeof *b);

@@ -71,7 +71,7 @@ static inline bs_value rg_score(random_graph *rg, bs_value x, const bs_route_des
     default:
         break;
     }
-    const int32_t width = d->protocol == BS_ROUTE_BUDGET ? bs_or_default(d->capacity, d->paths)
+    const int32_t width = d->protocol == BS_ROUTE_BUDGET ? bs_or_default(d->variants, d->paths)
                           : d->protocol == BS_ROUTE_CALLBACK
                               ? (rg_flip(50) ? (int32_t)rg_extent(rg, rg_info(rg, x), 0) : 1 + check_below(5))
                               : d->paths;
@@ -102,13 +102,13 @@ static inline void rg_add_router(random_graph *rg, bs_value x)
     if (d.protocol == BS_ROUTE_THRESHOLD)
         d.fallback = check_below(d.paths + 1);
     if (d.protocol == BS_ROUTE_TABLE) {
-        d.capacity = d.paths;
+        d.keys = d.paths;
         net_add_ints(rg->weights, rg_name(rg, "r", number, "table"), d.paths, rg_ints(rg, d.paths));
     }
     if (d.protocol == BS_ROUTE_BUDGET) {
         const int32_t variants = 1 + check_below(5);
-        d.capacity = variants == d.paths ? 0 : variants;
-        d.fallback = check_below((variants < d.paths ? variants : d.paths) + 1);
+        d.variants = variants == d.paths ? 0 : variants;
+        d.baseline = check_below((variants < d.paths ? variants : d.paths) + 1);
         d.floor = rg_flip(50) ? 0 : check_below(20);
         net_add_ints(rg->weights, rg_name(rg, "r", number, "cost"), variants, rg_ints(rg, 40));
         net_add_ints(rg->weights, rg_name(rg, "r", number, "path"), variants, rg_ints(rg, d.paths));

@@ -4,7 +4,7 @@
 #ifndef BS_TEST_REPLAY_TRACES_H
 #define BS_TEST_REPLAY_TRACES_H
 
-#include "brainstorm.h"
+#include "brainstorm_replay.h"
 #include "check.h"
 
 #include <math.h>

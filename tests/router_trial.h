@@ -41,7 +41,7 @@ static inline int32_t score_width(const bs_route_desc *d)
     if (d->protocol == BS_ROUTE_BINARY || d->protocol == BS_ROUTE_LABEL || d->protocol == BS_ROUTE_TABLE)
         return 1;
     if (d->protocol == BS_ROUTE_BUDGET)
-        return d->capacity ? d->capacity : d->paths;
+        return d->variants ? d->variants : d->paths;
     return d->protocol == BS_ROUTE_CALLBACK ? 1 + check_below(5) : d->paths;
 }
 
@@ -75,11 +75,11 @@ static inline trial random_trial(bs_protocol protocol, bs_dtype dtype)
     if (protocol == BS_ROUTE_THRESHOLD)
         t.d.fallback = check_below(t.d.paths + 1);
     if (protocol == BS_ROUTE_TABLE)
-        t.d.capacity = 9;
+        t.d.keys = 9;
     if (protocol == BS_ROUTE_BUDGET) {
         const int32_t variants = rg_flip(50) ? 0 : 1 + check_below(6), all = variants ? variants : t.d.paths;
-        t.d.capacity = variants;
-        t.d.fallback = check_below((all < t.d.paths ? all : t.d.paths) + 1);
+        t.d.variants = variants;
+        t.d.baseline = check_below((all < t.d.paths ? all : t.d.paths) + 1);
         t.d.floor = rg_flip(50) ? 0 : check_below(t.fill == FILL_LARGE ? 1 << 20 : 100);
     }
     for (int32_t i = 0; i < TEST_PATHS; i++) {

@@ -16,7 +16,7 @@ static bs_graph *reuse_net(void)
     const bs_value frame = bs_input(g, "frame", BS_F32, BS_SHAPE3(1, h, w)),
                    before = bs_state(g, "before", BS_F32, BS_SHAPE3(1, h, w));
     const bs_value cells = bs_patches(g, frame, &(bs_patches_desc){.size = 8}),
-                   old = bs_patches(g, before, &(bs_patches_desc){.like = cells.id});
+                   old = bs_patches(g, before, &(bs_patches_desc){.like = cells});
     const bs_value change = bs_pool2d(g, bs_sub(g, cells, old), &(bs_pool2d_desc){.kind = BS_POOL_MAX, .global = 1});
     const bs_router r = bs_route(g, change, (bs_value){0},
                                  &(bs_route_desc){.name = "reuse", .protocol = BS_ROUTE_CALLBACK, .paths = 2});

@@ -110,12 +110,12 @@ static inline void sweep_frames(bs_graph *g)
     const bs_value frame = bs_input(g, "frame", BS_U8, BS_SHAPE3(1, h, w)),
                    before = bs_state(g, "before", BS_U8, BS_SHAPE3(1, h, w));
     const bs_value cells = bs_patches(g, frame, &(bs_patches_desc){.size = 4}),
-                   old = bs_patches(g, before, &(bs_patches_desc){.size = 4, .like = cells.id});
+                   old = bs_patches(g, before, &(bs_patches_desc){.size = 4, .like = cells});
     const bs_value change = bs_slice(g, bs_patch_features(g, cells, old, &(bs_patch_features_desc){.buckets = 64}),
                                      &(bs_slice_desc){.start = 1, .length = 1});
     const bs_router moved = bs_route(
         g, change, (bs_value){0},
-        &(bs_route_desc){.name = "moved", .protocol = BS_ROUTE_TABLE, .paths = 2, .capacity = 64});
+        &(bs_route_desc){.name = "moved", .protocol = BS_ROUTE_TABLE, .paths = 2, .keys = 64});
     bs_value rows[2] = {{0}, {0}};
     const bs_value smooth = bs_conv2d(g, bs_convert(g, cells, &(bs_convert_desc){.dtype = BS_F32}),
                                       &(bs_conv2d_desc){.name = "smooth", .out = 1});

@@ -11,7 +11,8 @@ import sys
 import tempfile
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "tools"))
-from amalgamate import ORDER, PUBLIC_HEADER, Backend, Library, Refused, begin, comment, differences, end, outputs
+from amalgamate import (ORDER, PUBLIC_HEADER, REPLAY_HEADER, Backend, Library, Refused, begin, comment, differences,
+                        end, outputs)
 
 HEADER = "#define BS_VERSION_MAJOR 1\n#define BS_VERSION_MINOR 2\n#define BS_VERSION_PATCH 3\n"
 
@@ -20,6 +21,7 @@ def sample(changes):
     """A small tree that is in order, with files of `changes` in place of its own (None: without them)."""
     files = {
         PUBLIC_HEADER: HEADER,
+        REPLAY_HEADER: '#include "brainstorm.h"\nint bs_replay(void);\n',
         ORDER: "# bottom to top\na.h\ntemplate lanes.inc\nx/b.c\nc.c  # the top\n",
         "src/a.h": '#include "brainstorm.h"\n#include <math.h>\nint a(void);\n',
         "src/lanes.inc": "int NAME(void) { return 1; }\n",
@@ -79,6 +81,19 @@ def test_parts_in_order_each_once():
     assert text.count("int a(void);") == 1, "a header that two parts include stands once"
     assert text.count('#include "') == 1 + text.count('/* #include "')
     assert text.index('#include "brainstorm.h"') < places[0]
+
+
+def test_replay_header_is_put_in():
+    with Sample({"src/a.h": '#include "brainstorm.h"\n#include "brainstorm_replay.h"\nint bs_a(void);\n'}) as tree:
+        for generator in (Library, Backend):
+            text = tree.text(generator)
+            assert text.count("int bs_replay(void);") == 1 and "BS_INTERNAL int bs_replay" not in text
+            assert text.index("int bs_replay(void);") < text.index(begin("a.h"))
+            assert comment(REPLAY_HEADER) in text and '\n#include "%s"' % REPLAY_HEADER not in text
+        old = tree.text()
+        tree.put(REPLAY_HEADER, "int bs_replay(int);\n")
+        assert differences(old, tree.text(), "brainstorm.c") == ["brainstorm_replay.h: differs"]
+    refuses("brainstorm_replay.h: no such file", {REPLAY_HEADER: None})
 
 
 def test_marked_parts_between_their_macros():

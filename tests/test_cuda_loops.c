@@ -193,7 +193,7 @@ static void test_slices(int32_t order, int32_t launch_mode, bool rows)
                                 : bs_input(g, "x", BS_F32, BS_SHAPE2(steps, WIDTH)),
                    zero = rows ? bs_rows(g, bs_input(g, "zero", BS_F32, BS_SHAPE2(ROWS, WIDTH)), none)
                                : bs_input(g, "zero", BS_F32, BS_SHAPE1(WIDTH));
-    const bs_router loop = bs_loop_begin(g, input, none, &(bs_loop_desc){.name = "sum", .over = input.id});
+    const bs_router loop = bs_loop_begin(g, input, none, &(bs_loop_desc){.name = "sum", .over = input});
     const bs_value was = bs_loop_carry(g, loop, zero),
                    sum = bs_loop_next(g, loop, was, bs_add(g, was, bs_loop_slice(g, loop, input)));
     bs_loop_end(g, loop, none);

@@ -376,8 +376,8 @@ static void test_large(void)
                    small = bs_patches(g, f, &(bs_patches_desc){.name = "s", .size = 16});
     bs_output(g, "a",
               bs_collect(g, bs_patch_features(
-                                g, large, bs_patches(g, y, &(bs_patches_desc){.size = 64, .like = large.id}), NULL)));
-    const bs_value before = bs_patches(g, y, &(bs_patches_desc){.size = 16, .like = small.id});
+                                g, large, bs_patches(g, y, &(bs_patches_desc){.size = 64, .like = large}), NULL)));
+    const bs_value before = bs_patches(g, y, &(bs_patches_desc){.size = 16, .like = small});
     bs_output(g, "b", bs_collect(g, bs_patch_features(g, small, before, &(bs_patch_features_desc){.code_bits = 10})));
     rig_agree(&r, NULL);
 }

@@ -37,7 +37,7 @@ static int32_t score_width(const bs_route_desc *d)
 {
     if (d->protocol == BS_ROUTE_BINARY || d->protocol == BS_ROUTE_LABEL || d->protocol == BS_ROUTE_TABLE)
         return 1;
-    return d->protocol == BS_ROUTE_BUDGET && d->capacity ? d->capacity : d->paths;
+    return d->protocol == BS_ROUTE_BUDGET && d->variants ? d->variants : d->paths;
 }
 
 static bool takes(int32_t protocol, bs_dtype dtype)
@@ -69,11 +69,11 @@ static trial random_trial(int32_t protocol, bs_dtype dtype, int32_t rows)
     if (protocol == BS_ROUTE_THRESHOLD)
         t.d.fallback = dice(t.d.paths + 1);
     if (protocol == BS_ROUTE_TABLE)
-        t.d.capacity = 9;
+        t.d.keys = 9;
     if (protocol == BS_ROUTE_BUDGET) {
         const int32_t variants = dice(2) ? 0 : 1 + dice(6), all = variants ? variants : t.d.paths;
-        t.d.capacity = variants;
-        t.d.fallback = dice((all < t.d.paths ? all : t.d.paths) + 1);
+        t.d.variants = variants;
+        t.d.baseline = dice((all < t.d.paths ? all : t.d.paths) + 1);
         t.d.floor = dice(2) ? 0 : dice(t.ties ? 100 : 1 << 23);
     }
     t.width = score_width(&t.d);
@@ -256,7 +256,7 @@ static void test_forced(void)
         t.d.k = t.d.k > 2 ? 2 : t.d.k;
         t.d.fallback = 0;
         if (p == BS_ROUTE_BUDGET)
-            t.d.capacity = 0;
+            t.d.variants = 0;
         t.width = score_width(&t.d);
         const rig_how how = {.order = 1 + p % 2, .callback = call_back, .n_forces = 1, .forces = {{"r", 1}}};
         make_scores(&t);

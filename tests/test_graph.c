@@ -198,7 +198,7 @@ static void test_domains(void)
     const bs_value losses = bs_rows(g, bs_input(g, "losses", BS_I32, BS_SHAPE2(9, 3)), (bs_value){0});
     check(bs_route(
               g, losses, (bs_value){0},
-              &(bs_route_desc){.name = "budget", .paths = 2, .protocol = BS_ROUTE_BUDGET, .capacity = 3, .fallback = 3})
+              &(bs_route_desc){.name = "budget", .paths = 2, .protocol = BS_ROUTE_BUDGET, .variants = 3, .baseline = 3})
                   .id != 0,
           "the baseline of a budget is a variant: there may be more of them than paths");
     check(strcmp(bs_protocol_name(BS_ROUTE_TOP1), "top1") == 0 &&

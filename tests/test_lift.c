@@ -386,7 +386,7 @@ static void test_extents_from_data(void)
         {.name = "all", .bound = 2}, {.name = "counts", .bound = 2}, {.name = "over"}};
     for (int32_t i = 0; i < 3; i++) {
         bs_loop_desc desc = descs[i];
-        desc.over = i == 2 ? found.id : 0;
+        desc.over = i == 2 ? found : none;
         const bs_router loop = bs_loop_begin(g, found, i == 1 ? count : none, &desc);
         const bs_value given = bs_scatter(g, loop, 0, found), twice = bs_add(g, given, given);
         check(g->status == BS_OK && bs_node_is(&g->nodes[g->values[twice.id].node], &bs_op_scatter) == (i == 0),

@@ -44,7 +44,7 @@ static bs_graph *build(bs_memory *m, predicate ends, int32_t more)
     bs_value z = bs_activation(g, bs_affine(g, x, 2, 0), BS_RELU, 0); /* fused: so the graph is copied */
     for (int32_t i = 0; i < more; i++)
         z = bs_concat(g, (bs_value[]){z, x}, 2, 0);
-    const bs_router loop = bs_loop_begin(g, x, none, &(bs_loop_desc){.name = "sum", .over = all.id});
+    const bs_router loop = bs_loop_begin(g, x, none, &(bs_loop_desc){.name = "sum", .over = all});
     const bs_value s = bs_loop_carry(g, loop, x);
     const bs_value last = bs_loop_next(g, loop, s, bs_add(g, s, bs_loop_slice(g, loop, all)));
     bs_loop_end(g, loop, ends(g, loop, x, all, s));

@@ -137,7 +137,7 @@ static void test_counts(int32_t order)
     const bs_value x = bs_rows(g, bs_input(g, "table", BS_F32, BS_SHAPE3(3, 5, 2)), none);
     const bs_value n = bs_rows(g, bs_input(g, "count", BS_I32, BS_SHAPE2(3, 1)), x);
     const bs_value start = bs_rows(g, bs_input(g, "zero", BS_F32, BS_SHAPE2(3, 2)), x);
-    const bs_loop_desc desc = {.name = "sum", .over = x.id};
+    const bs_loop_desc desc = {.name = "sum", .over = x};
     const bs_router loop = bs_loop_begin(g, x, n, &desc);
     const bs_value before = bs_loop_carry(g, loop, start), next = bs_add(g, before, bs_loop_slice(g, loop, x));
     const bs_value end = bs_loop_next(g, loop, before, next), each = bs_loop_collect(g, loop, next);
@@ -174,9 +174,9 @@ static void test_slices_of_slices(int32_t order)
     const bs_value x = bs_rows(g, bs_input(g, "table", BS_F32, (bs_shape){4, {3, 3, 2, 2}}), none);
     const bs_value n = bs_rows(g, bs_input(g, "count", BS_I32, BS_SHAPE2(3, 1)), x);
     const bs_value start = bs_rows(g, bs_input(g, "zero", BS_F32, BS_SHAPE2(3, 2)), x);
-    const bs_router outer = bs_loop_begin(g, x, n, &(bs_loop_desc){.name = "outer", .over = x.id});
+    const bs_router outer = bs_loop_begin(g, x, n, &(bs_loop_desc){.name = "outer", .over = x});
     const bs_value before = bs_loop_carry(g, outer, start), step = bs_loop_slice(g, outer, x);
-    const bs_router inner = bs_loop_begin(g, step, none, &(bs_loop_desc){.name = "inner", .over = step.id});
+    const bs_router inner = bs_loop_begin(g, step, none, &(bs_loop_desc){.name = "inner", .over = step});
     const bs_value was = bs_loop_carry(g, inner, before), is = bs_add(g, was, bs_loop_slice(g, inner, step));
     const bs_value row = bs_loop_next(g, inner, was, is);
     bs_loop_end(g, inner, none);
@@ -211,7 +211,7 @@ static void test_bound_of_count(bs_loop_desc desc, bool over, int32_t trips, con
     const bs_value n = bs_rows(g, bs_input(g, "count", BS_I32, BS_SHAPE2(2, 1)), rows);
     const bs_value start = bs_rows(g, bs_input(g, "zero", BS_F32, BS_SHAPE2(2, 1)), rows);
     desc.name = "few";
-    desc.over = over ? rows.id : 0;
+    desc.over = over ? rows : none;
     const bs_router loop = bs_loop_begin(g, rows, n, &desc);
     const bs_value v = bs_loop_carry(g, loop, start), end = bs_loop_next(g, loop, v, bs_affine(g, v, 1, 1));
     bs_loop_end(g, loop, none);

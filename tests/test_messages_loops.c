@@ -15,10 +15,10 @@ static void rows_of_begin(void)
           bs_loop_begin(g, none, none, &(bs_loop_desc){.name = "a", .bound = 3}));
     WRONG(BS_ERROR_ARGUMENT, "loop \"a\": bound is 0, expected 1 .. 16777216", LOOP(.bound = 0));
     WRONG(BS_ERROR_ARGUMENT, "loop \"a\": bound is -1, expected 0 .. 16777216", LOOP(.bound = -1));
-    WRONG(BS_ERROR_ARGUMENT, "loop \"a\": bound is 2, expected 4 .. 16777216", LOOP(.bound = 2, .over = f->line.id));
+    WRONG(BS_ERROR_ARGUMENT, "loop \"a\": bound is 2, expected 4 .. 16777216", LOOP(.bound = 2, .over = f->line));
     WRONG(BS_ERROR_SHAPE, "loop \"a\": what it goes over has no dimension",
           bs_loop_begin(g, f->tokens, none,
-                        &(bs_loop_desc){.name = "a", .over = bs_rows(g, f->numbers, none).id, .bound = 3}));
+                        &(bs_loop_desc){.name = "a", .over = bs_rows(g, f->numbers, none), .bound = 3}));
     WRONG(BS_ERROR_ARGUMENT, "loop \"a\": in_turn is 2, expected 0 .. 1", LOOP(.bound = 3, .in_turn = 2));
     static const char *const one_of_both =
         "loop \"a\": rows go in turn, or grow, by their count and over no value, expected one of both";
@@ -28,7 +28,7 @@ static void rows_of_begin(void)
           bs_loop_begin(g, f->tokens, f->labels,
                         &(bs_loop_desc){.name = "a", .bound = 3, .in_turn = 1, .grows = 1}));
     WRONG(BS_ERROR_ARGUMENT, one_of_both,
-          bs_loop_begin(g, f->tokens, f->labels, &(bs_loop_desc){.name = "a", .over = f->tokens.id, .grows = 1}));
+          bs_loop_begin(g, f->tokens, f->labels, &(bs_loop_desc){.name = "a", .over = f->tokens, .grows = 1}));
     WRONG(BS_ERROR_DOMAIN, "loop \"a\": a loop of path 0 of \"first\", expected rows of a tensor",
           bs_loop_begin(g, f->inside, bs_argmax(g, bs_pool2d(g, f->inside, &(bs_pool2d_desc){.global = 1})),
                         &(bs_loop_desc){.name = "a", .bound = 3, .grows = 1}));

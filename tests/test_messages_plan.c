@@ -189,7 +189,7 @@ static void rows_of_patches(void)
         bs_assemble(g, bs_gather(g, r,
                                  (bs_value[]){bs_scatter(g, r, 0,
                                                          bs_patches(g, bs_input(g, "b", BS_F32, BS_SHAPE3(1, 64, 64)),
-                                                                    &(bs_patches_desc){.like = cells.id}))},
+                                                                    &(bs_patches_desc){.like = cells}))},
                                  none, NULL)));
     plan_fails(g, &(bs_plan_desc){.patch_size = 8}, BS_ERROR_LIMIT,
                "patch size 8 makes up to 64 cells, rows \"\" holds 16: take larger patches");

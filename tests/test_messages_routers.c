@@ -32,7 +32,7 @@ static void rows_of_scores(void)
           bs_route(g, f->score, f->score, &(bs_route_desc){.name = "r", .paths = 2}));
     WRONG(BS_ERROR_SHAPE, "route \"r\": scores are i32 [1], budget takes i32 [3]",
           bs_route(g, f->labels, none,
-                   &(bs_route_desc){.name = "r", .paths = 2, .protocol = BS_ROUTE_BUDGET, .capacity = 3}));
+                   &(bs_route_desc){.name = "r", .paths = 2, .protocol = BS_ROUTE_BUDGET, .variants = 3}));
     WRONG(BS_ERROR_SHAPE, "route \"r\": scores are f32 [2], label takes i32 [1]",
           bs_route(g, f->score, none, &(bs_route_desc){.name = "r", .paths = 2, .protocol = BS_ROUTE_LABEL}));
     WRONG(BS_ERROR_SHAPE, "route \"r\": scores are i32 [1], binary takes f32 [1]",
@@ -89,13 +89,16 @@ static void rows_of_route(void)
           bs_route(g, f->score, none, &(bs_route_desc){.name = "r", .paths = 2, .fallback = -1}));
     WRONG(BS_ERROR_ARGUMENT, "route \"r\": capacity is -1, expected 0 .. 2147483647",
           bs_route(g, f->score, none, &(bs_route_desc){.name = "r", .paths = 2, .capacity = -1}));
-    WRONG(BS_ERROR_ARGUMENT, "route \"r\": capacity is 32768, expected 0 .. 32767",
+    WRONG(BS_ERROR_ARGUMENT, "route \"r\": keys is -1, expected 0 .. 2147483647",
           bs_route(g, f->labels, none,
-                   &(bs_route_desc){.name = "r", .paths = 2, .protocol = BS_ROUTE_BUDGET, .capacity = 32768}));
+                   &(bs_route_desc){.name = "r", .paths = 2, .protocol = BS_ROUTE_TABLE, .keys = -1}));
+    WRONG(BS_ERROR_ARGUMENT, "route \"r\": variants is 32768, expected 0 .. 32767",
+          bs_route(g, f->labels, none,
+                   &(bs_route_desc){.name = "r", .paths = 2, .protocol = BS_ROUTE_BUDGET, .variants = 32768}));
     WRONG(
-        BS_ERROR_ARGUMENT, "route \"r\": fallback is 2, expected 0 .. 1",
+        BS_ERROR_ARGUMENT, "route \"r\": baseline is 2, expected 0 .. 1",
         bs_route(g, f->labels, none,
-                 &(bs_route_desc){.name = "r", .paths = 2, .protocol = BS_ROUTE_BUDGET, .capacity = 1, .fallback = 2}));
+                 &(bs_route_desc){.name = "r", .paths = 2, .protocol = BS_ROUTE_BUDGET, .variants = 1, .baseline = 2}));
     WRONG(BS_ERROR_ARGUMENT, "route \"r\": floor is -1, expected 0 .. 16777216",
           bs_route(g, f->labels, none,
                    &(bs_route_desc){.name = "r", .paths = 1, .protocol = BS_ROUTE_BUDGET, .floor = -1}));

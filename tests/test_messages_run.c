@@ -187,13 +187,13 @@ static void test_decisions(void)
     scores.i[3] = 3;
     refused(BS_ERROR_DATA, "route \"r\" (node 4): cell 3: label 3, expected 0 .. 2");
     end();
-    begin_router((bs_route_desc){.protocol = BS_ROUTE_TABLE, .capacity = 3}, BS_I32, 1);
+    begin_router((bs_route_desc){.protocol = BS_ROUTE_TABLE, .keys = 3}, BS_I32, 1);
     scores.i[0] = -1;
     refused(BS_ERROR_DATA, "route \"r\" (node 4): cell 0: key -1, expected 0 .. 2");
     scores.i[0] = 2;
     refused(BS_ERROR_DATA, "route \"r\" (node 4): cell 0: the table gives path 3, expected 0 .. 2");
     end();
-    begin_router((bs_route_desc){.protocol = BS_ROUTE_BUDGET, .capacity = 3}, BS_I32, 3);
+    begin_router((bs_route_desc){.protocol = BS_ROUTE_BUDGET, .variants = 3}, BS_I32, 3);
     refused(BS_ERROR_DATA, "route \"r\" (node 4): a variant takes path -1, expected 0 .. 2");
     end();
     begin_router((bs_route_desc){.protocol = BS_ROUTE_CALLBACK}, BS_F32, 3);

@@ -108,62 +108,62 @@ static void rows_of_multiples(void)
     WRONG(BS_ERROR_SHAPE,
           "patches \"k\": dimensions 1 and 2 of [3, 8, 10] are not the same multiple of those of `like`, patches of 16 "
           "[H<=64, W<=48]",
-          bs_patches(g, f->image, &(bs_patches_desc){.name = "k", .like = f->cells.id}));
+          bs_patches(g, f->image, &(bs_patches_desc){.name = "k", .like = f->cells}));
     WRONG(
         BS_ERROR_SHAPE,
         "patches \"k\": dimensions 1 and 2 of [1, H<=64, 2W<=96] are not the same multiple of those of `like`, patches "
         "of 16 [H<=64, W<=48]",
         bs_patches(g, bs_input(g, "f", BS_F32, BS_SHAPE3(1, f->h, bs_times(g, f->w, 2))),
-                   &(bs_patches_desc){.name = "k", .like = f->cells.id}));
+                   &(bs_patches_desc){.name = "k", .like = f->cells}));
     WRONG(
         BS_ERROR_SHAPE,
         "patches \"k\": dimensions 1 and 2 of [1, 64, 48] are not the same multiple of those of `like`, patches of 16 "
         "[H<=64, W<=48]",
         bs_patches(g, bs_input(g, "f", BS_F32, BS_SHAPE3(1, 64, 48)),
-                   &(bs_patches_desc){.name = "k", .like = f->cells.id}));
+                   &(bs_patches_desc){.name = "k", .like = f->cells}));
     WRONG(
         BS_ERROR_SHAPE,
         "patches \"k\": dimensions 1 and 2 of [2, H<=64, W<=48] are not the same multiple of those of `like`, patches "
         "of 64 [8, 10]",
-        bs_patches(g, f->frame, &(bs_patches_desc){.name = "k", .like = bs_patches(g, f->image, NULL).id}));
+        bs_patches(g, f->frame, &(bs_patches_desc){.name = "k", .like = bs_patches(g, f->image, NULL)}));
     WRONG(
         BS_ERROR_SHAPE,
         "patches \"k\": dimensions 1 and 2 of [1, 12, 20] are not the same multiple of those of `like`, patches of 64 "
         "[8, 10]",
         bs_patches(g, bs_input(g, "f", BS_F32, BS_SHAPE3(1, 12, 20)),
-                   &(bs_patches_desc){.name = "k", .like = bs_patches(g, f->image, NULL).id}));
+                   &(bs_patches_desc){.name = "k", .like = bs_patches(g, f->image, NULL)}));
     WRONG(
         BS_ERROR_SHAPE,
         "patches \"k\": dimensions 1 and 2 of [2, H+1<=65, W<=48] are not the same multiple of those of `like`, "
         "patches "
         "of 16 [H<=64, W<=48]",
         bs_patches(g, bs_pad(g, f->frame, &(bs_pad_desc){.top = 1}),
-                   &(bs_patches_desc){.name = "k", .like = f->cells.id}));
+                   &(bs_patches_desc){.name = "k", .like = f->cells}));
     WRONG(BS_ERROR_SHAPE,
           "patches \"k\": dimensions 1 and 2 of [2, (H+0)/2<=32, (W+0)/2<=24] are not the same multiple of those of "
           "`like`, patches of 16 [H<=64, W<=48]",
-          bs_patches(g, bs_pool2d(g, f->frame, NULL), &(bs_patches_desc){.name = "k", .like = f->cells.id}));
+          bs_patches(g, bs_pool2d(g, f->frame, NULL), &(bs_patches_desc){.name = "k", .like = f->cells}));
     WRONG(
         BS_ERROR_SHAPE,
         "patches \"k\": dimensions 1 and 2 of [1, 2W<=96, W<=48] are not the same multiple of those of `like`, patches "
         "of 16 [H<=64, W<=48]",
         bs_patches(g, bs_input(g, "f", BS_F32, BS_SHAPE3(1, bs_times(g, f->w, 2), f->w)),
-                   &(bs_patches_desc){.name = "k", .like = f->cells.id}));
+                   &(bs_patches_desc){.name = "k", .like = f->cells}));
 }
 
 static void rows_of_like(void)
 {
     WRONG(BS_ERROR_DOMAIN, "patches \"k\": `like` is of rows [N<=40], expected cells of a frame",
-          bs_patches(g, f->frame, &(bs_patches_desc){.name = "k", .like = f->tokens.id}));
+          bs_patches(g, f->frame, &(bs_patches_desc){.name = "k", .like = f->tokens}));
     WRONG(BS_ERROR_DOMAIN, "patches \"k\": `like` is of path 0 of \"first\", expected cells of a frame",
-          bs_patches(g, f->frame, &(bs_patches_desc){.name = "k", .like = f->inside.id}));
+          bs_patches(g, f->frame, &(bs_patches_desc){.name = "k", .like = f->inside}));
     WRONG(BS_ERROR_DOMAIN, "rows: `like` is a root value, expected cells", bs_rows(g, f->table, f->line));
     WRONG(BS_ERROR_SHAPE, "rows: dimension 0 holds 11 rows, the domain of `like` up to 12",
           bs_rows(g, bs_input(g, "few", BS_F32, BS_SHAPE2(11, 4)), f->cells));
     WRONG(BS_ERROR_DOMAIN, "patches \"k\": `like` is of the root, expected cells of a frame",
-          bs_patches(g, f->frame, &(bs_patches_desc){.name = "k", .like = f->line.id}));
+          bs_patches(g, f->frame, &(bs_patches_desc){.name = "k", .like = f->line}));
     WRONG(BS_ERROR_DOMAIN, "patches \"k\": `like` is of segments [N<=40], expected cells of a frame",
-          bs_patches(g, f->frame, &(bs_patches_desc){.name = "k", .like = f->words.id}));
+          bs_patches(g, f->frame, &(bs_patches_desc){.name = "k", .like = f->words}));
 }
 
 static void rows_of_cells(void)
@@ -197,7 +197,7 @@ static void rows_of_cells(void)
     WRONG(BS_ERROR_ARGUMENT, "patches \"k\": size is -1, expected 1 .. 8192",
           bs_patches(g, f->frame, &(bs_patches_desc){.name = "k", .size = -1}));
     WRONG(BS_ERROR_GRAPH, "patches \"k\": operand 1 is value -1, which does not exist",
-          bs_patches(g, f->frame, &(bs_patches_desc){.name = "k", .like = -1}));
+          bs_patches(g, f->frame, &(bs_patches_desc){.name = "k", .like = {-1}}));
     WRONG(BS_ERROR_SHAPE, "rows: operand 0 is [], expected rank 1 to 4",
           bs_rows(g, bs_constant(g, "one", BS_F32, bs_shape_of(0, 0, 0, 0, 0)), none));
     WRONG(BS_ERROR_DOMAIN,

@@ -271,7 +271,7 @@ static void test_multiples(void)
         expect_bounded(w.g, "symbol", k % ODD_DIMS, 0);
         w = world_new();
         bs_patches(w.g, w.images[0],
-                   &(bs_patches_desc){.size = extremes[k / ODD_DIMS], .like = extremes[k % EXTREMES]});
+                   &(bs_patches_desc){.size = extremes[k / ODD_DIMS], .like = {extremes[k % EXTREMES]}});
         expect_bounded(w.g, "patches", extremes[k / ODD_DIMS], extremes[k % EXTREMES]);
         w = world_new();
         bs_concat(w.g, &w.line, extremes[k / ODD_DIMS] == 1 ? 1 : extremes[k / ODD_DIMS], extremes[k % EXTREMES]);

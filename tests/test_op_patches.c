@@ -93,7 +93,7 @@ static bs_graph *patch_graph(const patch_case *p, bool cut, int32_t h, int32_t w
     for (int32_t i = 0; i < p->operands; i++) {
         x[i] = bs_input(g, names[i], p->dtype, BS_SHAPE3(p->channels, h, w));
         if (cut)
-            x[i] = bs_patches(g, x[i], &(bs_patches_desc){.size = p->size, .like = x[0].id * (i > 0)});
+            x[i] = bs_patches(g, x[i], &(bs_patches_desc){.size = p->size, .like = {x[0].id * (i > 0)}});
     }
     p->build(g, x);
     return g;

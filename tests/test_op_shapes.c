@@ -200,7 +200,7 @@ static void test_refusal(const refusal *c)
                    u = bs_input(g, "b", BS_U8, BS_SHAPE3(6, 20, 24));
     const bs_value m = bs_input(g, "c", BS_F32, BS_SHAPE2(5, 7));
     const bs_value cells = bs_patches(g, f, &(bs_patches_desc){.size = 8});
-    const bs_value all[] = {f, u, m, cells, bs_patches(g, u, &(bs_patches_desc){.size = 8, .like = cells.id})};
+    const bs_value all[] = {f, u, m, cells, bs_patches(g, u, &(bs_patches_desc){.size = 8, .like = cells})};
     bs_error error = {BS_OK, NULL, 0, 0, ""};
     const bool sound = bs_graph_check(g, &error) == BS_OK;
     const bs_value v = c->build(g, all);

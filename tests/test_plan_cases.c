@@ -81,7 +81,7 @@ static void test_fusion(void)
     const bs_value cells = bs_patches(g, bs_input(g, "frame", BS_F32, BS_SHAPE3(4, 32, 32)),
                                       &(bs_patches_desc){.size = 16});
     const bs_value like = bs_patches(g, bs_input(g, "large", BS_F32, BS_SHAPE3(1, 64, 64)),
-                                     &(bs_patches_desc){.like = cells.id});
+                                     &(bs_patches_desc){.like = cells});
     const bs_value codes = bs_convert(g, bs_add(g, bs_pixel_shuffle(g, cells, 2), like),
                                       &(bs_convert_desc){.dtype = BS_U8});
     bs_output(g, "larger", bs_assemble(g, bs_resize(g, codes, &(bs_resize_desc){.kind = BS_RESIZE_BICUBIC})));
@@ -259,7 +259,7 @@ static void test_budget_of_tiles(void)
         const bs_value in = bs_scatter(g, outer, 0, cells),
                        loss = bs_convert(g, in, &(bs_convert_desc){.dtype = BS_I32});
         const bs_router inner = bs_route(
-            g, loss, knob, &(bs_route_desc){.name = "inner", .protocol = BS_ROUTE_BUDGET, .paths = 2, .capacity = 2});
+            g, loss, knob, &(bs_route_desc){.name = "inner", .protocol = BS_ROUTE_BUDGET, .paths = 2, .variants = 2});
         const bs_value y = bs_gather(g, inner, (bs_value[]){bs_affine(g, bs_scatter(g, inner, 0, in), 2, 0), none}, in,
                                      NULL);
         bs_output(g, "y", bs_collect(g, bs_gather(g, outer, (bs_value[]){y, none}, cells, NULL)));
@@ -333,7 +333,7 @@ static void test_layouts_of_loops(void)
     const bs_value steps = bs_linear(g, bs_input(g, "steps", BS_F32, BS_SHAPE3(BS_UPTO(32), 8, 4)),
                                      &(bs_linear_desc){.name = "project", .out = 16});
     const bs_value image = bs_affine(g, bs_input(g, "image", BS_F32, BS_SHAPE3(4, 8, 16)), 2, 1);
-    const bs_loop_desc desc = {.name = "loop", .over = steps.id, .no_lift = 1}; /* what reads the image stays inside */
+    const bs_loop_desc desc = {.name = "loop", .over = steps, .no_lift = 1}; /* what reads the image stays inside */
     const bs_router loop = bs_loop_begin(g, start, none, &desc);
     const bs_value was = bs_loop_carry(g, loop, start);
     const bs_value step = bs_loop_slice(g, loop, steps), first = bs_scatter(g, loop, 0, start);

@@ -43,7 +43,7 @@ static bs_value start(bs_graph *g) { return bs_constant(g, "zero", BS_F32, BS_SH
 /* The sum of all lines: 55. */
 static bs_value sum(bs_graph *g, bs_value all, const char *name)
 {
-    const bs_router loop = bs_loop_begin(g, all, none, &(bs_loop_desc){.name = name, .over = all.id});
+    const bs_router loop = bs_loop_begin(g, all, none, &(bs_loop_desc){.name = name, .over = all});
     const bs_value s = bs_loop_carry(g, loop, start(g));
     const bs_value last = bs_loop_next(g, loop, s, bs_add(g, s, bs_loop_slice(g, loop, all)));
     bs_loop_end(g, loop, none);
@@ -68,7 +68,7 @@ static bs_value counted(bs_graph *g, bs_value rows)
 static bs_value loop_in_loop(bs_graph *g, bs_value rows)
 {
     const bs_value all = lines(g, layer(g, rows, "heavy"));
-    const bs_router outer = bs_loop_begin(g, all, none, &(bs_loop_desc){.name = "outer", .over = all.id});
+    const bs_router outer = bs_loop_begin(g, all, none, &(bs_loop_desc){.name = "outer", .over = all});
     const bs_value s = bs_loop_carry(g, outer, start(g)), line = bs_loop_slice(g, outer, all);
     const bs_router inner = bs_loop_begin(g, s, none, &(bs_loop_desc){.name = "inner", .bound = 2});
     const bs_value r = bs_loop_carry(g, inner, s);

@@ -57,7 +57,7 @@ static trial budget_trial(int32_t round, bool steep)
 {
     trial t = random_trial(BS_ROUTE_BUDGET, BS_I32);
     t.d.paths = t.width = VARIANTS;
-    t.d.capacity = t.d.fallback = 0;
+    t.d.variants = t.d.baseline = 0;
     t.d.floor = round % 3 ? 0 : 1 + check_below(8);
     t.patches = round % 2 == 0;
     t.knob = true;
@@ -123,7 +123,7 @@ static void test_floor_of_a_cell(void)
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         trial t = random_trial(BS_ROUTE_BUDGET, BS_I32);
         t.d.paths = t.width = VARIANTS;
-        t.d.capacity = t.d.fallback = 0;
+        t.d.variants = t.d.baseline = 0;
         t.d.floor = 1;
         t.patches = false;
         t.knob = true;

@@ -59,7 +59,7 @@ static bs_graph *hazard_net(hazard h)
     const bs_value frame = bs_input(g, "frame", BS_F32, shape), before = bs_state(g, "before", BS_F32, shape);
     const bs_value second = h == WRITTEN_TO_TWO ? bs_state(g, "second", BS_F32, shape) : (bs_value){0};
     const bs_value cells = bs_patches(g, frame, &(bs_patches_desc){.size = 8}),
-                   old = bs_patches(g, before, &(bs_patches_desc){.like = cells.id});
+                   old = bs_patches(g, before, &(bs_patches_desc){.like = cells});
     const bs_value change = bs_pool2d(g, bs_sub(g, cells, old), &(bs_pool2d_desc){.kind = BS_POOL_MAX, .global = 1});
     const bs_router r = bs_route(g, change, (bs_value){0},
                                  &(bs_route_desc){.name = "reuse", .protocol = BS_ROUTE_CALLBACK, .paths = 2});

@@ -57,7 +57,7 @@ static bs_graph *patches_net(state_net kind)
     const bs_shape shape = BS_SHAPE3(1, bs_symbol(g, "H", 26), bs_symbol(g, "W", 21));
     const bs_value frame = bs_input(g, "frame", BS_F32, shape), before = bs_state(g, "before", BS_F32, shape);
     const bs_value cells = bs_patches(g, frame, &(bs_patches_desc){.size = 8}),
-                   old = bs_patches(g, before, &(bs_patches_desc){.like = cells.id});
+                   old = bs_patches(g, before, &(bs_patches_desc){.like = cells});
     const bs_conv2d_desc d = {.name = "conv", .out = 1, .act = BS_CLIP, .act_param = 8};
     const bs_value made = kind == BLURRED ? bs_add(g, bs_conv2d(g, old, &d), cells) : bs_conv2d(g, cells, &d);
     const bs_value next = bs_assemble(g, made);

@@ -40,7 +40,7 @@ typedef struct steer {
 #define RESIDUAL {.protocol = BS_ROUTE_RESIDUAL_THRESHOLD, .paths = 2, .threshold = 0.5f}
 #define EXIT {.protocol = BS_ROUTE_BINARY, .paths = 2, .threshold = 0.5f}
 #define LABEL {.protocol = BS_ROUTE_LABEL, .paths = 3}
-#define TABLE {.protocol = BS_ROUTE_TABLE, .paths = 3, .capacity = 4}
+#define TABLE {.protocol = BS_ROUTE_TABLE, .paths = 3, .keys = 4}
 #define CAPACITY {.protocol = BS_ROUTE_CAPACITY, .paths = 3, .capacity = 4}
 #define BUDGET {.protocol = BS_ROUTE_BUDGET, .paths = 3}
 #define FLOOR(n) {.protocol = BS_ROUTE_BUDGET, .paths = 3, .floor = (n)}

@@ -17,6 +17,9 @@ call where one would do without. An #include is treated in one of four ways:
     a template           its text is put in at every inclusion
     anything else        refused
 
+Both outputs begin with an #include of brainstorm.h and with the text of brainstorm_replay.h, so that they compile where
+only brainstorm.h is beside them.
+
 brainstorm_cuda.cu: what src/cuda/cuda.cu includes, and what that includes, each where it is included first. The
 library's own headers are parts of it as well; an #include stays only of SYSTEM_HEADERS, TOOLKIT_HEADERS and
 TEST_HEADERS.
@@ -31,6 +34,7 @@ import re
 import sys
 
 PUBLIC_HEADER = "brainstorm.h"
+REPLAY_HEADER = "brainstorm_replay.h"
 SOURCE = "src"
 ORDER = "src/ORDER"
 CUDA = "cuda/cuda.cu"
@@ -213,7 +217,12 @@ class Generator:
         text += '#include "%s"\n\n' % PUBLIC_HEADER
         text += "#if BS_VERSION_MAJOR != %s || BS_VERSION_MINOR != %s || BS_VERSION_PATCH != %s\n" % (
             major, minor, patch)
-        return text + '#error "%s and %s are of different versions"\n#endif\n' % (PUBLIC_HEADER, self.output)
+        text += '#error "%s and %s are of different versions"\n#endif\n' % (PUBLIC_HEADER, self.output)
+        return text + self._replay_header()
+
+    def _replay_header(self):
+        text = read(self.root, REPLAY_HEADER).replace('#include "%s"' % PUBLIC_HEADER, comment(PUBLIC_HEADER))
+        return "\n%s\n%s%s\n" % (banner("begin", REPLAY_HEADER), text, banner("end", REPLAY_HEADER))
 
     def _framed(self, part):
         text = self._expand(part, [part.name])
@@ -242,8 +251,8 @@ class Generator:
                               % (where, found.group("system")))
             return line
         name = found.group("project")
-        if os.path.normpath(name) == PUBLIC_HEADER:
-            return comment(PUBLIC_HEADER)
+        if os.path.normpath(name) in (PUBLIC_HEADER, REPLAY_HEADER):
+            return comment(name)
         return self._part(name, part, where, stack, line)
 
     def _resolve(self, target, part):
@@ -353,15 +362,15 @@ class Backend(Generator):
 
 
 def banner(word, name):
-    return ("/* ==== %s %s/%s " % (word, SOURCE, name)).ljust(WIDTH - 3, "=") + " */"
+    return ("/* ==== %s %s " % (word, name)).ljust(WIDTH - 3, "=") + " */"
 
 
 def begin(name):
-    return banner("begin", name)
+    return banner("begin", SOURCE + "/" + name)
 
 
 def end(name):
-    return banner("end", name)
+    return banner("end", SOURCE + "/" + name)
 
 
 def comment(name):

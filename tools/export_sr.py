@@ -150,7 +150,7 @@ def build(archive, route, name, max_height, max_width, floor=55):
     score = losses(g, cells, old_cells, old_loss, route)
     router = g.route(score, "route", "budget", len(PATHS), knob=budget, cost=route["route.cost"],
                      path=[p for _, p in VARIANTS], floor=floor_loss(floor),
-                     fallback=2)  # variant 1, bicubic: the budget is a share of the gain over it
+                     baseline=2)  # variant 1, bicubic: the budget is a share of the gain over it
     chosen_loss = g.route_score(router)
     knob = g.affine(g.route_price(router), -1, 0)
 

@@ -17,10 +17,9 @@ static const bs_tensor tensors[] = {{"embedding", BS_F32, 2, {WORDS, WIDTH}, wei
 
 static void build(bs_graph *g, bool limited)
 {
-    const bs_value none = {0};
-    const bs_value first = bs_rows(g, bs_input(g, "first", BS_I32, BS_SHAPE2(ROWS, 1)), none);
+    const bs_value first = bs_rows(g, bs_input(g, "first", BS_I32, BS_SHAPE2(ROWS, 1)), BS_NONE);
     const bs_value state = bs_rows(g, bs_input(g, "state", BS_F32, BS_SHAPE2(ROWS, UNITS)), first);
-    const bs_value most = limited ? bs_rows(g, bs_input(g, "most", BS_I32, BS_SHAPE2(ROWS, 1)), first) : none;
+    const bs_value most = limited ? bs_rows(g, bs_input(g, "most", BS_I32, BS_SHAPE2(ROWS, 1)), first) : BS_NONE;
     const bs_value table = bs_constant(g, "embedding", BS_F32, BS_SHAPE2(WORDS, WIDTH));
     const bs_value end = bs_constant(g, "end", BS_I32, BS_SHAPE1(1));
 

@@ -17,14 +17,13 @@ static const bs_tensor tensors[] = {{"lstm.weight_ih", BS_F32, 2, {4 * UNITS, WI
 
 static void build(bs_graph *g)
 {
-    const bs_value none = {0};
     const bs_dim steps = bs_symbol(g, "steps", MOST); // of the longest sequence of a run
-    const bs_value x = bs_rows(g, bs_input(g, "x", BS_F32, BS_SHAPE3(ROWS, steps, WIDTH)), none);
+    const bs_value x = bs_rows(g, bs_input(g, "x", BS_F32, BS_SHAPE3(ROWS, steps, WIDTH)), BS_NONE);
     const bs_value length = bs_rows(g, bs_input(g, "length", BS_I32, BS_SHAPE2(ROWS, 1)), x);
     const bs_value h_kept = bs_state(g, "h", BS_F32, BS_SHAPE2(ROWS, UNITS)); // zeros before the first run
     const bs_value c_kept = bs_state(g, "c", BS_F32, BS_SHAPE2(ROWS, UNITS));
 
-    const bs_router loop = bs_loop_begin(g, x, length, &(bs_loop_desc){.name = "time", .over = x.id});
+    const bs_router loop = bs_loop_begin(g, x, length, &(bs_loop_desc){.name = "time", .over = x});
     const bs_value h = bs_loop_carry(g, loop, bs_rows(g, h_kept, x));
     const bs_value c = bs_loop_carry(g, loop, bs_rows(g, c_kept, x));
     bs_value c_next;
@@ -32,7 +31,7 @@ static void build(bs_graph *g)
     const bs_value y = bs_linear(g, h_next, &(bs_linear_desc){.name = "y", .out = 1});
     const bs_value h_last = bs_loop_next(g, loop, h, h_next), c_last = bs_loop_next(g, loop, c, c_next);
     const bs_value all = bs_loop_collect(g, loop, y);
-    bs_loop_end(g, loop, none);
+    bs_loop_end(g, loop, BS_NONE);
 
     bs_output(g, "y", bs_collect(g, all));
     bs_state_write(g, h_kept, bs_collect(g, h_last));

@@ -34,11 +34,10 @@ static bs_value sum(bs_graph *g, bs_value of_children) // [CHILDREN, UNITS] to [
 
 static void build(bs_graph *g)
 {
-    const bs_value none = {0};
     const bs_dim vertices = bs_symbol(g, "vertices", VERTICES), edges = bs_symbol(g, "edges", VERTICES);
     const bs_value lengths = bs_input(g, "lengths", BS_I32, BS_SHAPE1(vertices)); // children of each vertex
     const bs_value children = bs_children(g, lengths, bs_input(g, "children", BS_I32, BS_SHAPE1(edges)), CHILDREN);
-    const bs_value x = bs_rows(g, bs_input(g, "x", BS_F32, BS_SHAPE2(vertices, WIDTH)), none);
+    const bs_value x = bs_rows(g, bs_input(g, "x", BS_F32, BS_SHAPE2(vertices, WIDTH)), BS_NONE);
     const bs_value level = bs_rows(g, bs_levels(g, children), x);
     const bs_value zero = bs_constant(g, "nothing", BS_F32, BS_SHAPE1(UNITS));
     const bs_value wx = bs_linear(g, x, &(bs_linear_desc){.name = "w", .out = 4 * UNITS}); // of all vertices at once
@@ -56,7 +55,7 @@ static void build(bs_graph *g)
     const bs_value h_next = bs_mul(g, gate(g, iou, 1, BS_SIGMOID), bs_activation(g, c_next, BS_TANH, 0));
     const bs_value h_all = bs_loop_next(g, tree, h, h_next);
     bs_loop_next(g, tree, c, c_next);
-    bs_loop_end(g, tree, none);
+    bs_loop_end(g, tree, BS_NONE);
 
     bs_output(g, "level", bs_collect(g, level));
     bs_output(g, "y", bs_collect(g, bs_linear(g, h_all, &(bs_linear_desc){.name = "y", .out = 1})));

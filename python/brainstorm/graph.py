@@ -282,10 +282,11 @@ class Graph(Kernels, Loops):
         self.node("state_append", [state, value, cache_lengths])
 
     def route(self, score, name, protocol, paths, knob=None, k=0, threshold=0.0, fallback=0, capacity=0, normalise=0,
-              floor=0, cost=None, table=None, path=None, spill=0):
-        """spill: for "capacity", path + 1 that takes what the others have no room for.
-        cost, path: i32 [variants], for "budget" (path None: one variant a path). table: i32 [keys], for "table"
-        (sets capacity to the number of keys)."""
+              floor=0, cost=None, table=None, path=None, spill=0, baseline=0):
+        """capacity: for "capacity", most cells of a path; spill: path + 1 that takes what the others have no room for.
+        fallback: for "threshold", path + 1 of cells that no score sends anywhere. cost, path: i32 [variants], for
+        "budget" (path None: one variant a path); baseline: variant + 1 that the budget is counted from. table:
+        i32 [keys], for "table"."""
         protocol = number_of(PROTOCOLS, protocol, "protocol")
         if (cost is None) != (protocol != PROTOCOLS["budget"]) or (path is not None and cost is None):
             raise ValueError(f"{name!r}: cost, and path if there is one, are for protocol budget, which needs cost")
@@ -308,15 +309,17 @@ class Graph(Kernels, Loops):
         budget = protocol == PROTOCOLS["budget"]
         within(f"capacity of {name!r}", capacity, 1 if protocol == PROTOCOLS["capacity"] else 0,
                 MAX_PATHS if budget else 2**31 - 1)
-        within(f"fallback of {name!r}", fallback, 0, capacity if budget and capacity else paths)
+        within(f"fallback of {name!r}", fallback, 0, 0 if budget else paths)
+        within(f"baseline of {name!r}", baseline, 0, capacity if budget else 0)
         within(f"floor of {name!r}", floor, 0, MAX_FLOOR if budget else 0)
         within(f"spill of {name!r}", spill, 0, paths if protocol == PROTOCOLS["capacity"] else 0)
         self.n_paths = within("the number of all paths", self.n_paths + paths, 1, MAX_ALL_PATHS)
         self._take_name(name, (name,))
+        # In files the number of keys or variants is `capacity`, and the baseline `fallback`.
         self.node("route", [score] if knob is None else [score, knob], name,
                   {"cost": cost, "path": path, "table": table},
                   protocol=protocol, paths=paths, k=k, threshold=threshold,
-                  fallback=fallback, capacity=capacity, normalise=normalise, floor=floor, spill=spill)
+                  fallback=fallback or baseline, capacity=capacity, normalise=normalise, floor=floor, spill=spill)
         self.n_routers += 1
         most = {PROTOCOLS["topk"]: k or 1, PROTOCOLS["capacity"]: k or 1, PROTOCOLS["threshold"]: paths}.get(
             protocol, 1)

@@ -21,8 +21,8 @@ static inline bs_rule bs_rule_of(const bs_route_desc *d, int32_t width)
     const bs_rule rule = {d->protocol,
                           d->paths,
                           width,
-                          d->protocol == BS_ROUTE_TABLE    ? bs_or_default(d->capacity, 256)
-                          : d->protocol == BS_ROUTE_BUDGET ? bs_or_default(d->capacity, d->paths)
+                          d->protocol == BS_ROUTE_TABLE    ? bs_or_default(d->keys, 256)
+                          : d->protocol == BS_ROUTE_BUDGET ? bs_or_default(d->variants, d->paths)
                                                            : d->capacity,
                           d->fallback,
                           d->normalise,

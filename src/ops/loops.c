@@ -77,8 +77,6 @@ static bool loop_infer(bs_infer *infer)
     infer->n_out = 0;
     if (!bs_infer_router_name(infer) || !loop_operands_sound(infer) || !loop_bound(infer, &desc.capacity))
         return false;
-    const bs_domain body = {.kind = BS_DOMAIN_PATH, .parent = infer->in[0]->domain, .router = g->n_routers, .rows = -1,
-                            .height = -1, .width = -1, .max_rows = g->domains[infer->in[0]->domain].max_rows};
     bs_router_info *loop = bs_infer_router(infer, bs_graph_keep(g, &desc, sizeof desc), infer->in[0]->domain);
     if (!loop)
         return false;
@@ -92,7 +90,7 @@ static bool loop_infer(bs_infer *infer)
     loop->max_paths_per_cell = 1;
     loop->begun_before = g->open_loop;
     g->open_loop = infer->router;
-    return bs_graph_domain(g, &body) >= 0;
+    return bs_infer_path(infer, 0) >= 0;
 }
 
 const bs_op bs_op_loop = {.name = "loop",
@@ -107,7 +105,7 @@ bs_router bs_loop_begin(bs_graph *graph, bs_value like, bs_value count, const bs
 {
     const bs_loop_desc any = desc ? *desc : (bs_loop_desc){.bound = 0};
     const bs_loop_params p = {any.name ? any.name : "", any.bound, any.in_turn, any.grows, any.no_lift};
-    const int32_t in[3] = {like.id, count.id, any.over};
+    const int32_t in[3] = {like.id, count.id, any.over.id};
     const bs_node *node = bs_op_build_node(graph, &bs_op_loop, in, 3, &p);
     const bs_router loop = {node ? node->router : 0};
     return loop;

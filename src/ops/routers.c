@@ -44,13 +44,14 @@ static bool route_params_sound(bs_infer *infer, const bs_route_desc *d)
     if (!bs_infer_router_name(infer) || !bs_infer_field(infer, "protocol", d->protocol, 0, BS_PROTOCOL_COUNT - 1))
         return false;
     const bool two = d->protocol == BS_ROUTE_BINARY || d->protocol == BS_ROUTE_RESIDUAL_THRESHOLD;
+    const bool table = d->protocol == BS_ROUTE_TABLE, budget = d->protocol == BS_ROUTE_BUDGET;
     return bs_infer_field(infer, "paths", d->paths, two ? 2 : 1, two ? 2 : BS_MAX_PATHS) &&
            bs_infer_field(infer, "k", d->k, 0, d->paths) &&
-           bs_infer_field(infer, "fallback", d->fallback, 0,
-                          d->protocol == BS_ROUTE_BUDGET && d->capacity > 0 ? d->capacity : d->paths) &&
-           bs_infer_field(infer, "capacity", d->capacity, d->protocol == BS_ROUTE_CAPACITY,
-                          d->protocol == BS_ROUTE_BUDGET ? BS_MAX_PATHS : INT32_MAX) &&
-           bs_infer_field(infer, "floor", d->floor, 0, d->protocol == BS_ROUTE_BUDGET ? 1 << 24 : 0) &&
+           bs_infer_field(infer, budget ? "baseline" : "fallback", d->fallback, 0,
+                          budget && d->variants > 0 ? d->variants : d->paths) &&
+           bs_infer_field(infer, budget ? "variants" : table ? "keys" : "capacity", d->capacity,
+                          d->protocol == BS_ROUTE_CAPACITY, budget ? BS_MAX_PATHS : INT32_MAX) &&
+           bs_infer_field(infer, "floor", d->floor, 0, budget ? 1 << 24 : 0) &&
            bs_infer_field(infer, "spill", d->spill, 0, d->protocol == BS_ROUTE_CAPACITY ? d->paths : 0);
 }
 
@@ -66,8 +67,8 @@ static bool route_scores_sound(bs_infer *infer, const bs_route_desc *d)
     const bs_protocol_rule *rule = &protocol_rules[d->protocol];
     const bs_value_info *score = infer->in[0];
     const int64_t width = score->rank == 1 ? bs_dim_max(infer->graph, score->dims[0]) : -1;
-    const bool variants = d->protocol == BS_ROUTE_BUDGET && d->capacity > 0;
-    const int64_t expected = variants ? d->capacity : rule->score_width == 0 ? d->paths : rule->score_width;
+    const bool variants = d->protocol == BS_ROUTE_BUDGET && d->variants > 0;
+    const int64_t expected = variants ? d->variants : rule->score_width == 0 ? d->paths : rule->score_width;
     const bool fits = score->rank == 1 && bs_dim_is_const(infer->graph, score->dims[0]) &&
                       (expected < 0 || width == expected);
     if (fits && ((score->dtype == BS_F32 && rule->score_f32) || (score->dtype == BS_I32 && rule->score_i32)))
@@ -142,13 +143,13 @@ static int32_t route_weights(const bs_graph *graph, const bs_node *node, bs_weig
     (void)graph;
     const bs_route_desc *d = node->params;
     if (d->protocol == BS_ROUTE_BUDGET) {
-        const int32_t variants = bs_or_default(d->capacity, d->paths);
+        const int32_t variants = bs_or_default(d->variants, d->paths);
         specs[0] = (bs_weight_spec){"cost", BS_I32, 1, {variants, 0, 0, 0}};
         specs[1] = (bs_weight_spec){"path", BS_I32, 1, {variants, 0, 0, 0}};
         return 2;
     }
     if (d->protocol == BS_ROUTE_TABLE) { /* -1: as many keys as the file has */
-        specs[0] = (bs_weight_spec){"table", BS_I32, 1, {bs_or_default(d->capacity, 256), 0, 0, 0}};
+        specs[0] = (bs_weight_spec){"table", BS_I32, 1, {bs_or_default(d->keys, 256), 0, 0, 0}};
         return 1;
     }
     return 0;
@@ -189,17 +190,33 @@ static bool router_exists(bs_graph *graph, const char *op, bs_router router)
            bs_graph_fail(graph, BS_ERROR_GRAPH, "%s: router %" PRId32 " does not exist", op, router.id);
 }
 
+/* The router that a node is about. */
 static const bs_router_info *router_known(bs_infer *infer, int32_t id)
 {
+    infer->router = id;
     if (id >= 1 && id < infer->graph->n_routers)
         return &infer->graph->routers[id];
     bs_infer_fail(infer, BS_ERROR_GRAPH, "router %" PRId32 " does not exist", id);
     return NULL;
 }
 
-static bool scatter_infer(bs_infer *infer)
+int32_t bs_infer_path(const bs_infer *infer, int32_t path)
 {
     bs_graph *g = infer->graph;
+    const int32_t parent = g->routers[infer->router].domain;
+    const bs_domain domain = {.kind = BS_DOMAIN_PATH,
+                              .parent = parent,
+                              .router = infer->router,
+                              .path = path,
+                              .rows = -1,
+                              .height = -1,
+                              .width = -1,
+                              .max_rows = g->domains[parent].max_rows};
+    return bs_graph_domain(g, &domain);
+}
+
+static bool scatter_infer(bs_infer *infer)
+{
     const bs_router_params *p = infer->params;
     const bs_router_info *router = router_known(infer, p->router);
     if (!router)
@@ -211,17 +228,8 @@ static bool scatter_infer(bs_infer *infer)
         return bs_infer_fail(infer, BS_ERROR_DOMAIN, "operand 0 is of %s, router \"%s\" decides for %s",
                              bs_say_domain(infer, infer->in[0]->domain), router->desc->name,
                              bs_say_domain(infer, router->domain));
-    const bs_domain domain = {.kind = BS_DOMAIN_PATH,
-                              .parent = router->domain,
-                              .router = p->router,
-                              .path = p->path,
-                              .rows = -1,
-                              .height = -1,
-                              .width = -1,
-                              .max_rows = g->domains[router->domain].max_rows};
-    infer->router = p->router;
     infer->path = p->path;
-    infer->out[0].domain = bs_graph_domain(g, &domain);
+    infer->out[0].domain = bs_infer_path(infer, p->path);
     return infer->out[0].domain >= 0;
 }
 
@@ -263,7 +271,6 @@ static bool price_infer(bs_infer *infer)
         return bs_infer_fail(infer, BS_ERROR_DOMAIN,
                              "router \"%s\" is in the body of a loop: its price is another in every trip",
                              router->desc->name);
-    infer->router = p->router;
     infer->out[0].dtype = BS_F32;
     infer->out[0].rank = 1;
     infer->out[0].dims[0] = bs_dim_const(infer->graph, 1);
@@ -280,7 +287,6 @@ static bool score_infer(bs_infer *infer)
         return bs_infer_fail(infer, BS_ERROR_GRAPH,
                              "operand 0 is value %" PRId32 ", expected the scores of router \"%s\", value %" PRId32,
                              infer->ids[0], router->desc->name, router->score);
-    infer->router = p->router;
     infer->out[0].dims[0] = bs_dim_const(infer->graph, 1);
     return true;
 }
@@ -406,7 +412,6 @@ static bool gather_infer(bs_infer *infer)
     if (bs_router_loops(g, p->router))
         return bs_infer_fail(infer, BS_ERROR_GRAPH, "router \"%s\" is a loop, whose rows come back by bs_loop_next",
                              router->desc->name);
-    infer->router = p->router;
     infer->out[0] = *first;
     infer->out[0].domain = router->domain;
     return true;

@@ -251,6 +251,7 @@ static bool patches_infer(bs_infer *infer)
     return infer->out[0].domain >= 0;
 }
 
+_Static_assert(sizeof(bs_value) == sizeof(int32_t), "a value in a descriptor is a field as any other");
 static const bs_field patches_fields[] = {BS_INT("size"), BS_INT("like")};
 const bs_op bs_op_patches = {.name = "patches",
                              .min_in = 1,
@@ -263,9 +264,9 @@ const bs_op bs_op_patches = {.name = "patches",
 
 bs_value bs_patches(bs_graph *graph, bs_value frame, const bs_patches_desc *desc)
 {
-    bs_patches_desc p = desc ? *desc : (bs_patches_desc){NULL, 0, 0};
-    const bs_value like = {p.like};
-    p.like = 0; /* it is an operand now */
+    bs_patches_desc p = desc ? *desc : (bs_patches_desc){NULL, 0, {0}};
+    const bs_value like = p.like;
+    p.like.id = 0; /* it is an operand now */
     return bs_op_build_two(graph, frame, like, &p, &bs_op_patches);
 }
 

@@ -63,6 +63,9 @@ bool bs_same_shape(const bs_value_info *a, const bs_value_info *b);
 bool bs_infer_router_name(bs_infer *infer);
 bs_router_info *bs_infer_router(bs_infer *infer, const bs_route_desc *desc, int32_t domain);
 
+/* The domain of the rows that infer->router sends to a path; below 0: there is no room for it. */
+int32_t bs_infer_path(const bs_infer *infer, int32_t path);
+
 /* The value whose rows a view shows: its operand, or what a carried value is after a trip. */
 static inline int32_t bs_view_of(const bs_graph *g, const bs_node *view)
 {

@@ -5,6 +5,7 @@
 #define BS_PLAN_H
 
 #include "ops/table.h"
+#include "brainstorm_replay.h"
 
 typedef enum bs_storage {
     BS_STORAGE_NONE,      /* not needed by any output: never computed */

@@ -64,7 +64,7 @@ BS_WRAPS static bool ring_put(bs_profile *p, const bs_event *event)
             at = atomic_load_explicit(&p->head, memory_order_relaxed);
         } else if (atomic_compare_exchange_weak(&p->head, &at, at + 1)) {
             cell->event = *event;
-            cell->event.rest = 0;
+            cell->event.reserved = 0;
             atomic_store(&cell->sequence, at + 1);
             return true;
         }

@@ -5,6 +5,7 @@
 #define BS_PROFILE_H
 
 #include "base/base.h"
+#include "brainstorm_replay.h"
 
 /* ------------------------------------------------------------------------------------------- for sessions */
 
@@ -103,7 +104,8 @@ _Static_assert(sizeof(bs_profile_file_unit) == 88, "a unit of the file");
 _Static_assert(sizeof(bs_profile_file_phase) == 8, "a phase of the file");
 _Static_assert(sizeof(bs_profile_file_node) == 184, "a node of the file");
 _Static_assert(sizeof(bs_event) == 40 && offsetof(bs_event, value) == 16 && offsetof(bs_event, subject) == 24 &&
-                   offsetof(bs_event, kind) == 32 && offsetof(bs_event, thread) == 34 && offsetof(bs_event, rest) == 36,
+                   offsetof(bs_event, kind) == 32 && offsetof(bs_event, thread) == 34 &&
+                   offsetof(bs_event, reserved) == 36,
                "an event of the file");
 
 /* ----------------------------------------------------------------------------------------------- reading */

@@ -9,6 +9,7 @@
 #define BS_STREAM_H
 
 #include "base/base.h"
+#include "brainstorm_replay.h"
 
 /* ------------------------------------------------------------------------------------- what does not change */
 

@@ -75,7 +75,7 @@ static inline bool fz_loop_begin(fz *z, fz_loop *l, fz_value *like)
     l->trips = series ? series->d[0] : fz_const(bound);
     const bs_loop_desc d = {.name = fz_name(z, "loop"),
                             .bound = series ? 0 : bound,
-                            .over = series ? series->v.id : 0,
+                            .over = series ? series->v : BS_NONE,
                             .no_lift = fz_chance(35)};
     memset(r, 0, sizeof *r);
     r->name = d.name;
@@ -86,7 +86,7 @@ static inline bool fz_loop_begin(fz *z, fz_loop *l, fz_value *like)
     l->router = z->n_routers++;
     z->failed = z->failed || r->r.id == 0;
     fz_loop_features(z, l, &d);
-    fz_say(z, "%s = loop of the rows of v%d, bound %d, over v%d, count v%d%s", d.name, like->v.id, d.bound, d.over,
+    fz_say(z, "%s = loop of the rows of v%d, bound %d, over v%d, count v%d%s", d.name, like->v.id, d.bound, d.over.id,
            count.id, d.no_lift ? ", no lift" : "");
     return !z->failed;
 }

@@ -169,7 +169,7 @@ static inline void fz_world_frame(fz *z)
     if (z->n_states < 4 && fz_chance(35)) {
         fz_value like = *frame, *state = fz_state_of(z, &like, symbol, times);
         like.domain = cells->domain;
-        old = z->failed ? NULL : fz_add(z, bs_patches(z->g, state->v, &(bs_patches_desc){.like = cells->v.id}), &like);
+        old = z->failed ? NULL : fz_add(z, bs_patches(z->g, state->v, &(bs_patches_desc){.like = cells->v}), &like);
         fz_has(z, FZ_REUSE_FEATURE);
         fz_say(z, "v%d = patches of v%d", old ? old->v.id : 0, state->v.id);
         if (old)

@@ -1,11 +1,11 @@
 /* fuzz_trace.h - replays a trace in every way, and what must hold of each.
- * Relies on: brainstorm.h. Must never: replay what would take long. */
+ * Relies on: brainstorm_replay.h. Must never: replay what would take long. */
 #ifndef FUZZ_TRACE_H
 #define FUZZ_TRACE_H
 
 #include "fuzz.h"
 
-#include "brainstorm.h"
+#include "brainstorm_replay.h"
 
 #include <math.h>
 

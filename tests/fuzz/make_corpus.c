@@ -150,12 +150,12 @@ static bs_graph *picture_net(void)
     const bs_value frame = bs_input(g, "frame", BS_U8, BS_SHAPE3(1, h, w)),
                    before = bs_state(g, "before", BS_U8, BS_SHAPE3(1, h, w));
     const bs_value cells = bs_patches(g, frame, &(bs_patches_desc){.size = 8});
-    const bs_value old = bs_patches(g, before, &(bs_patches_desc){.like = cells.id});
+    const bs_value old = bs_patches(g, before, &(bs_patches_desc){.like = cells});
     const bs_value features = bs_patch_features(g, cells, old, NULL);
     const bs_value energy = bs_slice(g, features, &(bs_slice_desc){.length = 1});
     const bs_router r = bs_route(
         g, energy, (bs_value){0},
-        &(bs_route_desc){.name = "route", .protocol = BS_ROUTE_TABLE, .paths = 3, .capacity = 64});
+        &(bs_route_desc){.name = "route", .protocol = BS_ROUTE_TABLE, .paths = 3, .keys = 64});
     bs_value out[3];
     for (int32_t p = 0; p < 3; p++) {
         static const char *const names[3] = {"a", "b", "c"};

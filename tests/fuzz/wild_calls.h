@@ -271,8 +271,8 @@ static inline bs_value cell_call(uint8_t which)
     case 7:
         return bs_attention(w.g, x, x, value(), (bs_value){0}, (bs_value){0}, (bs_value){0},
                             &(bs_attention_desc){.name = name(), .heads = number(), .alibi = number()});
-    case 8: return bs_patches(w.g, x, &(bs_patches_desc){name(), number(), 0});
-    case 9: return bs_patches(w.g, x, &(bs_patches_desc){name(), number(), value().id});
+    case 8: return bs_patches(w.g, x, &(bs_patches_desc){name(), number(), BS_NONE});
+    case 9: return bs_patches(w.g, x, &(bs_patches_desc){name(), number(), value()});
     case 10: return bs_assemble(w.g, x);
     case 11:
         return bs_attention_masked(w.g, x, value(), value(), value(), value(), value(), value(),
@@ -292,8 +292,8 @@ static inline void route_call(uint8_t which)
     switch (which) {
     case 0:
         bs_route(w.g, x, value(),
-                 &(bs_route_desc){name(), number(), number(), number(), real(), number(), number(), number(), number(),
-                                  number()});
+                 &(bs_route_desc){name(), number(), number(), number(), real(), {number()}, {number()}, number(),
+                                  number(), number()});
         break;
     case 1:
         bs_route(w.g, x, (bs_value){0},

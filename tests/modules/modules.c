@@ -1,9 +1,9 @@
 /* modules.c - a program that uses what a build of brainstorm.c has, and nothing of what is left out.
  *
  * Owns: one network (a convolution and a pool on an image; a router with three experts on rows), which gives the same
- * whatever is left out, and one check for each module, of either kind. Relies on brainstorm.h alone, compiled with the
- * macros of the object beside it. Must never: look inside. (tests/modules.sh builds and runs it.) */
-#include "brainstorm.h"
+ * whatever is left out, and one check for each module, of either kind. Relies on the two public headers alone, compiled
+ * with the macros of the object beside it. Must never: look inside. (tests/modules.sh builds and runs it.) */
+#include "brainstorm_replay.h"
 #include "check.h"
 
 #include <math.h>
