@@ -1,6 +1,6 @@
 /* brainstorm.c - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: 3b79d68c094d7b87f04c50f6bd1572f74e5ad2b4dac8ecf98ee026ff0f5ed48d
+ * sha256 of the parts: 0b9402598a303aa1a19183b6fc823382c36cf244365956d44eadd6096ba085c6
  */
 #if !defined(_POSIX_C_SOURCE) && !defined(BS_NO_POSIX)
 #define _POSIX_C_SOURCE 200809L
@@ -44324,7 +44324,7 @@ static bs_plan *settle(bs_arena *arena, const bs_plan *made, bs_error *error)
 }
 
 /* Where it is made, with room for all that there may be. */
-static const bs_plan *make(const bs_graph *graph, const bs_plan_desc *desc, bs_arena *lender, bs_error *error)
+static const bs_plan *make_plan(const bs_graph *graph, const bs_plan_desc *desc, bs_arena *lender, bs_error *error)
 {
     const bs_dataflow_room no_more = {{0}, {0}, 0, 0};
     const bs_plan_room room = room_of(graph, desc, &no_more);
@@ -44363,7 +44363,7 @@ bs_plan *bs_plan_create(bs_arena *arena, bs_arena *scratch, const bs_graph *grap
         return NULL;
     }
     graph = bs_dataflow_make(arena, scratch, graph, bs_dataflow_of(desc), error);
-    const bs_plan *made = graph ? make(graph, desc, lender, error) : NULL;
+    const bs_plan *made = graph ? make_plan(graph, desc, lender, error) : NULL;
     bs_plan *p = made ? settle(arena, made, error) : NULL;
     if (p)
         p->own_bytes = bs_bytes_of(arena->used - mark + BS_ALIGNMENT);

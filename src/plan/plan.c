@@ -258,7 +258,7 @@ static bs_plan *settle(bs_arena *arena, const bs_plan *made, bs_error *error)
 }
 
 /* Where it is made, with room for all that there may be. */
-static const bs_plan *make(const bs_graph *graph, const bs_plan_desc *desc, bs_arena *lender, bs_error *error)
+static const bs_plan *make_plan(const bs_graph *graph, const bs_plan_desc *desc, bs_arena *lender, bs_error *error)
 {
     const bs_dataflow_room no_more = {{0}, {0}, 0, 0};
     const bs_plan_room room = room_of(graph, desc, &no_more);
@@ -297,7 +297,7 @@ bs_plan *bs_plan_create(bs_arena *arena, bs_arena *scratch, const bs_graph *grap
         return NULL;
     }
     graph = bs_dataflow_make(arena, scratch, graph, bs_dataflow_of(desc), error);
-    const bs_plan *made = graph ? make(graph, desc, lender, error) : NULL;
+    const bs_plan *made = graph ? make_plan(graph, desc, lender, error) : NULL;
     bs_plan *p = made ? settle(arena, made, error) : NULL;
     if (p)
         p->own_bytes = bs_bytes_of(arena->used - mark + BS_ALIGNMENT);
