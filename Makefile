@@ -489,6 +489,7 @@ include tools/bare.mk
 
 amalgamate:
 	@$(PYTHON) tools/amalgamate.py
+	@$(PYTHON) tools/lists.py
 
 # What others make of it: installed, or added to their project.
 consumers:

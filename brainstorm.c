@@ -1,6 +1,6 @@
 /* brainstorm.c - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: 0b9402598a303aa1a19183b6fc823382c36cf244365956d44eadd6096ba085c6
+ * sha256 of the parts: 2d1a37d59cbae82efcfcc09a380be135f370b67b2de91c30ac1da50aa8bafb9a
  */
 #if !defined(_POSIX_C_SOURCE) && !defined(BS_NO_POSIX)
 #define _POSIX_C_SOURCE 200809L
@@ -24586,10 +24586,19 @@ typedef enum bs_op_flags {
     BS_OP_REFUSES = 65536 /* a row may hold what it refuses (bs_call_fail), so it is computed for rows that ask only */
 } bs_op_flags;
 
+/* What a field holds: a number, or one of a list of brainstorm.h (ops/describe.c has the names). */
+typedef enum bs_field_kind {
+    BS_FIELD_INT, BS_FIELD_FLOAT, BS_FIELD_DTYPE, BS_FIELD_PROTOCOL,
+    BS_FIELD_PADDING, BS_FIELD_ACT, BS_FIELD_BINARY, BS_FIELD_COMPARE, BS_FIELD_UNARY, BS_FIELD_EDGE, BS_FIELD_POOL,
+    BS_FIELD_RESIZE, BS_FIELD_CENTRES, BS_FIELD_REDUCE, BS_FIELD_UPDATE, BS_FIELD_SEGMENT, BS_FIELD_GATHER,
+    BS_FIELD_KINDS
+} bs_field_kind;
+
 /* A field of a descriptor, in order: for model files and `inspect`, and to check that integers are within low .. high
  * (both 0: any) before a shape rule sees them. */
 typedef struct bs_field {
-    char name[14], kind; /* 'i', 'f' */
+    char name[14];
+    uint8_t holds; /* bs_field_kind */
     int8_t low;
     int32_t high;
 } bs_field;
@@ -26169,9 +26178,12 @@ BS_INTERNAL bs_bytes bs_weight_elements(const bs_weight_spec *spec);
 /* #include "ops/table.h" */
 
 /* Entries of an op's table of fields: of a float; of integers within low .. high, or of any value. */
-#define BS_FLOAT(field) {field, 'f', 0, 0}
-#define BS_INT(field) {field, 'i', 0, 0}
-#define BS_INT_OF(field, low, high) {field, 'i', low, high}
+#define BS_FLOAT(field) {field, BS_FIELD_FLOAT, 0, 0}
+#define BS_INT(field) {field, BS_FIELD_INT, 0, 0}
+#define BS_INT_OF(field, low, high) {field, BS_FIELD_INT, low, high}
+/* One of BS_<list>_LIST; and one that a rule of its own checks. */
+#define BS_FIELD_OF(field, list) {field, BS_FIELD_##list, 0, BS_##list##_COUNT - 1}
+#define BS_NAMED(field, list) {field, BS_FIELD_##list, 0, 0}
 #define BS_PARAMS(type, array) \
     .params_bytes = sizeof(type), .fields = array, .n_fields = (uint8_t)(sizeof(array) / sizeof *(array))
 
@@ -27898,7 +27910,7 @@ typedef struct bs_binary_desc {
     int32_t kind;
 } bs_binary_desc;
 
-static const bs_field binary_fields[] = {BS_INT_OF("kind", 0, BS_BINARY_COUNT - 1)};
+static const bs_field binary_fields[] = {BS_FIELD_OF("kind", BINARY)};
 
 static bool binary_infer(bs_infer *infer)
 {
@@ -28247,7 +28259,8 @@ typedef struct bs_constant_desc {
 } bs_constant_desc;
 
 static const bs_field constant_fields[] = {
-    BS_INT("dtype"), BS_INT_OF("rank", 0, BS_MAX_RANK), BS_INT("dim0"), BS_INT("dim1"), BS_INT("dim2"), BS_INT("dim3")};
+    BS_NAMED("dtype", DTYPE), BS_INT_OF("rank", 0, BS_MAX_RANK),
+    BS_INT("dim0"), BS_INT("dim1"), BS_INT("dim2"), BS_INT("dim3")};
 
 static bool constant_infer(bs_infer *infer)
 {
@@ -28334,9 +28347,9 @@ static const bs_field conv2d_fields[] = {
     BS_INT_OF("groups", BS_DEPTHWISE, 1 << 20),
     BS_INT("no_bias"),
     BS_INT("batch_norm"),
-    BS_INT_OF("act", 0, BS_ACT_COUNT - 1),
+    BS_FIELD_OF("act", ACT),
     BS_FLOAT("act_param"),
-    BS_INT("padding"),
+    BS_NAMED("padding", PADDING),
     BS_WINDOW_FIELDS,
 };
 
@@ -28782,7 +28795,7 @@ BS_EFFORT_END
 /* #include "ops/forms.h" */
 /* #include "ops/span.h" */
 
-static const bs_field convert_fields[] = {BS_INT_OF("dtype", 0, BS_DTYPE_COUNT - 1), BS_FLOAT("scale"),
+static const bs_field convert_fields[] = {BS_FIELD_OF("dtype", DTYPE), BS_FLOAT("scale"),
                                           BS_INT_OF("code_bits", 0, 16)};
 
 static bool convert_infer(bs_infer *infer)
@@ -28937,9 +28950,9 @@ static const bs_field deconv2d_fields[] = {
     BS_INT("pad"),
     BS_INT_OF("output_pad", 0, 15),
     BS_INT("no_bias"),
-    BS_INT_OF("act", 0, BS_ACT_COUNT - 1),
+    BS_FIELD_OF("act", ACT),
     BS_FLOAT("act_param"),
-    BS_INT("padding"),
+    BS_NAMED("padding", PADDING),
 };
 
 static void deconv2d_upgrade(int32_t *fields, int32_t opset) { bs_upgrade_padding(opset, fields[3], &fields[8]); }
@@ -29254,7 +29267,7 @@ typedef struct bs_affine_desc {
     float scale, offset;
 } bs_affine_desc;
 
-static const bs_field activation_fields[] = {BS_INT_OF("act", 0, BS_ACT_COUNT - 1), BS_FLOAT("param")};
+static const bs_field activation_fields[] = {BS_FIELD_OF("act", ACT), BS_FLOAT("param")};
 static const bs_field clip_fields[] = {BS_FLOAT("low"), BS_FLOAT("high")};
 static const bs_field affine_fields[] = {BS_FLOAT("scale"), BS_FLOAT("offset")};
 static const bs_field batch_norm_fields[] = {BS_FLOAT("epsilon")};
@@ -29705,7 +29718,7 @@ typedef struct bs_select_desc {
 } bs_select_desc;
 
 static const bs_field select_fields[] = {BS_INT("axis")};
-static const bs_field update_fields[] = {BS_INT("axis"), BS_INT_OF("update", 0, BS_UPDATE_ADD)};
+static const bs_field update_fields[] = {BS_INT("axis"), BS_FIELD_OF("update", UPDATE)};
 
 /* ----------------------------------------------------------------------------------------------- shape rules */
 
@@ -30017,7 +30030,7 @@ BS_EFFORT_LOOPS
 /* #include "ops/forms.h" */
 
 static const bs_field linear_fields[] = {BS_INT_OF("out", 1, 1 << 24), BS_INT("no_bias"),
-                                         BS_INT_OF("act", 0, BS_ACT_COUNT - 1), BS_FLOAT("act_param")};
+                                         BS_FIELD_OF("act", ACT), BS_FLOAT("act_param")};
 
 static bool linear_infer(bs_infer *infer)
 {
@@ -30989,7 +31002,7 @@ static const bs_field pad_fields[] = {BS_INT_OF("top", 0, 1 << 15),
                                       BS_INT_OF("left", 0, 1 << 15),
                                       BS_INT_OF("right", 0, 1 << 15),
                                       BS_FLOAT("value"),
-                                      BS_INT_OF("edge", 0, BS_EDGE_REFLECT)};
+                                      BS_FIELD_OF("edge", EDGE)};
 
 /* Before op set 4 there were two kinds of border. */
 static void pad_upgrade(int32_t *fields, int32_t opset)
@@ -31437,13 +31450,13 @@ BS_EFFORT_END
 /* #include "ops/forms.h" */
 /* #include "kernels/pool.h" */
 
-static const bs_field pool2d_fields[] = {BS_INT_OF("kind", 0, BS_POOL_MAX),
+static const bs_field pool2d_fields[] = {BS_FIELD_OF("kind", POOL),
                                          BS_INT_OF("kernel", 0, BS_WINDOW_MOST),
                                          BS_INT_OF("stride", 0, BS_WINDOW_MOST),
                                          BS_INT("pad"),
                                          BS_INT("global"),
                                          BS_INT("count_pad"),
-                                         BS_INT("padding"),
+                                         BS_NAMED("padding", PADDING),
                                          BS_INT_OF("kernel_h", 0, BS_WINDOW_MOST),
                                          BS_INT_OF("kernel_w", 0, BS_WINDOW_MOST),
                                          BS_WINDOW_FIELDS};
@@ -32017,7 +32030,7 @@ BS_EFFORT_LOOPS
 
 enum { REDUCE_PART = 64 }; /* elements of which exponentials are taken together */
 
-static const bs_field reduce_fields[] = {BS_INT_OF("kind", 0, BS_REDUCE_LOG_SUM_EXP), BS_INT("axis"), BS_INT("keep"),
+static const bs_field reduce_fields[] = {BS_FIELD_OF("kind", REDUCE), BS_INT("axis"), BS_INT("keep"),
                                          BS_INT_OF("axes", 0, BS_MAX_RANK)};
 
 static bool reduce_infer(bs_infer *infer)
@@ -32797,14 +32810,14 @@ BS_EFFORT_END
 /* #include "ops/common.h" */
 /* #include "ops/resize.h" */
 
-static const bs_field resize_fields[] = {BS_INT_OF("kind", 0, BS_RESIZE_AREA),
+static const bs_field resize_fields[] = {BS_FIELD_OF("kind", RESIZE),
                                          BS_INT("factor"),
                                          BS_FLOAT("cubic_a"),
                                          BS_INT_OF("code_bits", 0, 16),
                                          BS_INT_OF("den", 0, 1 << 15),
                                          BS_INT_OF("height", 0, 1 << 30),
                                          BS_INT_OF("width", 0, 1 << 30),
-                                         BS_INT_OF("centres", 0, BS_RESIZE_ASYMMETRIC),
+                                         BS_FIELD_OF("centres", CENTRES),
                                          BS_INT_OF("antialias", 0, 1)};
 
 static int32_t resize_factor(const bs_resize_desc *desc) { return bs_or_default(desc->factor, 2); }
@@ -33946,7 +33959,7 @@ static bool source_infer(bs_infer *infer)
     return true;
 }
 
-static const bs_field source_fields[] = {BS_INT("dtype"), BS_INT("rank"), BS_INT("dim0"),
+static const bs_field source_fields[] = {BS_NAMED("dtype", DTYPE), BS_INT("rank"), BS_INT("dim0"),
                                          BS_INT("dim1"),  BS_INT("dim2"), BS_INT("dim3")};
 
 const bs_op bs_op_input = {.name = "input",
@@ -34404,7 +34417,7 @@ static int32_t route_weights(const bs_graph *graph, const bs_node *node, bs_weig
     return 0;
 }
 
-static const bs_field route_fields[] = {BS_INT("protocol"),    BS_INT("paths"),    BS_INT("k"),
+static const bs_field route_fields[] = {BS_NAMED("protocol", PROTOCOL),    BS_INT("paths"),    BS_INT("k"),
                                         BS_FLOAT("threshold"), BS_INT("fallback"), BS_INT("capacity"),
                                         BS_INT("normalise"),   BS_INT("floor"),    BS_INT("spill")};
 static const bs_op_rules route_rules = {.weights = route_weights};
@@ -34666,7 +34679,7 @@ static bool gather_infer(bs_infer *infer)
     return true;
 }
 
-static const bs_field gather_fields[] = {BS_INT("router"), BS_INT("mode")};
+static const bs_field gather_fields[] = {BS_INT("router"), BS_NAMED("mode", GATHER)};
 const bs_op bs_op_gather = {.name = "gather",
                             .min_in = 2,
                             .max_in = BS_MAX_PATHS + 1,
@@ -35864,7 +35877,7 @@ static bs_status segment_reduce_run(const bs_call *call)
     return BS_OK;
 }
 
-static const bs_field segment_reduce_fields[] = {BS_INT_OF("mode", BS_SEGMENT_LAST, BS_SEGMENT_MAX),
+static const bs_field segment_reduce_fields[] = {BS_FIELD_OF("mode", SEGMENT),
                                                  BS_INT_OF("to_rows", 0, 1)};
 
 static const bs_op_rules segment_reduce_rules = {.plan = segment_reduce_plan};
@@ -35900,7 +35913,7 @@ typedef struct bs_unary_desc {
     int32_t kind;
 } bs_unary_desc;
 
-static const bs_field unary_fields[] = {BS_INT_OF("kind", 0, BS_UNARY_COUNT - 1)};
+static const bs_field unary_fields[] = {BS_FIELD_OF("kind", UNARY)};
 
 static bool unary_op_infer(bs_infer *infer)
 {
@@ -36115,7 +36128,7 @@ typedef struct bs_compare_desc {
     int32_t kind;
 } bs_compare_desc;
 
-static const bs_field compare_fields[] = {BS_INT_OF("kind", 0, BS_COMPARE_COUNT - 1)};
+static const bs_field compare_fields[] = {BS_FIELD_OF("kind", COMPARE)};
 
 static bool compare_infer(bs_infer *infer)
 {
@@ -36677,48 +36690,40 @@ static void describe_outputs(const bs_graph *g, const bs_node *node, describe_te
     describe_domain(g, node->domain, t);
 }
 
-/* The names of enums, by op ("" = any) and field. */
-typedef struct describe_names {
-    const char *op, *field, *names;
+/* The names of the lists of brainstorm.h, by what a field holds. */
+#define DESCRIBE_NAME(name, text) text "\0"
+#define DESCRIBE_LIST(list) [BS_FIELD_##list] = {BS_##list##_LIST(DESCRIBE_NAME), BS_##list##_COUNT}
+static const struct {
+    const char *names;
     int32_t count;
-} describe_names;
-
-static const describe_names describe_enums[] = {
-    {"", "act", "none\0relu\0leaky_relu\0prelu\0sigmoid\0tanh\0gelu\0silu\0clip", BS_ACT_COUNT},
-    {"gather", "mode", "place\0add\0weighted\0select", 4},
-    {"pool2d", "kind", "average\0max", 2},
-    {"resize", "kind", "nearest\0bilinear\0bicubic\0area", 4},
-    {"", "centres", "half_pixel\0align_corners\0asymmetric", 3},
-    {"reduce", "kind", "sum\0mean\0max\0min\0prod\0sum_square\0l1\0l2\0log_sum_exp", 9},
-    {"", "update", "write\0add", 2},
-    {"segment_reduce", "mode", "last\0sum\0mean\0max", 4},
+} describe_lists[BS_FIELD_KINDS] = {
+    DESCRIBE_LIST(PADDING), DESCRIBE_LIST(ACT),     DESCRIBE_LIST(BINARY), DESCRIBE_LIST(COMPARE),
+    DESCRIBE_LIST(UNARY),   DESCRIBE_LIST(EDGE),    DESCRIBE_LIST(POOL),   DESCRIBE_LIST(RESIZE),
+    DESCRIBE_LIST(CENTRES), DESCRIBE_LIST(REDUCE),  DESCRIBE_LIST(UPDATE), DESCRIBE_LIST(SEGMENT),
+    DESCRIBE_LIST(GATHER),
 };
 
-/* The name of a field's value, if it is one of the public enums; else NULL. */
-static const char *describe_enum(const char *op, const char *field, int32_t n)
+/* The name of a field's number; NULL: it is only a number. */
+static const char *describe_name(const bs_field *field, int32_t n)
 {
-    if (strcmp(field, "dtype") == 0)
+    if (field->holds == BS_FIELD_DTYPE)
         return bs_dtype_name((bs_dtype)n);
-    if (strcmp(field, "protocol") == 0)
+    if (field->holds == BS_FIELD_PROTOCOL)
         return bs_protocol_name((bs_protocol)n);
-    for (size_t i = 0; i < sizeof describe_enums / sizeof *describe_enums; i++) {
-        const describe_names *e = &describe_enums[i];
-        if (strcmp(e->field, field) == 0 && (!*e->op || strcmp(e->op, op) == 0))
-            return n >= 0 && n < e->count ? bs_name_of(e->names, n, e->count) : NULL;
-    }
-    return NULL;
+    const int32_t count = describe_lists[field->holds].count;
+    return n >= 0 && n < count ? bs_name_of(describe_lists[field->holds].names, n, count) : NULL;
 }
 
-static void describe_field(const bs_op *op, const bs_field *field, const uint8_t *word, describe_text *t)
+static void describe_field(const bs_field *field, const uint8_t *word, describe_text *t)
 {
     int32_t n;
     float f;
     memcpy(&n, word, sizeof n);
     memcpy(&f, word, sizeof f);
-    const char *name = describe_enum(op->name, field->name, n);
+    const char *name = describe_name(field, n);
     if (name)
         describe_put(t, "%s %s", field->name, name);
-    else if (field->kind == 'f')
+    else if (field->holds == BS_FIELD_FLOAT)
         describe_put(t, "%s %g", field->name, (double)f);
     else
         describe_put(t, "%s %" PRId32, field->name, n);
@@ -36745,7 +36750,7 @@ static void describe_params(const bs_node *node, const bs_op *op, describe_text 
         if (!describe_always(op->fields[i].name) && memcmp(fields + 4 * i, zero, sizeof zero) == 0)
             continue;
         describe_put(t, "%s", before);
-        describe_field(op, &op->fields[i], fields + 4 * i, t);
+        describe_field(&op->fields[i], fields + 4 * i, t);
         before = ", ";
     }
     if (before[0] == ',')
@@ -36779,7 +36784,7 @@ size_t bs_op_describe(int32_t index, char *text, size_t bytes)
         return 0;
     describe_put(&t, "%s %d %" PRId32, op->name, op->min_in, bs_op_max_in(op));
     for (int32_t i = 0; i < op->n_fields; i++)
-        describe_put(&t, " %s%s", op->fields[i].name, op->fields[i].kind == 'f' ? "~" : "");
+        describe_put(&t, " %s%s", op->fields[i].name, op->fields[i].holds == BS_FIELD_FLOAT ? "~" : "");
     return t.used;
 }
 #endif
@@ -39061,7 +39066,8 @@ bs_combine bs_plan_combine(const bs_node *gather)
     case BS_GATHER_ADD: return BS_COMBINE_SUM;
     case BS_GATHER_WEIGHTED: return BS_COMBINE_WEIGHTED_SUM;
     case BS_GATHER_PLACE:
-    case BS_GATHER_SELECT: break;
+    case BS_GATHER_SELECT:
+    case BS_GATHER_COUNT: break;
     }
     return BS_COMBINE_SELECT;
 }

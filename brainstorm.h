@@ -252,7 +252,11 @@ int32_t bs_version(void);
 #endif
 
 /* ------------------------------------------------------------------------------------------------- types
- * One list: name, bytes an element. f16 and bf16 are storage types: arithmetic is in f32. */
+ * Enums that descriptors have are lists (BS_..._LIST) of enumerators and their names, which `brainstorm inspect` and
+ * Python use, too. Their numbers stand in model files, and never change. */
+#define BS_ENUMERATOR(name, text) name,
+
+/* One list: name, bytes an element. f16 and bf16 are storage types: arithmetic is in f32. */
 #define BS_DTYPE_LIST(X) \
     X(BS_F32, 4, "f32")  \
     X(BS_U8, 1, "u8")    \
@@ -1117,26 +1121,25 @@ bs_status bs_profile_close(bs_profile *profile, uint64_t *dropped);
 
 /* `pad` of a descriptor is read with BS_PAD_EXPLICIT only; else it must be 0. (PyTorch's padding=p is EXPLICIT and pad
  * p.) */
-typedef enum bs_padding {
-    BS_PAD_DEFAULT, /* what the op says: conv2d keeps the size at stride 1, others do not pad */
-    BS_PAD_VALID,   /* none */
-    BS_PAD_EXPLICIT /* `pad` on all four sides, or what `pad_top` and so on say */
-} bs_padding;
+#define BS_PADDING_LIST(X)                                                                                      \
+    X(BS_PAD_DEFAULT, "default")   /* what the op says: conv2d keeps the size at stride 1, others do not pad */ \
+    X(BS_PAD_VALID, "valid")       /* none */                                                                   \
+    X(BS_PAD_EXPLICIT, "explicit") /* `pad` on all four sides, or what `pad_top` and so on say */
+typedef enum bs_padding { BS_PADDING_LIST(BS_ENUMERATOR) BS_PADDING_COUNT } bs_padding;
 
 /* On a CPU sigmoid, tanh and silu are within 3 units in the last place of the real result, gelu within 8, above 0
  * within 4; in an op of their own and after a product alike: the same bytes on one tier. */
-typedef enum bs_act {
-    BS_ACT_NONE,
-    BS_RELU,
-    BS_LEAKY_RELU, /* act_param: slope, 0 = 0.01 */
-    BS_PRELU,      /* slopes per channel from weight "<name>.prelu" */
-    BS_SIGMOID,
-    BS_TANH,
-    BS_GELU, /* erf form */
-    BS_SILU,
-    BS_CLIP, /* to 0 .. act_param, 0 = 1 */
-    BS_ACT_COUNT
-} bs_act;
+#define BS_ACT_LIST(X)                                                                 \
+    X(BS_ACT_NONE, "none")                                                             \
+    X(BS_RELU, "relu")                                                                 \
+    X(BS_LEAKY_RELU, "leaky_relu") /* act_param: slope, 0 = 0.01 */                    \
+    X(BS_PRELU, "prelu")           /* slopes per channel from weight "<name>.prelu" */ \
+    X(BS_SIGMOID, "sigmoid")                                                           \
+    X(BS_TANH, "tanh")                                                                 \
+    X(BS_GELU, "gelu")             /* erf form */                                      \
+    X(BS_SILU, "silu")                                                                 \
+    X(BS_CLIP, "clip")             /* to 0 .. act_param, 0 = 1 */
+typedef enum bs_act { BS_ACT_LIST(BS_ENUMERATOR) BS_ACT_COUNT } bs_act;
 
 /* ------------------------------------------------------------------------------------------ ops: layers */
 /* x [C,H,W] -> [out,H',W']. Weights "<name>.weight" [out, C/groups, kh, kw], "<name>.bias" [out].
@@ -1227,29 +1230,27 @@ bs_value bs_affine(bs_graph *graph, bs_value x, float scale, float offset); /* x
 
 /* Functions of two operands, f32; min and max also of i32. Shapes and domains as above. pow is the C library's, which
  * is within a unit in the last place with the common ones; on a GPU within 4. */
-typedef enum bs_binary_kind {
-    BS_BINARY_DIV,
-    BS_BINARY_MIN, /* NaN where either is, as PyTorch's minimum and maximum */
-    BS_BINARY_MAX,
-    BS_BINARY_POW,
-    BS_BINARY_COUNT
-} bs_binary_kind;
+#define BS_BINARY_LIST(X)                                                               \
+    X(BS_BINARY_DIV, "div")                                                             \
+    X(BS_BINARY_MIN, "min") /* NaN where either is, as PyTorch's minimum and maximum */ \
+    X(BS_BINARY_MAX, "max")                                                             \
+    X(BS_BINARY_POW, "pow")
+typedef enum bs_binary_kind { BS_BINARY_LIST(BS_ENUMERATOR) BS_BINARY_COUNT } bs_binary_kind;
 bs_value bs_binary(bs_graph *graph, bs_value a, bs_value b, bs_binary_kind kind);
 
 /* Truth values are i32: 0 is false, all else true; what is made is 0 or 1. Two operands of f32 or i32, of and, or and
  * xor i32, give one; NaN is not equal to anything. Shapes and domains as above. */
-typedef enum bs_compare_kind {
-    BS_COMPARE_EQUAL,
-    BS_COMPARE_NOT_EQUAL,
-    BS_COMPARE_LESS,
-    BS_COMPARE_LESS_EQUAL,
-    BS_COMPARE_GREATER,
-    BS_COMPARE_GREATER_EQUAL,
-    BS_COMPARE_AND,
-    BS_COMPARE_OR,
-    BS_COMPARE_XOR,
-    BS_COMPARE_COUNT
-} bs_compare_kind;
+#define BS_COMPARE_LIST(X)                       \
+    X(BS_COMPARE_EQUAL, "equal")                 \
+    X(BS_COMPARE_NOT_EQUAL, "not_equal")         \
+    X(BS_COMPARE_LESS, "less")                   \
+    X(BS_COMPARE_LESS_EQUAL, "less_equal")       \
+    X(BS_COMPARE_GREATER, "greater")             \
+    X(BS_COMPARE_GREATER_EQUAL, "greater_equal") \
+    X(BS_COMPARE_AND, "and")                     \
+    X(BS_COMPARE_OR, "or")                       \
+    X(BS_COMPARE_XOR, "xor")
+typedef enum bs_compare_kind { BS_COMPARE_LIST(BS_ENUMERATOR) BS_COMPARE_COUNT } bs_compare_kind;
 bs_value bs_compare(bs_graph *graph, bs_value a, bs_value b, bs_compare_kind kind);
 /* a where the condition, i32, is true, else b; both f32 or i32. All three may be broadcast. */
 bs_value bs_where(bs_graph *graph, bs_value condition, bs_value a, bs_value b);
@@ -1257,28 +1258,27 @@ bs_value bs_where(bs_graph *graph, bs_value condition, bs_value a, bs_value b);
 /* A function of each element, f32; abs, neg and sign also of i32, wrapping. On a CPU exp, log and erf are within 2
  * units in the last place, sqrt and reciprocal as IEEE 754 rounds them, rsqrt is 1 / sqrt(x) rounded twice, and sin to
  * atan are the C library's, for arguments of any size. */
-typedef enum bs_unary_kind {
-    BS_UNARY_ABS,
-    BS_UNARY_NEG,
-    BS_UNARY_SIGN, /* -1, 0 or 1; of NaN 0 */
-    BS_UNARY_FLOOR,
-    BS_UNARY_CEIL,
-    BS_UNARY_ROUND, /* ties to even */
-    BS_UNARY_SQRT,
-    BS_UNARY_RSQRT,
-    BS_UNARY_RECIPROCAL,
-    BS_UNARY_EXP,
-    BS_UNARY_LOG,
-    BS_UNARY_ERF,
-    BS_UNARY_SIN,
-    BS_UNARY_COS,
-    BS_UNARY_TAN,
-    BS_UNARY_ASIN,
-    BS_UNARY_ACOS,
-    BS_UNARY_ATAN,
-    BS_UNARY_NOT, /* of i32 truth values: 1 where x is 0, else 0 */
-    BS_UNARY_COUNT
-} bs_unary_kind;
+#define BS_UNARY_LIST(X)                                                                   \
+    X(BS_UNARY_ABS, "abs")                                                                 \
+    X(BS_UNARY_NEG, "neg")                                                                 \
+    X(BS_UNARY_SIGN, "sign")             /* -1, 0 or 1; of NaN 0 */                        \
+    X(BS_UNARY_FLOOR, "floor")                                                             \
+    X(BS_UNARY_CEIL, "ceil")                                                               \
+    X(BS_UNARY_ROUND, "round")           /* ties to even */                                \
+    X(BS_UNARY_SQRT, "sqrt")                                                               \
+    X(BS_UNARY_RSQRT, "rsqrt")                                                             \
+    X(BS_UNARY_RECIPROCAL, "reciprocal")                                                   \
+    X(BS_UNARY_EXP, "exp")                                                                 \
+    X(BS_UNARY_LOG, "log")                                                                 \
+    X(BS_UNARY_ERF, "erf")                                                                 \
+    X(BS_UNARY_SIN, "sin")                                                                 \
+    X(BS_UNARY_COS, "cos")                                                                 \
+    X(BS_UNARY_TAN, "tan")                                                                 \
+    X(BS_UNARY_ASIN, "asin")                                                               \
+    X(BS_UNARY_ACOS, "acos")                                                               \
+    X(BS_UNARY_ATAN, "atan")                                                               \
+    X(BS_UNARY_NOT, "not")               /* of i32 truth values: 1 where x is 0, else 0 */
+typedef enum bs_unary_kind { BS_UNARY_LIST(BS_ENUMERATOR) BS_UNARY_COUNT } bs_unary_kind;
 bs_value bs_unary(bs_graph *graph, bs_value x, bs_unary_kind kind);
 
 /* Type conversion. To f32: code x scale. To u8/u16/i8/i32: round to nearest even of x scale, saturated
@@ -1303,11 +1303,11 @@ bs_value bs_roll(bs_graph *graph, bs_value x, const bs_roll_desc *desc);
 bs_value bs_reshape(bs_graph *graph, bs_value x, bs_shape shape);
 typedef struct bs_transpose_desc { const char *name; int32_t order[BS_MAX_AXES]; } bs_transpose_desc;
 bs_value bs_transpose(bs_graph *graph, bs_value x, const bs_transpose_desc *desc);
-typedef enum bs_pad_edge {
-    BS_EDGE_VALUE,
-    BS_EDGE_REPEAT, /* the pixel of the edge (PyTorch 'replicate') */
-    BS_EDGE_REFLECT /* the image, mirrored at the pixel of the edge, which is not repeated: fewer than it has */
-} bs_pad_edge;
+#define BS_EDGE_LIST(X)                                                                                             \
+    X(BS_EDGE_VALUE, "value")                                                                                       \
+    X(BS_EDGE_REPEAT, "repeat")   /* the pixel of the edge (PyTorch 'replicate') */                                 \
+    X(BS_EDGE_REFLECT, "reflect") /* the image, mirrored at that pixel, which is not repeated: fewer than it has */
+typedef enum bs_pad_edge { BS_EDGE_LIST(BS_ENUMERATOR) BS_EDGE_COUNT } bs_pad_edge;
 typedef struct bs_pad_desc {
     const char *name;
     int32_t top, bottom, left, right;
@@ -1345,7 +1345,10 @@ bs_value bs_lrn(bs_graph *graph, bs_value x, const bs_lrn_desc *desc);
 bs_value bs_pixel_shuffle(bs_graph *graph, bs_value x, int32_t r);
 bs_value bs_pixel_unshuffle(bs_graph *graph, bs_value x, int32_t r);
 
-typedef enum bs_pool { BS_POOL_AVERAGE, BS_POOL_MAX } bs_pool;
+#define BS_POOL_LIST(X)           \
+    X(BS_POOL_AVERAGE, "average") \
+    X(BS_POOL_MAX, "max")
+typedef enum bs_pool { BS_POOL_LIST(BS_ENUMERATOR) BS_POOL_COUNT } bs_pool;
 /* x [C,H,W] -> [C,H',W'], sizes as of conv2d. Of a window what lies in the frame counts; one without any is 0. Pads are
  * dilation (kernel-1) at most. */
 typedef struct bs_pool2d_desc {
@@ -1363,18 +1366,18 @@ bs_value bs_pool2d(bs_graph *graph, bs_value x, const bs_pool2d_desc *desc);
 /* x [C,L] -> [C,L'], or [C] with `global`; or of an image each row. Fields of the height are not read. */
 bs_value bs_pool1d(bs_graph *graph, bs_value x, const bs_pool2d_desc *desc);
 
-typedef enum bs_resize_kind {
-    BS_RESIZE_NEAREST,
-    BS_RESIZE_BILINEAR,
-    BS_RESIZE_BICUBIC,
-    BS_RESIZE_AREA /* the mean of the pixels that a pixel of the result touches (to a size: PyTorch 'area') */
-} bs_resize_kind;
+#define BS_RESIZE_LIST(X)                                                                                       \
+    X(BS_RESIZE_NEAREST, "nearest")                                                                             \
+    X(BS_RESIZE_BILINEAR, "bilinear")                                                                           \
+    X(BS_RESIZE_BICUBIC, "bicubic")                                                                             \
+    X(BS_RESIZE_AREA, "area")         /* the mean of the pixels that one touches (to a size: PyTorch 'area') */
+typedef enum bs_resize_kind { BS_RESIZE_LIST(BS_ENUMERATOR) BS_RESIZE_COUNT } bs_resize_kind;
 /* Where pixel i of the result lies in the operand, which is in/out times as large (ONNX Resize). */
-typedef enum bs_resize_centres {
-    BS_RESIZE_HALF_PIXEL,    /* (i + 1/2) in/out - 1/2; NEAREST: PyTorch 'nearest-exact' */
-    BS_RESIZE_ALIGN_CORNERS, /* i (in - 1) / (out - 1): whole images only, not in patches */
-    BS_RESIZE_ASYMMETRIC     /* i in/out; NEAREST: PyTorch 'nearest' */
-} bs_resize_centres;
+#define BS_CENTRES_LIST(X)                                                                                      \
+    X(BS_RESIZE_HALF_PIXEL, "half_pixel")       /* (i + 1/2) in/out - 1/2; NEAREST: PyTorch 'nearest-exact' */  \
+    X(BS_RESIZE_ALIGN_CORNERS, "align_corners") /* i (in - 1) / (out - 1): whole images only, not in patches */ \
+    X(BS_RESIZE_ASYMMETRIC, "asymmetric")       /* i in/out; NEAREST: PyTorch 'nearest' */
+typedef enum bs_resize_centres { BS_CENTRES_LIST(BS_ENUMERATOR) BS_CENTRES_COUNT } bs_resize_centres;
 /* [C,H,W] to floor(H factor/den), floor(W factor/den), or to height x width; edges replicated. bicubic: a = cubic_a
  * [-0.5]. u8 and u16 bicubic x2 run in integers (same codes on every tier). code_bits as in bs_convert. In patches
  * cells must stay whole pixels, and there are no sizes. NEAREST is rounded down: with ALIGN_CORNERS too. */
@@ -1391,17 +1394,17 @@ typedef struct bs_resize_desc {
 bs_value bs_resize(bs_graph *graph, bs_value x, const bs_resize_desc *desc);
 
 /* -------------------------------------------------------------------------------------- ops: reductions */
-typedef enum bs_reduce_kind {
-    BS_REDUCE_SUM,
-    BS_REDUCE_MEAN,
-    BS_REDUCE_MAX,         /* of numbers: NaN counts where it comes first */
-    BS_REDUCE_MIN,
-    BS_REDUCE_PROD,
-    BS_REDUCE_SUM_SQUARE,  /* of x^2 */
-    BS_REDUCE_L1,          /* of |x| */
-    BS_REDUCE_L2,          /* the root of the sum of x^2 */
-    BS_REDUCE_LOG_SUM_EXP  /* top + log(sum of e^(x - top)), top the largest x */
-} bs_reduce_kind;
+#define BS_REDUCE_LIST(X)                                                                          \
+    X(BS_REDUCE_SUM, "sum")                                                                        \
+    X(BS_REDUCE_MEAN, "mean")                                                                      \
+    X(BS_REDUCE_MAX, "max")                 /* of numbers: NaN counts where it comes first */      \
+    X(BS_REDUCE_MIN, "min")                                                                        \
+    X(BS_REDUCE_PROD, "prod")                                                                      \
+    X(BS_REDUCE_SUM_SQUARE, "sum_square")   /* of x^2 */                                           \
+    X(BS_REDUCE_L1, "l1")                   /* of |x| */                                           \
+    X(BS_REDUCE_L2, "l2")                   /* the root of the sum of x^2 */                       \
+    X(BS_REDUCE_LOG_SUM_EXP, "log_sum_exp") /* top + log(sum of e^(x - top)), top the largest x */
+typedef enum bs_reduce_kind { BS_REDUCE_LIST(BS_ENUMERATOR) BS_REDUCE_COUNT } bs_reduce_kind;
 /* f32, over one dimension or some that follow each other; what is left is [1] at least. On a CPU from index 0 up, the
  * last dimension fastest. A frame that is cut into patches: its channels only, with `keep`. */
 typedef struct bs_reduce_desc {
@@ -1438,7 +1441,10 @@ bs_value bs_select(bs_graph *graph, bs_value x, bs_value indices, int32_t axis);
  * x[indices[i][j]][j] along axis 0 (ONNX GatherElements, torch.gather). */
 bs_value bs_gather_elements(bs_graph *graph, bs_value x, bs_value indices, int32_t axis);
 
-typedef enum bs_update { BS_UPDATE_WRITE, BS_UPDATE_ADD } bs_update;
+#define BS_UPDATE_LIST(X)       \
+    X(BS_UPDATE_WRITE, "write") \
+    X(BS_UPDATE_ADD, "add")
+typedef enum bs_update { BS_UPDATE_LIST(BS_ENUMERATOR) BS_UPDATE_COUNT } bs_update;
 typedef struct bs_update_desc {
     const char *name;
     int32_t axis;   /* negative counts from the end */
@@ -1541,7 +1547,12 @@ bs_value bs_rope(bs_graph *graph, bs_value x, bs_value positions, const bs_rope_
 /* Each cell gets its segment's row [...] of `parent`, a root value [s, ...]. like: any cells of the segments. */
 bs_value bs_segment_spread(bs_graph *graph, bs_value parent, bs_value like);
 
-typedef enum bs_segment_mode { BS_SEGMENT_LAST, BS_SEGMENT_SUM, BS_SEGMENT_MEAN, BS_SEGMENT_MAX } bs_segment_mode;
+#define BS_SEGMENT_LIST(X)     \
+    X(BS_SEGMENT_LAST, "last") \
+    X(BS_SEGMENT_SUM, "sum")   \
+    X(BS_SEGMENT_MEAN, "mean") \
+    X(BS_SEGMENT_MAX, "max")
+typedef enum bs_segment_mode { BS_SEGMENT_LIST(BS_ENUMERATOR) BS_SEGMENT_COUNT } bs_segment_mode;
 typedef struct bs_segment_reduce_desc {
     const char *name;
     int32_t mode;
@@ -1680,12 +1691,12 @@ bs_value bs_branch(bs_graph *graph, bs_router router, int32_t path, const char *
 void bs_block_begin(bs_graph *graph, const char *name);
 void bs_block_end(bs_graph *graph);
 
-typedef enum bs_gather_mode {
-    BS_GATHER_PLACE,    /* the row of the one path the cell took (at most one path a cell) */
-    BS_GATHER_ADD,      /* sum over the cell's paths, in path order */
-    BS_GATHER_WEIGHTED, /* sum of gate x row, in path order */
-    BS_GATHER_SELECT    /* the row of the cell's path with the largest gate; ties: the lower path */
-} bs_gather_mode;
+#define BS_GATHER_LIST(X)                                                                                          \
+    X(BS_GATHER_PLACE, "place")       /* the row of the one path the cell took (at most one path a cell) */        \
+    X(BS_GATHER_ADD, "add")           /* sum over the cell's paths, in path order */                               \
+    X(BS_GATHER_WEIGHTED, "weighted") /* sum of gate x row, in path order */                                       \
+    X(BS_GATHER_SELECT, "select")     /* the row of the cell's path with the largest gate; ties: the lower path */
+typedef enum bs_gather_mode { BS_GATHER_LIST(BS_ENUMERATOR) BS_GATHER_COUNT } bs_gather_mode;
 /* values[path] (BS_NONE: the path gives nothing) -> rows of the router's parent domain. Cells without a row take
  * their row of `residual` (PLACE, SELECT), or add it (ADD, WEIGHTED); BS_NONE: zero. A cell has no row when it took no
  * path, and with PLACE and SELECT when the one path it took, or the one with its largest gate, gives nothing. */

@@ -1,6 +1,6 @@
 /* brainstorm_cuda.cu - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: 312e25e3a148807cf225c945cda059f91317270f69cdcf30c92d481d6df6ea61
+ * sha256 of the parts: 59d8181fb690d6619850ffdbee069f01d0b58acf92b04b3b745b43c5b03d882e
  */
 #include "brainstorm.h"
 
@@ -1268,10 +1268,19 @@ typedef enum bs_op_flags {
     BS_OP_REFUSES = 65536 /* a row may hold what it refuses (bs_call_fail), so it is computed for rows that ask only */
 } bs_op_flags;
 
+/* What a field holds: a number, or one of a list of brainstorm.h (ops/describe.c has the names). */
+typedef enum bs_field_kind {
+    BS_FIELD_INT, BS_FIELD_FLOAT, BS_FIELD_DTYPE, BS_FIELD_PROTOCOL,
+    BS_FIELD_PADDING, BS_FIELD_ACT, BS_FIELD_BINARY, BS_FIELD_COMPARE, BS_FIELD_UNARY, BS_FIELD_EDGE, BS_FIELD_POOL,
+    BS_FIELD_RESIZE, BS_FIELD_CENTRES, BS_FIELD_REDUCE, BS_FIELD_UPDATE, BS_FIELD_SEGMENT, BS_FIELD_GATHER,
+    BS_FIELD_KINDS
+} bs_field_kind;
+
 /* A field of a descriptor, in order: for model files and `inspect`, and to check that integers are within low .. high
  * (both 0: any) before a shape rule sees them. */
 typedef struct bs_field {
-    char name[14], kind; /* 'i', 'f' */
+    char name[14];
+    uint8_t holds; /* bs_field_kind */
     int8_t low;
     int32_t high;
 } bs_field;
@@ -3610,9 +3619,12 @@ void bs_row_lstm(bs_tier tier, const float *sums, const float *c, float *c_out, 
 /* #include "ops/table.h" */
 
 /* Entries of an op's table of fields: of a float; of integers within low .. high, or of any value. */
-#define BS_FLOAT(field) {field, 'f', 0, 0}
-#define BS_INT(field) {field, 'i', 0, 0}
-#define BS_INT_OF(field, low, high) {field, 'i', low, high}
+#define BS_FLOAT(field) {field, BS_FIELD_FLOAT, 0, 0}
+#define BS_INT(field) {field, BS_FIELD_INT, 0, 0}
+#define BS_INT_OF(field, low, high) {field, BS_FIELD_INT, low, high}
+/* One of BS_<list>_LIST; and one that a rule of its own checks. */
+#define BS_FIELD_OF(field, list) {field, BS_FIELD_##list, 0, BS_##list##_COUNT - 1}
+#define BS_NAMED(field, list) {field, BS_FIELD_##list, 0, 0}
 #define BS_PARAMS(type, array) \
     .params_bytes = sizeof(type), .fields = array, .n_fields = (uint8_t)(sizeof(array) / sizeof *(array))
 

@@ -129,6 +129,7 @@ example_of_model_page() { # COMPILER
 if have "$PYTHON"; then
     check "tests/test_amalgamate.py passes" "$PYTHON" tests/test_amalgamate.py
     check "brainstorm.c and brainstorm_cuda.cu are what src/ generates" "$PYTHON" tools/amalgamate.py --check
+    check "the lists of kinds in Python are those of brainstorm.h" "$PYTHON" tools/lists.py --check
 else
     skip "brainstorm.c and brainstorm_cuda.cu are what src/ generates (no $PYTHON)"
 fi

@@ -148,11 +148,36 @@ static void test_dimensions(void)
     check(g->status == BS_OK, "all of it is a graph: %s", g->error.message);
 }
 
+/* Fields of these names have one of a list, which has a name. */
+static void test_lists(void)
+{
+    static const char *const listed[] = {"dtype", "protocol", "kind", "act", "edge", "padding", "centres", "update"};
+    int32_t numbers = 0, names = 0;
+    for (int32_t op = 1; op < bs_op_count(); op++)
+        for (int32_t f = 0; f < bs_op_get(op)->n_fields; f++)
+            for (size_t i = 0; i < sizeof listed / sizeof *listed; i++) {
+                const bs_field *field = &bs_op_get(op)->fields[f];
+                const bool is = strcmp(field->name, listed[i]) == 0;
+                names += is && field->holds > BS_FIELD_FLOAT;
+                numbers += is && field->holds <= BS_FIELD_FLOAT;
+            }
+    check(names > 20 && numbers == 0, "%d fields have names for their numbers, %d do not", names, numbers);
+    bs_graph *g = new_graph();
+    const bs_value x = bs_input(g, "x", BS_F32, BS_SHAPE3(2, 4, 4));
+    bs_pad(g, bs_unary(g, x, BS_UNARY_ATAN), &(bs_pad_desc){.left = 1, .edge = BS_EDGE_REFLECT});
+    char text[200];
+    bs_graph_describe(g, 2, text, sizeof text);
+    check(strstr(text, "{kind atan}") != NULL, "%s", text);
+    bs_graph_describe(g, 3, text, sizeof text);
+    check(strstr(text, "edge reflect}") != NULL, "%s", text);
+}
+
 int main(void)
 {
     test_nodes();
     test_cuts();
     test_ops();
+    test_lists();
     test_dimensions();
     return check_end();
 }

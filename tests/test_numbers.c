@@ -93,7 +93,7 @@ static void test_single_fields(void)
         if (!any)
             printf("  %s: %s\n", op->name, w.g->error.message);
         for (int32_t i = 0; i < op->n_fields; i++)
-            for (int32_t k = 0; k < EXTREMES && op->fields[i].kind == 'i'; k++) {
+            for (int32_t k = 0; k < EXTREMES && op->fields[i].holds != BS_FIELD_FLOAT; k++) {
                 sound_params(op, &p);
                 set_field(&p, i, extremes[k]);
                 fields++;
@@ -136,7 +136,7 @@ static void test_pairs_of_fields(void)
             const bs_op *op = bs_op_get(o);
             for (int32_t i = 0; i < op->n_fields; i++)
                 for (int32_t j = 0; j < i; j++)
-                    if (op->fields[i].kind == 'i' && op->fields[j].kind == 'i')
+                    if (op->fields[i].holds != BS_FIELD_FLOAT && op->fields[j].holds != BS_FIELD_FLOAT)
                         pairs += test_pairs_of(op, i, j, round);
         }
     check(wrong == before, "%d pairs of fields likewise, in %d rounds of %d", pairs, round, PAIR_ROUNDS);

@@ -11,7 +11,8 @@ for (running.py), so that graphs can be written where nothing was built.
 from .error import Error
 from .file import read_weights
 from .graph import Graph
-from .ops import ACTS, DEPTHWISE, OPS, OPSET
+from .lists import ACTS
+from .ops import DEPTHWISE, OPS, OPSET
 from .running import Decision, Model, Plan, Port, Session, build, open, open_bytes, tiers
 
 # `open` is left out: `from brainstorm import *` must not hide Python's.

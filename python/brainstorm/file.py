@@ -8,7 +8,8 @@ import zlib
 
 import numpy as np
 
-from .ops import DTYPES, MAX_RANK
+from .lists import DTYPES
+from .ops import MAX_RANK
 from .outputs import Beside
 
 VERSION = 2             # of the file format: BS_MODEL_VERSION

@@ -27,11 +27,12 @@ import numpy as np
 
 from .file import Block, read_weights, stored_array, write  # noqa: F401: read_weights is for others
 from .kernels import Kernels
+from .lists import ACTS, DTYPES, GATHERS, SEGMENTS  # noqa: F401: ACTS is for others
 from .loops import Loops
-from .ops import (  # noqa: F401: ACTS, DEPTHWISE, OPSET are for others
-    ACTS, DEPTHWISE, DTYPES, GATHERS, INT32, MAX_ALL_PATHS, MAX_ELEMENTS, MAX_ENTRIES, MAX_EXTENT, MAX_FACTOR,
-    MAX_FLOOR, MAX_NAME, MAX_OPERANDS, MAX_PATHS, MAX_RANK, MAX_SCALE, MAX_SYMBOLS, NONE_STANDS, OPS, OPSET, OPSET_OF,
-    OPSET_OF_NUMBER, OPSET_OF_PARAM, PROTOCOLS, RANGES, SEGMENTS, all_within, number_of, within)
+from .ops import (  # noqa: F401: DEPTHWISE, OPSET are for others
+    DEPTHWISE, INT32, MAX_ALL_PATHS, MAX_ELEMENTS, MAX_ENTRIES, MAX_EXTENT, MAX_FACTOR, MAX_FLOOR, MAX_NAME,
+    MAX_OPERANDS, MAX_PATHS, MAX_RANK, MAX_SCALE, MAX_SYMBOLS, NONE_STANDS, OPS, OPSET, OPSET_OF, OPSET_OF_NUMBER,
+    OPSET_OF_PARAM, PROTOCOLS, RANGES, all_within, number_of, within)
 
 
 class Value:

@@ -5,9 +5,8 @@ import functools
 import numpy as np
 
 from .file import STORED, stored_array
-from .ops import (
-    ACTS, BINARIES, CENTRES, COMPARES, DTYPES, EDGES, MAX_CONCAT, POOLS, REDUCES, RESIZES, UNARIES, UPDATES, axes_of,
-    gates_each, number_of, one_each, padding_of, reshaped, within)
+from .lists import ACTS, BINARIES, CENTRES, COMPARES, DTYPES, EDGES, POOLS, REDUCES, RESIZES, UNARIES, UPDATES
+from .ops import MAX_CONCAT, axes_of, gates_each, number_of, one_each, padding_of, reshaped, within
 
 
 class Kernels:

@@ -6,6 +6,8 @@ them. Must never: know of shapes.
 
 import numpy as np
 
+from .lists import PADDINGS
+
 OPSET = 4               # BS_MODEL_OPSET
 MAX_NAME = 63           # bytes of a name
 # Limits of the library: what is beyond them would be refused when the file is opened.
@@ -24,26 +26,9 @@ MAX_RANK = 4
 MAX_AXES = 6  # of what reshape, transpose and slice make for each other
 MAX_SCALE = 64          # of a model
 
-# Numbers of the enums in brainstorm.h. They are stored in files and never change.
-DTYPES = {"f32": 0, "u8": 1, "i8": 2, "i32": 3, "f16": 4, "bf16": 5, "u16": 6}
-ACTS = {"none": 0, "relu": 1, "leaky_relu": 2, "prelu": 3, "sigmoid": 4, "tanh": 5, "gelu": 6, "silu": 7, "clip": 8}
-UNARIES = {"abs": 0, "neg": 1, "sign": 2, "floor": 3, "ceil": 4, "round": 5, "sqrt": 6, "rsqrt": 7, "reciprocal": 8,
-           "exp": 9, "log": 10, "erf": 11, "sin": 12, "cos": 13, "tan": 14, "asin": 15, "acos": 16, "atan": 17,
-           "not": 18}
-BINARIES = {"div": 0, "min": 1, "max": 2, "pow": 3}
-COMPARES = {"equal": 0, "not_equal": 1, "less": 2, "less_equal": 3, "greater": 4, "greater_equal": 5, "and": 6, "or": 7,
-            "xor": 8}
-POOLS = {"average": 0, "max": 1}
-RESIZES = {"nearest": 0, "bilinear": 1, "bicubic": 2, "area": 3}
-CENTRES = {"half_pixel": 0, "align_corners": 1, "asymmetric": 2}
-REDUCES = {"sum": 0, "mean": 1, "max": 2, "min": 3, "prod": 4, "sum_square": 5, "l1": 6, "l2": 7, "log_sum_exp": 8}
+# Numbers of enums in brainstorm.h are stored in files and never change: others are in lists.py.
 PROTOCOLS = {"top1": 0, "topk": 1, "threshold": 2, "residual_threshold": 3, "binary": 4, "label": 5, "table": 6,
              "capacity": 7, "budget": 8, "callback": 9}
-GATHERS = {"place": 0, "add": 1, "weighted": 2, "select": 3}
-SEGMENTS = {"last": 0, "sum": 1, "mean": 2, "max": 3}
-EDGES = {"value": 0, "repeat": 1, "reflect": 2}
-UPDATES = {"write": 0, "add": 1}
-PADDINGS = {"default": 0, "valid": 1, "explicit": 2}
 DEPTHWISE = -1
 
 REST = -2**31  # reshape: what is left over

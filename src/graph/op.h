@@ -174,10 +174,19 @@ typedef enum bs_op_flags {
     BS_OP_REFUSES = 65536 /* a row may hold what it refuses (bs_call_fail), so it is computed for rows that ask only */
 } bs_op_flags;
 
+/* What a field holds: a number, or one of a list of brainstorm.h (ops/describe.c has the names). */
+typedef enum bs_field_kind {
+    BS_FIELD_INT, BS_FIELD_FLOAT, BS_FIELD_DTYPE, BS_FIELD_PROTOCOL,
+    BS_FIELD_PADDING, BS_FIELD_ACT, BS_FIELD_BINARY, BS_FIELD_COMPARE, BS_FIELD_UNARY, BS_FIELD_EDGE, BS_FIELD_POOL,
+    BS_FIELD_RESIZE, BS_FIELD_CENTRES, BS_FIELD_REDUCE, BS_FIELD_UPDATE, BS_FIELD_SEGMENT, BS_FIELD_GATHER,
+    BS_FIELD_KINDS
+} bs_field_kind;
+
 /* A field of a descriptor, in order: for model files and `inspect`, and to check that integers are within low .. high
  * (both 0: any) before a shape rule sees them. */
 typedef struct bs_field {
-    char name[14], kind; /* 'i', 'f' */
+    char name[14];
+    uint8_t holds; /* bs_field_kind */
     int8_t low;
     int32_t high;
 } bs_field;

@@ -9,7 +9,7 @@ typedef struct bs_binary_desc {
     int32_t kind;
 } bs_binary_desc;
 
-static const bs_field binary_fields[] = {BS_INT_OF("kind", 0, BS_BINARY_COUNT - 1)};
+static const bs_field binary_fields[] = {BS_FIELD_OF("kind", BINARY)};
 
 static bool binary_infer(bs_infer *infer)
 {

@@ -6,9 +6,12 @@
 #include "ops/table.h"
 
 /* Entries of an op's table of fields: of a float; of integers within low .. high, or of any value. */
-#define BS_FLOAT(field) {field, 'f', 0, 0}
-#define BS_INT(field) {field, 'i', 0, 0}
-#define BS_INT_OF(field, low, high) {field, 'i', low, high}
+#define BS_FLOAT(field) {field, BS_FIELD_FLOAT, 0, 0}
+#define BS_INT(field) {field, BS_FIELD_INT, 0, 0}
+#define BS_INT_OF(field, low, high) {field, BS_FIELD_INT, low, high}
+/* One of BS_<list>_LIST; and one that a rule of its own checks. */
+#define BS_FIELD_OF(field, list) {field, BS_FIELD_##list, 0, BS_##list##_COUNT - 1}
+#define BS_NAMED(field, list) {field, BS_FIELD_##list, 0, 0}
 #define BS_PARAMS(type, array) \
     .params_bytes = sizeof(type), .fields = array, .n_fields = (uint8_t)(sizeof(array) / sizeof *(array))
 

@@ -9,7 +9,7 @@ typedef struct bs_compare_desc {
     int32_t kind;
 } bs_compare_desc;
 
-static const bs_field compare_fields[] = {BS_INT_OF("kind", 0, BS_COMPARE_COUNT - 1)};
+static const bs_field compare_fields[] = {BS_FIELD_OF("kind", COMPARE)};
 
 static bool compare_infer(bs_infer *infer)
 {

@@ -9,7 +9,8 @@ typedef struct bs_constant_desc {
 } bs_constant_desc;
 
 static const bs_field constant_fields[] = {
-    BS_INT("dtype"), BS_INT_OF("rank", 0, BS_MAX_RANK), BS_INT("dim0"), BS_INT("dim1"), BS_INT("dim2"), BS_INT("dim3")};
+    BS_NAMED("dtype", DTYPE), BS_INT_OF("rank", 0, BS_MAX_RANK),
+    BS_INT("dim0"), BS_INT("dim1"), BS_INT("dim2"), BS_INT("dim3")};
 
 static bool constant_infer(bs_infer *infer)
 {

@@ -18,9 +18,9 @@ static const bs_field conv2d_fields[] = {
     BS_INT_OF("groups", BS_DEPTHWISE, 1 << 20),
     BS_INT("no_bias"),
     BS_INT("batch_norm"),
-    BS_INT_OF("act", 0, BS_ACT_COUNT - 1),
+    BS_FIELD_OF("act", ACT),
     BS_FLOAT("act_param"),
-    BS_INT("padding"),
+    BS_NAMED("padding", PADDING),
     BS_WINDOW_FIELDS,
 };
 

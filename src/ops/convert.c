@@ -6,7 +6,7 @@
 #include "ops/forms.h"
 #include "ops/span.h"
 
-static const bs_field convert_fields[] = {BS_INT_OF("dtype", 0, BS_DTYPE_COUNT - 1), BS_FLOAT("scale"),
+static const bs_field convert_fields[] = {BS_FIELD_OF("dtype", DTYPE), BS_FLOAT("scale"),
                                           BS_INT_OF("code_bits", 0, 16)};
 
 static bool convert_infer(bs_infer *infer)

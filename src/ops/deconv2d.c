@@ -13,9 +13,9 @@ static const bs_field deconv2d_fields[] = {
     BS_INT("pad"),
     BS_INT_OF("output_pad", 0, 15),
     BS_INT("no_bias"),
-    BS_INT_OF("act", 0, BS_ACT_COUNT - 1),
+    BS_FIELD_OF("act", ACT),
     BS_FLOAT("act_param"),
-    BS_INT("padding"),
+    BS_NAMED("padding", PADDING),
 };
 
 static void deconv2d_upgrade(int32_t *fields, int32_t opset) { bs_upgrade_padding(opset, fields[3], &fields[8]); }

@@ -56,48 +56,40 @@ static void describe_outputs(const bs_graph *g, const bs_node *node, describe_te
     describe_domain(g, node->domain, t);
 }
 
-/* The names of enums, by op ("" = any) and field. */
-typedef struct describe_names {
-    const char *op, *field, *names;
+/* The names of the lists of brainstorm.h, by what a field holds. */
+#define DESCRIBE_NAME(name, text) text "\0"
+#define DESCRIBE_LIST(list) [BS_FIELD_##list] = {BS_##list##_LIST(DESCRIBE_NAME), BS_##list##_COUNT}
+static const struct {
+    const char *names;
     int32_t count;
-} describe_names;
-
-static const describe_names describe_enums[] = {
-    {"", "act", "none\0relu\0leaky_relu\0prelu\0sigmoid\0tanh\0gelu\0silu\0clip", BS_ACT_COUNT},
-    {"gather", "mode", "place\0add\0weighted\0select", 4},
-    {"pool2d", "kind", "average\0max", 2},
-    {"resize", "kind", "nearest\0bilinear\0bicubic\0area", 4},
-    {"", "centres", "half_pixel\0align_corners\0asymmetric", 3},
-    {"reduce", "kind", "sum\0mean\0max\0min\0prod\0sum_square\0l1\0l2\0log_sum_exp", 9},
-    {"", "update", "write\0add", 2},
-    {"segment_reduce", "mode", "last\0sum\0mean\0max", 4},
+} describe_lists[BS_FIELD_KINDS] = {
+    DESCRIBE_LIST(PADDING), DESCRIBE_LIST(ACT),     DESCRIBE_LIST(BINARY), DESCRIBE_LIST(COMPARE),
+    DESCRIBE_LIST(UNARY),   DESCRIBE_LIST(EDGE),    DESCRIBE_LIST(POOL),   DESCRIBE_LIST(RESIZE),
+    DESCRIBE_LIST(CENTRES), DESCRIBE_LIST(REDUCE),  DESCRIBE_LIST(UPDATE), DESCRIBE_LIST(SEGMENT),
+    DESCRIBE_LIST(GATHER),
 };
 
-/* The name of a field's value, if it is one of the public enums; else NULL. */
-static const char *describe_enum(const char *op, const char *field, int32_t n)
+/* The name of a field's number; NULL: it is only a number. */
+static const char *describe_name(const bs_field *field, int32_t n)
 {
-    if (strcmp(field, "dtype") == 0)
+    if (field->holds == BS_FIELD_DTYPE)
         return bs_dtype_name((bs_dtype)n);
-    if (strcmp(field, "protocol") == 0)
+    if (field->holds == BS_FIELD_PROTOCOL)
         return bs_protocol_name((bs_protocol)n);
-    for (size_t i = 0; i < sizeof describe_enums / sizeof *describe_enums; i++) {
-        const describe_names *e = &describe_enums[i];
-        if (strcmp(e->field, field) == 0 && (!*e->op || strcmp(e->op, op) == 0))
-            return n >= 0 && n < e->count ? bs_name_of(e->names, n, e->count) : NULL;
-    }
-    return NULL;
+    const int32_t count = describe_lists[field->holds].count;
+    return n >= 0 && n < count ? bs_name_of(describe_lists[field->holds].names, n, count) : NULL;
 }
 
-static void describe_field(const bs_op *op, const bs_field *field, const uint8_t *word, describe_text *t)
+static void describe_field(const bs_field *field, const uint8_t *word, describe_text *t)
 {
     int32_t n;
     float f;
     memcpy(&n, word, sizeof n);
     memcpy(&f, word, sizeof f);
-    const char *name = describe_enum(op->name, field->name, n);
+    const char *name = describe_name(field, n);
     if (name)
         describe_put(t, "%s %s", field->name, name);
-    else if (field->kind == 'f')
+    else if (field->holds == BS_FIELD_FLOAT)
         describe_put(t, "%s %g", field->name, (double)f);
     else
         describe_put(t, "%s %" PRId32, field->name, n);
@@ -124,7 +116,7 @@ static void describe_params(const bs_node *node, const bs_op *op, describe_text 
         if (!describe_always(op->fields[i].name) && memcmp(fields + 4 * i, zero, sizeof zero) == 0)
             continue;
         describe_put(t, "%s", before);
-        describe_field(op, &op->fields[i], fields + 4 * i, t);
+        describe_field(&op->fields[i], fields + 4 * i, t);
         before = ", ";
     }
     if (before[0] == ',')
@@ -158,7 +150,7 @@ size_t bs_op_describe(int32_t index, char *text, size_t bytes)
         return 0;
     describe_put(&t, "%s %d %" PRId32, op->name, op->min_in, bs_op_max_in(op));
     for (int32_t i = 0; i < op->n_fields; i++)
-        describe_put(&t, " %s%s", op->fields[i].name, op->fields[i].kind == 'f' ? "~" : "");
+        describe_put(&t, " %s%s", op->fields[i].name, op->fields[i].holds == BS_FIELD_FLOAT ? "~" : "");
     return t.used;
 }
 #endif

@@ -24,7 +24,7 @@ typedef struct bs_affine_desc {
     float scale, offset;
 } bs_affine_desc;
 
-static const bs_field activation_fields[] = {BS_INT_OF("act", 0, BS_ACT_COUNT - 1), BS_FLOAT("param")};
+static const bs_field activation_fields[] = {BS_FIELD_OF("act", ACT), BS_FLOAT("param")};
 static const bs_field clip_fields[] = {BS_FLOAT("low"), BS_FLOAT("high")};
 static const bs_field affine_fields[] = {BS_FLOAT("scale"), BS_FLOAT("offset")};
 static const bs_field batch_norm_fields[] = {BS_FLOAT("epsilon")};

@@ -12,7 +12,7 @@ typedef struct bs_select_desc {
 } bs_select_desc;
 
 static const bs_field select_fields[] = {BS_INT("axis")};
-static const bs_field update_fields[] = {BS_INT("axis"), BS_INT_OF("update", 0, BS_UPDATE_ADD)};
+static const bs_field update_fields[] = {BS_INT("axis"), BS_FIELD_OF("update", UPDATE)};
 
 /* ----------------------------------------------------------------------------------------------- shape rules */
 

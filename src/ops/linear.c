@@ -4,7 +4,7 @@
 #include "ops/forms.h"
 
 static const bs_field linear_fields[] = {BS_INT_OF("out", 1, 1 << 24), BS_INT("no_bias"),
-                                         BS_INT_OF("act", 0, BS_ACT_COUNT - 1), BS_FLOAT("act_param")};
+                                         BS_FIELD_OF("act", ACT), BS_FLOAT("act_param")};
 
 static bool linear_infer(bs_infer *infer)
 {

@@ -8,7 +8,7 @@ static const bs_field pad_fields[] = {BS_INT_OF("top", 0, 1 << 15),
                                       BS_INT_OF("left", 0, 1 << 15),
                                       BS_INT_OF("right", 0, 1 << 15),
                                       BS_FLOAT("value"),
-                                      BS_INT_OF("edge", 0, BS_EDGE_REFLECT)};
+                                      BS_FIELD_OF("edge", EDGE)};
 
 /* Before op set 4 there were two kinds of border. */
 static void pad_upgrade(int32_t *fields, int32_t opset)

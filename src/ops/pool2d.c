@@ -4,13 +4,13 @@
 #include "ops/forms.h"
 #include "kernels/pool.h"
 
-static const bs_field pool2d_fields[] = {BS_INT_OF("kind", 0, BS_POOL_MAX),
+static const bs_field pool2d_fields[] = {BS_FIELD_OF("kind", POOL),
                                          BS_INT_OF("kernel", 0, BS_WINDOW_MOST),
                                          BS_INT_OF("stride", 0, BS_WINDOW_MOST),
                                          BS_INT("pad"),
                                          BS_INT("global"),
                                          BS_INT("count_pad"),
-                                         BS_INT("padding"),
+                                         BS_NAMED("padding", PADDING),
                                          BS_INT_OF("kernel_h", 0, BS_WINDOW_MOST),
                                          BS_INT_OF("kernel_w", 0, BS_WINDOW_MOST),
                                          BS_WINDOW_FIELDS};

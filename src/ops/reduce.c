@@ -8,7 +8,7 @@
 
 enum { REDUCE_PART = 64 }; /* elements of which exponentials are taken together */
 
-static const bs_field reduce_fields[] = {BS_INT_OF("kind", 0, BS_REDUCE_LOG_SUM_EXP), BS_INT("axis"), BS_INT("keep"),
+static const bs_field reduce_fields[] = {BS_FIELD_OF("kind", REDUCE), BS_INT("axis"), BS_INT("keep"),
                                          BS_INT_OF("axes", 0, BS_MAX_RANK)};
 
 static bool reduce_infer(bs_infer *infer)

@@ -9,14 +9,14 @@
 #include "ops/common.h"
 #include "ops/resize.h"
 
-static const bs_field resize_fields[] = {BS_INT_OF("kind", 0, BS_RESIZE_AREA),
+static const bs_field resize_fields[] = {BS_FIELD_OF("kind", RESIZE),
                                          BS_INT("factor"),
                                          BS_FLOAT("cubic_a"),
                                          BS_INT_OF("code_bits", 0, 16),
                                          BS_INT_OF("den", 0, 1 << 15),
                                          BS_INT_OF("height", 0, 1 << 30),
                                          BS_INT_OF("width", 0, 1 << 30),
-                                         BS_INT_OF("centres", 0, BS_RESIZE_ASYMMETRIC),
+                                         BS_FIELD_OF("centres", CENTRES),
                                          BS_INT_OF("antialias", 0, 1)};
 
 static int32_t resize_factor(const bs_resize_desc *desc) { return bs_or_default(desc->factor, 2); }

@@ -155,7 +155,7 @@ static int32_t route_weights(const bs_graph *graph, const bs_node *node, bs_weig
     return 0;
 }
 
-static const bs_field route_fields[] = {BS_INT("protocol"),    BS_INT("paths"),    BS_INT("k"),
+static const bs_field route_fields[] = {BS_NAMED("protocol", PROTOCOL),    BS_INT("paths"),    BS_INT("k"),
                                         BS_FLOAT("threshold"), BS_INT("fallback"), BS_INT("capacity"),
                                         BS_INT("normalise"),   BS_INT("floor"),    BS_INT("spill")};
 static const bs_op_rules route_rules = {.weights = route_weights};
@@ -417,7 +417,7 @@ static bool gather_infer(bs_infer *infer)
     return true;
 }
 
-static const bs_field gather_fields[] = {BS_INT("router"), BS_INT("mode")};
+static const bs_field gather_fields[] = {BS_INT("router"), BS_NAMED("mode", GATHER)};
 const bs_op bs_op_gather = {.name = "gather",
                             .min_in = 2,
                             .max_in = BS_MAX_PATHS + 1,

@@ -242,7 +242,7 @@ static bs_status segment_reduce_run(const bs_call *call)
     return BS_OK;
 }
 
-static const bs_field segment_reduce_fields[] = {BS_INT_OF("mode", BS_SEGMENT_LAST, BS_SEGMENT_MAX),
+static const bs_field segment_reduce_fields[] = {BS_FIELD_OF("mode", SEGMENT),
                                                  BS_INT_OF("to_rows", 0, 1)};
 
 static const bs_op_rules segment_reduce_rules = {.plan = segment_reduce_plan};

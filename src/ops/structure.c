@@ -75,7 +75,7 @@ static bool source_infer(bs_infer *infer)
     return true;
 }
 
-static const bs_field source_fields[] = {BS_INT("dtype"), BS_INT("rank"), BS_INT("dim0"),
+static const bs_field source_fields[] = {BS_NAMED("dtype", DTYPE), BS_INT("rank"), BS_INT("dim0"),
                                          BS_INT("dim1"),  BS_INT("dim2"), BS_INT("dim3")};
 
 const bs_op bs_op_input = {.name = "input",

@@ -11,7 +11,7 @@ typedef struct bs_unary_desc {
     int32_t kind;
 } bs_unary_desc;
 
-static const bs_field unary_fields[] = {BS_INT_OF("kind", 0, BS_UNARY_COUNT - 1)};
+static const bs_field unary_fields[] = {BS_FIELD_OF("kind", UNARY)};
 
 static bool unary_op_infer(bs_infer *infer)
 {

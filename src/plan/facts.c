@@ -304,7 +304,8 @@ bs_combine bs_plan_combine(const bs_node *gather)
     case BS_GATHER_ADD: return BS_COMBINE_SUM;
     case BS_GATHER_WEIGHTED: return BS_COMBINE_WEIGHTED_SUM;
     case BS_GATHER_PLACE:
-    case BS_GATHER_SELECT: break;
+    case BS_GATHER_SELECT:
+    case BS_GATHER_COUNT: break;
     }
     return BS_COMBINE_SELECT;
 }
