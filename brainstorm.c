@@ -1,6 +1,6 @@
 /* brainstorm.c - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: 2d1a37d59cbae82efcfcc09a380be135f370b67b2de91c30ac1da50aa8bafb9a
+ * sha256 of the parts: 0ae79d591ae651b48a29f557a6dd2cbf85b1755a8ae75a7b85e67ee2526c2e64
  */
 #if !defined(_POSIX_C_SOURCE) && !defined(BS_NO_POSIX)
 #define _POSIX_C_SOURCE 200809L
@@ -12864,8 +12864,8 @@ BS_EFFORT_LOOPS
  */
 /* #include "kernels/conv_internal.h" */
 
-/* Bytes that a strip reads and writes, up to twice as many: of most; of those whose weights stay in the second cache
- * beside it; and of groups, each of which takes a line or two of every pixel. */
+/* Bytes that a strip reads and writes; it may be up to twice as many. BESIDE: where the weights stay in the second
+ * cache beside the strip. GROUPS: convolutions in groups, each of which takes a cache line or two of every pixel. */
 enum { BS_CONV_STRIP = 192 << 10, BS_CONV_STRIP_BESIDE = 96 << 10, BS_CONV_STRIP_GROUPS = 24 << 10 };
 
 const bs_conv_kernels *bs_conv_kernels_of(bs_tier tier)
@@ -24571,7 +24571,7 @@ typedef enum bs_op_flags {
     BS_OP_CLAMPS = 32,      /* finds the frame's edge itself: may read a view, which has no zeros around it */
     BS_OP_CHANNELS_LAST = 64, /* reads and writes images with channel step 1 only (or one channel): no planar views */
     BS_OP_ROWS = 1024,      /* prepares rows of its first weight by themselves */
-    BS_OP_PICKS = 16384,    /* reads little of operand 0, so wherever its rows lie is well */
+    BS_OP_PICKS = 16384,    /* reads few elements of operand 0, so its rows may lie anywhere */
     BS_OP_AXES = 4096,      /* takes operands of BS_MAX_AXES dimensions, not of BS_MAX_RANK at most */
     BS_OP_CAPTURE_FIRST = 2048, /* so may operand 0; its rule says which domain the result is of */
     BS_OP_DECIDED = 512,    /* reads its router's decision, row by row */
@@ -24631,11 +24631,12 @@ typedef struct bs_op_rules {
     /* Whether a kernel adds an image to its own result (bs_call.residual) where a sum is the first step behind it.
      * NULL: it does not. */
     bool (*adds)(const bs_node *node, const bs_node_plan *plan);
-    /* What else may follow one as a step: it makes a [C, r H, r W] of f32 from [C r r, H, W] by moving elements. Its r.
-     * And of what may have such a step, right behind it: whether its kernel stores its result there itself
-     * (bs_call.phases), for which its weights are in that order. Its rules and its kernel do not go by the extents of
-     * its result in the graph. NULL: it is none; it has none. */
+    /* Of an op that makes a [C, r H, r W] of f32 from [C r r, H, W] by moving elements, which may follow a kernel as a
+     * step, too: its r. NULL: the op is no such step. */
     int32_t (*enlarges)(const bs_node *node);
+    /* Whether the op's kernel, where such a step is right behind it, stores its result in the enlarged image itself
+     * (bs_call.phases). Its weights are in that order then, and neither its rules nor its kernel may go by the extents
+     * of its result in the graph. NULL: it does not. */
     bool (*shuffles)(const bs_graph *graph, const bs_node *node, const bs_node_plan *plan);
     /* A call's result has the same bits in whatever rectangles it is computed, if these begin and end at multiples of
      * this many pixels from where the row's own does, or end with it. NULL: 1. */
@@ -28709,7 +28710,8 @@ static int32_t conv2d_grain(const bs_node_plan *plan)
     return plan->algorithm == BS_CONV_WINOGRAD4 ? BS_CONV_WINOGRAD_TILE : 1;
 }
 
-/* Direct kernels of many products keep sums so far where the result goes, unless there is a residual. */
+/* Only Winograd: a direct kernel of many products keeps partial sums where the result goes, which a residual would
+ * prevent. */
 static bool conv2d_adds(const bs_node *node, const bs_node_plan *plan)
 {
     const bs_conv2d_desc *desc = node->params;
@@ -38982,8 +38984,8 @@ bool bs_plan_may_lie_as_bound(const bs_plan *p, int32_t value)
            p->values[value].margin == 0 && !bs_plan_on_device(p);
 }
 
-/* What is read at the end of a trip, to be handed on or to go on by, where it is only seen through a view: perhaps that
- * of a carried value, which may be written before it is read. */
+/* Whether a node that ends a trip (it hands a value on, or decides whether there is another trip) reads that value
+ * through a view. Such a view may be of a carried value, which may be written before it is read. */
 static bool ends_a_trip_by_a_view(const bs_plan *p, const bs_node *node, int32_t index, int32_t value)
 {
     return bs_router_loops(p->graph, node->router) && bs_node_work(node) != BS_WORK_CALL &&
@@ -38991,7 +38993,7 @@ static bool ends_a_trip_by_a_view(const bs_plan *p, const bs_node *node, int32_t
            bs_node_is_view(&p->graph->nodes[p->graph->values[value].node]);
 }
 
-/* If not, the reader needs zeros around the rows, or channels that lie one after the other. */
+/* False: the reader needs zeros around the rows, or channels that lie one after the other. */
 bool bs_plan_reads_in_a_row(const bs_plan *p, int32_t n, int32_t index, int32_t value)
 {
     const bs_graph *g = p->graph;
@@ -39014,8 +39016,9 @@ bool bs_plan_reads_in_a_row(const bs_plan *p, int32_t n, int32_t index, int32_t 
     return !zeros && !channels;
 }
 
-/* If not, the rows may also lie apart, where the reader takes them by one stride; the one row of the root does not.
- * Kernels of a device look every row up, unless they are of a segment, but not the place that a trip has in it. */
+/* False also where the reader takes rows by one stride that may lie apart, as those of a path do; the one row of the
+ * root cannot. Kernels of a device look up where each row lies, unless they work across the rows of a segment; but they
+ * do not look up which part of a row belongs to the trip. */
 bool bs_plan_reads_in_place(const bs_plan *p, int32_t n, int32_t index, int32_t value)
 {
     const bs_domain *domain = &p->graph->domains[p->graph->values[value].domain];
@@ -40902,7 +40905,7 @@ bs_bytes bs_plan_live_workspace(const bs_plan_room *room)
     return bs_bytes_align(bs_bytes_array(2 * room->nodes + room->routers, sizeof(int32_t)));
 }
 
-static void find_pasts(bs_plan *plan)
+static void find_cache_lengths(bs_plan *plan)
 {
     const bs_graph *g = plan->graph;
     for (int32_t n = 1; n < g->n_nodes; n++) {
@@ -40923,7 +40926,7 @@ bool bs_plan_live(bs_plan *plan, void *workspace, bs_error *error)
         return false;
     find_followers(&l);
     find_live(&l);
-    find_pasts(plan);
+    find_cache_lengths(plan);
     choose_orders(plan);
     spread_margins(plan);
     find_heavy(plan);
@@ -42703,9 +42706,9 @@ BS_EFFORT_END
 
 /* ==== begin src/plan/joins.c ================================================================== */
 BS_EFFORT_ONCE
-/* plan/joins.c - which instructions run side by side that need not: one that could have run earlier joins the time of
- * one of its kind, of any domain. On a GPU instructions of one time and kernel are one launch (cuda/step.cuh), on
- * several threads one job (run/exec.c).
+/* plan/joins.c - instructions that are made to run side by side: one that could run earlier is moved to the time of
+ * another one of its kind, of any domain. On a GPU instructions of one time and kernel are one launch (cuda/step.cuh),
+ * on several threads one job (run/side.c).
  *
  * An instruction that joins stands before others of its domain, so it may only write what is its own until then:
  * transient rows, which share no bytes with anything that is alive at one of their times, both ends included
@@ -49969,8 +49972,8 @@ BS_INTERNAL void bs_move_row(const bs_operand *to, const bs_operand *from);
  * there. */
 BS_INTERNAL void bs_zero_margin(const bs_operand *operand, int32_t margin, int64_t max_h, int64_t max_w);
 BS_INTERNAL void bs_zero_around(const bs_context *c, int32_t target, const bs_operand *operand);
-/* The instructions of tiles around whose results zeros are left of what lay there before, zeroed[bs_margins_count]; of
- * no instructions where that is not worth knowing. */
+/* zeroed[bs_margins_count]: whether the result of an instruction of tiles lies where there are zeros around it already,
+ * left by what lay there before. The count is 0 where that is not worth knowing. */
 BS_INTERNAL int64_t bs_margins_count(const bs_plan *plan);
 BS_INTERNAL void bs_margins_find(const bs_plan *plan, bool *zeroed);
 /* The row of the ROWS or PATCHES domain above that this row came from, counted over all tiles. */
@@ -52598,13 +52601,13 @@ BS_EFFORT_END
 
 /* ==== begin src/run/kept.c ==================================================================== */
 BS_EFFORT_LESS
-/* run/kept.c - what is done again as it was: a call or a move in the body of a loop is prepared in one trip, and done
- * by the next ones as long as nothing has moved that it reads or writes; so is a call of a network without decisions,
- * from run to run. What belongs to a trip, a part of a sequence or a place for what is collected, lies as far behind
- * the last one as that did.
- * Owns: which instructions are kept, and until when. Relies on run/exec.h. Must never keep an address beyond what could
- * change it: a decision after which rows may lie elsewhere begins a new `epoch`, so does the first one of each loop,
- * before which are all extents that its body has, and so does a run since whose last one something was bound. */
+/* run/kept.c - calls and moves that are prepared once and done many times. In the body of a loop one trip prepares
+ * them, and the next trips do them as they are, as long as nothing has moved that they read or write. In a network
+ * without decisions a run prepares its calls for the runs after it. What belongs to a trip (its part of a sequence, the
+ * place of what it gives to a collection) moves by the same number of bytes from each trip to the next.
+ * Owns: which instructions are kept, and until when. Relies on run/exec.h. Must never keep an address that has changed.
+ * So a new `epoch` begins with a decision that may move rows; with the first decision of each loop, when all extents in
+ * its body are known; and with a run before which something was bound. */
 /* #include "run/exec.h" */
 
 /* #include "ops/structure.h" */
@@ -52894,7 +52897,7 @@ bool bs_exec_runs_beside(const bs_session *s, const bs_instr *i) { return (void)
 int32_t bs_exec_beside(bs_session *s, int32_t first) { return (void)s, first; }
 #else
 
-/* Not where what is found wrong first must be what stands first. */
+/* False for an instruction that may refuse its data: of several faults a run reports the first in the plan's order. */
 bool bs_exec_runs_beside(const bs_session *s, const bs_instr *i)
 {
     const bs_node *node = &s->graph->nodes[i->node];

@@ -416,17 +416,17 @@ typedef struct bs_router { int32_t id; } bs_router; /* 0: none / failed */
 #define BS_NONE ((bs_value){0})
 #endif
 
-/* Capacities of a graph; zero = default in brackets. At most 2^24 each, 2^26 operands, 2^30 bytes of text. */
+/* Sizes of a graph's tables; zero = default in brackets. At most 2^24 each, 2^26 operands, 2^30 bytes of text. The last
+ * four grow with max_nodes, and are then enough for most graphs; building says which one is full. */
 typedef struct bs_graph_desc {
     int32_t max_nodes;      /* [512] */
     int32_t max_values;     /* [768] */
     int32_t max_text_bytes; /* [32768] names, and parameters of nodes */
     int32_t max_operands;   /* [4 a node] of all nodes together; a gather has one a path and its residual */
-    int32_t max_dims;       /* [512; beyond 2048 nodes a quarter of them; below 64 nodes 8 a node] different extents */
-    /* [511; beyond 2046 nodes half of those above 1024; below 511 one a node] sets of cells; each path is one */
-    int32_t max_domains;
-    int32_t max_blocks;     /* [127; beyond 1278 nodes half of those above 1024] */
-    int32_t max_routers;    /* [63; beyond 2048 nodes a 32nd of them] */
+    int32_t max_dims;       /* [by max_nodes; 512 of 512 nodes] different extents */
+    int32_t max_domains;    /* [by max_nodes; 511 of 512 nodes] sets of cells; each path is one */
+    int32_t max_blocks;     /* [by max_nodes; 127 of 512 nodes] */
+    int32_t max_routers;    /* [by max_nodes; 63 of 512 nodes] */
 } bs_graph_desc;
 
 /* Memory of any alignment. desc may be NULL; 0 when out of range, or more than a size_t holds. */
@@ -876,8 +876,8 @@ typedef struct bs_decision {
     int32_t paths;
     const int32_t *counts;  /* [paths] cells per path; of a loop those of all trips together */
     const uint64_t *ns;     /* [paths] time spent in the tiles of each path, all threads (depth first; else 0) */
-    int32_t cells;          /* of the outermost domain (the patches or rows it routes, or that contain them) */
-    const int16_t *chosen;  /* [cells] the (first) path each took, -1 none or not reached */
+    int32_t cells;          /* that it decides for; of a router in a path those of the outermost domain around it */
+    const int16_t *chosen;  /* [cells] the first path that each took; -1: none, or the router was not reached */
     int64_t dropped;        /* choices beyond the capacity; with a spill path that took them */
 } bs_decision;
 bs_status bs_decision_get(const bs_session *session, const char *router, bs_decision *decision);

@@ -1,6 +1,6 @@
 /* brainstorm_cuda.cu - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: 59d8181fb690d6619850ffdbee069f01d0b58acf92b04b3b745b43c5b03d882e
+ * sha256 of the parts: d71f014c9d74a6c4b07c8c1b261cb860f227d5af9218ac5bbb1203887be28576
  */
 #include "brainstorm.h"
 
@@ -1253,7 +1253,7 @@ typedef enum bs_op_flags {
     BS_OP_CLAMPS = 32,      /* finds the frame's edge itself: may read a view, which has no zeros around it */
     BS_OP_CHANNELS_LAST = 64, /* reads and writes images with channel step 1 only (or one channel): no planar views */
     BS_OP_ROWS = 1024,      /* prepares rows of its first weight by themselves */
-    BS_OP_PICKS = 16384,    /* reads little of operand 0, so wherever its rows lie is well */
+    BS_OP_PICKS = 16384,    /* reads few elements of operand 0, so its rows may lie anywhere */
     BS_OP_AXES = 4096,      /* takes operands of BS_MAX_AXES dimensions, not of BS_MAX_RANK at most */
     BS_OP_CAPTURE_FIRST = 2048, /* so may operand 0; its rule says which domain the result is of */
     BS_OP_DECIDED = 512,    /* reads its router's decision, row by row */
@@ -1313,11 +1313,12 @@ typedef struct bs_op_rules {
     /* Whether a kernel adds an image to its own result (bs_call.residual) where a sum is the first step behind it.
      * NULL: it does not. */
     bool (*adds)(const bs_node *node, const bs_node_plan *plan);
-    /* What else may follow one as a step: it makes a [C, r H, r W] of f32 from [C r r, H, W] by moving elements. Its r.
-     * And of what may have such a step, right behind it: whether its kernel stores its result there itself
-     * (bs_call.phases), for which its weights are in that order. Its rules and its kernel do not go by the extents of
-     * its result in the graph. NULL: it is none; it has none. */
+    /* Of an op that makes a [C, r H, r W] of f32 from [C r r, H, W] by moving elements, which may follow a kernel as a
+     * step, too: its r. NULL: the op is no such step. */
     int32_t (*enlarges)(const bs_node *node);
+    /* Whether the op's kernel, where such a step is right behind it, stores its result in the enlarged image itself
+     * (bs_call.phases). Its weights are in that order then, and neither its rules nor its kernel may go by the extents
+     * of its result in the graph. NULL: it does not. */
     bool (*shuffles)(const bs_graph *graph, const bs_node *node, const bs_node_plan *plan);
     /* A call's result has the same bits in whatever rectangles it is computed, if these begin and end at multiples of
      * this many pixels from where the row's own does, or end with it. NULL: 1. */
@@ -15387,8 +15388,8 @@ __global__ void bs_cu_any_rows(BS_CU_ARGUMENT bs_cu_program program, int32_t fir
 }
 
 /* Queues the kernel that finds out whether any step of a branch has rows. decides: for the node `handle`. */
-static bs_status bs_cu_ask_anybody(bs_device_session *s, int32_t at, int32_t count, bs_cu_handle handle, bool decides,
-                                   bs_error *error)
+static bs_status bs_cu_queue_any_rows(bs_device_session *s, int32_t at, int32_t count, bs_cu_handle handle,
+                                      bool decides, bs_error *error)
 {
     int32_t steps = 0;
     for (int32_t k = at; k < at + count; k++)
@@ -15402,7 +15403,7 @@ static bs_status bs_cu_ask_anybody(bs_device_session *s, int32_t at, int32_t cou
 static bs_status bs_cu_ask_host(bs_device_session *s, int32_t at, int32_t count, bool *any, bs_error *error)
 {
     int32_t *fetched = reinterpret_cast<int32_t *>(s->pinned + s->layout.fetched);
-    bs_status status = bs_cu_ask_anybody(s, at, count, 0, false, error);
+    bs_status status = bs_cu_queue_any_rows(s, at, count, 0, false, error);
     if (status == BS_OK)
         status = bs_cu_fetch(s, fetched, s->program.status + BS_DEVICE_ANY, sizeof *fetched, error);
     *any = status == BS_OK && fetched[0];
@@ -15710,7 +15711,7 @@ static bs_status bs_cu_open_while(bs_device_session *s, bs_cu_round *r, bs_error
                                    error);
     r->around = s->graph;
     if (status == BS_OK)
-        status = bs_cu_ask_anybody(s, r->again, 1, r->handle, true, error);
+        status = bs_cu_queue_any_rows(s, r->again, 1, r->handle, true, error);
     if (status != BS_OK)
         return status; /* still capturing: bs_cu_graph_give_up ends it */
     status = bs_cu_capture_close(s, error);
@@ -15729,7 +15730,7 @@ static bs_status bs_cu_open_while(bs_device_session *s, bs_cu_round *r, bs_error
 
 static bs_status bs_cu_close_while(bs_device_session *s, const bs_cu_round *r, bs_error *error)
 {
-    bs_status status = bs_cu_ask_anybody(s, r->again, 1, r->handle, true, error);
+    bs_status status = bs_cu_queue_any_rows(s, r->again, 1, r->handle, true, error);
     if (status != BS_OK)
         return status;
     status = bs_cu_capture_close(s, error);
@@ -15873,7 +15874,7 @@ static bs_status bs_cu_run_if(bs_device_session *s, int32_t at, int32_t count, b
     bs_status status = bs_cu_check(cudaGraphConditionalHandleCreate(&handle, s->graph, 0, 0), "making a condition",
                                    error);
     if (status == BS_OK)
-        status = bs_cu_ask_anybody(s, at, count, handle, true, error);
+        status = bs_cu_queue_any_rows(s, at, count, handle, true, error);
     if (status != BS_OK)
         return status; /* still capturing: bs_cu_graph_give_up ends it */
     status = bs_cu_capture_close(s, error);

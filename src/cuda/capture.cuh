@@ -40,8 +40,8 @@ __global__ void bs_cu_any_rows(BS_CU_ARGUMENT bs_cu_program program, int32_t fir
 }
 
 /* Queues the kernel that finds out whether any step of a branch has rows. decides: for the node `handle`. */
-static bs_status bs_cu_ask_anybody(bs_device_session *s, int32_t at, int32_t count, bs_cu_handle handle, bool decides,
-                                   bs_error *error)
+static bs_status bs_cu_queue_any_rows(bs_device_session *s, int32_t at, int32_t count, bs_cu_handle handle,
+                                      bool decides, bs_error *error)
 {
     int32_t steps = 0;
     for (int32_t k = at; k < at + count; k++)
@@ -55,7 +55,7 @@ static bs_status bs_cu_ask_anybody(bs_device_session *s, int32_t at, int32_t cou
 static bs_status bs_cu_ask_host(bs_device_session *s, int32_t at, int32_t count, bool *any, bs_error *error)
 {
     int32_t *fetched = reinterpret_cast<int32_t *>(s->pinned + s->layout.fetched);
-    bs_status status = bs_cu_ask_anybody(s, at, count, 0, false, error);
+    bs_status status = bs_cu_queue_any_rows(s, at, count, 0, false, error);
     if (status == BS_OK)
         status = bs_cu_fetch(s, fetched, s->program.status + BS_DEVICE_ANY, sizeof *fetched, error);
     *any = status == BS_OK && fetched[0];

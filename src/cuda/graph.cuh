@@ -69,7 +69,7 @@ static bs_status bs_cu_run_if(bs_device_session *s, int32_t at, int32_t count, b
     bs_status status = bs_cu_check(cudaGraphConditionalHandleCreate(&handle, s->graph, 0, 0), "making a condition",
                                    error);
     if (status == BS_OK)
-        status = bs_cu_ask_anybody(s, at, count, handle, true, error);
+        status = bs_cu_queue_any_rows(s, at, count, handle, true, error);
     if (status != BS_OK)
         return status; /* still capturing: bs_cu_graph_give_up ends it */
     status = bs_cu_capture_close(s, error);

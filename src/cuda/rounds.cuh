@@ -39,7 +39,7 @@ static bs_status bs_cu_open_while(bs_device_session *s, bs_cu_round *r, bs_error
                                    error);
     r->around = s->graph;
     if (status == BS_OK)
-        status = bs_cu_ask_anybody(s, r->again, 1, r->handle, true, error);
+        status = bs_cu_queue_any_rows(s, r->again, 1, r->handle, true, error);
     if (status != BS_OK)
         return status; /* still capturing: bs_cu_graph_give_up ends it */
     status = bs_cu_capture_close(s, error);
@@ -58,7 +58,7 @@ static bs_status bs_cu_open_while(bs_device_session *s, bs_cu_round *r, bs_error
 
 static bs_status bs_cu_close_while(bs_device_session *s, const bs_cu_round *r, bs_error *error)
 {
-    bs_status status = bs_cu_ask_anybody(s, r->again, 1, r->handle, true, error);
+    bs_status status = bs_cu_queue_any_rows(s, r->again, 1, r->handle, true, error);
     if (status != BS_OK)
         return status;
     status = bs_cu_capture_close(s, error);

@@ -159,7 +159,7 @@ typedef enum bs_op_flags {
     BS_OP_CLAMPS = 32,      /* finds the frame's edge itself: may read a view, which has no zeros around it */
     BS_OP_CHANNELS_LAST = 64, /* reads and writes images with channel step 1 only (or one channel): no planar views */
     BS_OP_ROWS = 1024,      /* prepares rows of its first weight by themselves */
-    BS_OP_PICKS = 16384,    /* reads little of operand 0, so wherever its rows lie is well */
+    BS_OP_PICKS = 16384,    /* reads few elements of operand 0, so its rows may lie anywhere */
     BS_OP_AXES = 4096,      /* takes operands of BS_MAX_AXES dimensions, not of BS_MAX_RANK at most */
     BS_OP_CAPTURE_FIRST = 2048, /* so may operand 0; its rule says which domain the result is of */
     BS_OP_DECIDED = 512,    /* reads its router's decision, row by row */
@@ -219,11 +219,12 @@ typedef struct bs_op_rules {
     /* Whether a kernel adds an image to its own result (bs_call.residual) where a sum is the first step behind it.
      * NULL: it does not. */
     bool (*adds)(const bs_node *node, const bs_node_plan *plan);
-    /* What else may follow one as a step: it makes a [C, r H, r W] of f32 from [C r r, H, W] by moving elements. Its r.
-     * And of what may have such a step, right behind it: whether its kernel stores its result there itself
-     * (bs_call.phases), for which its weights are in that order. Its rules and its kernel do not go by the extents of
-     * its result in the graph. NULL: it is none; it has none. */
+    /* Of an op that makes a [C, r H, r W] of f32 from [C r r, H, W] by moving elements, which may follow a kernel as a
+     * step, too: its r. NULL: the op is no such step. */
     int32_t (*enlarges)(const bs_node *node);
+    /* Whether the op's kernel, where such a step is right behind it, stores its result in the enlarged image itself
+     * (bs_call.phases). Its weights are in that order then, and neither its rules nor its kernel may go by the extents
+     * of its result in the graph. NULL: it does not. */
     bool (*shuffles)(const bs_graph *graph, const bs_node *node, const bs_node_plan *plan);
     /* A call's result has the same bits in whatever rectangles it is computed, if these begin and end at multiples of
      * this many pixels from where the row's own does, or end with it. NULL: 1. */

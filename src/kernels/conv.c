@@ -6,8 +6,8 @@
  */
 #include "kernels/conv_internal.h"
 
-/* Bytes that a strip reads and writes, up to twice as many: of most; of those whose weights stay in the second cache
- * beside it; and of groups, each of which takes a line or two of every pixel. */
+/* Bytes that a strip reads and writes; it may be up to twice as many. BESIDE: where the weights stay in the second
+ * cache beside the strip. GROUPS: convolutions in groups, each of which takes a cache line or two of every pixel. */
 enum { BS_CONV_STRIP = 192 << 10, BS_CONV_STRIP_BESIDE = 96 << 10, BS_CONV_STRIP_GROUPS = 24 << 10 };
 
 const bs_conv_kernels *bs_conv_kernels_of(bs_tier tier)

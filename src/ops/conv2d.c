@@ -380,7 +380,8 @@ static int32_t conv2d_grain(const bs_node_plan *plan)
     return plan->algorithm == BS_CONV_WINOGRAD4 ? BS_CONV_WINOGRAD_TILE : 1;
 }
 
-/* Direct kernels of many products keep sums so far where the result goes, unless there is a residual. */
+/* Only Winograd: a direct kernel of many products keeps partial sums where the result goes, which a residual would
+ * prevent. */
 static bool conv2d_adds(const bs_node *node, const bs_node_plan *plan)
 {
     const bs_conv2d_desc *desc = node->params;

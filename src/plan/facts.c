@@ -220,8 +220,8 @@ bool bs_plan_may_lie_as_bound(const bs_plan *p, int32_t value)
            p->values[value].margin == 0 && !bs_plan_on_device(p);
 }
 
-/* What is read at the end of a trip, to be handed on or to go on by, where it is only seen through a view: perhaps that
- * of a carried value, which may be written before it is read. */
+/* Whether a node that ends a trip (it hands a value on, or decides whether there is another trip) reads that value
+ * through a view. Such a view may be of a carried value, which may be written before it is read. */
 static bool ends_a_trip_by_a_view(const bs_plan *p, const bs_node *node, int32_t index, int32_t value)
 {
     return bs_router_loops(p->graph, node->router) && bs_node_work(node) != BS_WORK_CALL &&
@@ -229,7 +229,7 @@ static bool ends_a_trip_by_a_view(const bs_plan *p, const bs_node *node, int32_t
            bs_node_is_view(&p->graph->nodes[p->graph->values[value].node]);
 }
 
-/* If not, the reader needs zeros around the rows, or channels that lie one after the other. */
+/* False: the reader needs zeros around the rows, or channels that lie one after the other. */
 bool bs_plan_reads_in_a_row(const bs_plan *p, int32_t n, int32_t index, int32_t value)
 {
     const bs_graph *g = p->graph;
@@ -252,8 +252,9 @@ bool bs_plan_reads_in_a_row(const bs_plan *p, int32_t n, int32_t index, int32_t 
     return !zeros && !channels;
 }
 
-/* If not, the rows may also lie apart, where the reader takes them by one stride; the one row of the root does not.
- * Kernels of a device look every row up, unless they are of a segment, but not the place that a trip has in it. */
+/* False also where the reader takes rows by one stride that may lie apart, as those of a path do; the one row of the
+ * root cannot. Kernels of a device look up where each row lies, unless they work across the rows of a segment; but they
+ * do not look up which part of a row belongs to the trip. */
 bool bs_plan_reads_in_place(const bs_plan *p, int32_t n, int32_t index, int32_t value)
 {
     const bs_domain *domain = &p->graph->domains[p->graph->values[value].domain];

@@ -1,6 +1,6 @@
-/* plan/joins.c - which instructions run side by side that need not: one that could have run earlier joins the time of
- * one of its kind, of any domain. On a GPU instructions of one time and kernel are one launch (cuda/step.cuh), on
- * several threads one job (run/exec.c).
+/* plan/joins.c - instructions that are made to run side by side: one that could run earlier is moved to the time of
+ * another one of its kind, of any domain. On a GPU instructions of one time and kernel are one launch (cuda/step.cuh),
+ * on several threads one job (run/side.c).
  *
  * An instruction that joins stands before others of its domain, so it may only write what is its own until then:
  * transient rows, which share no bytes with anything that is alive at one of their times, both ends included

@@ -261,7 +261,7 @@ bs_bytes bs_plan_live_workspace(const bs_plan_room *room)
     return bs_bytes_align(bs_bytes_array(2 * room->nodes + room->routers, sizeof(int32_t)));
 }
 
-static void find_pasts(bs_plan *plan)
+static void find_cache_lengths(bs_plan *plan)
 {
     const bs_graph *g = plan->graph;
     for (int32_t n = 1; n < g->n_nodes; n++) {
@@ -282,7 +282,7 @@ bool bs_plan_live(bs_plan *plan, void *workspace, bs_error *error)
         return false;
     find_followers(&l);
     find_live(&l);
-    find_pasts(plan);
+    find_cache_lengths(plan);
     choose_orders(plan);
     spread_margins(plan);
     find_heavy(plan);

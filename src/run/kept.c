@@ -1,10 +1,10 @@
-/* run/kept.c - what is done again as it was: a call or a move in the body of a loop is prepared in one trip, and done
- * by the next ones as long as nothing has moved that it reads or writes; so is a call of a network without decisions,
- * from run to run. What belongs to a trip, a part of a sequence or a place for what is collected, lies as far behind
- * the last one as that did.
- * Owns: which instructions are kept, and until when. Relies on run/exec.h. Must never keep an address beyond what could
- * change it: a decision after which rows may lie elsewhere begins a new `epoch`, so does the first one of each loop,
- * before which are all extents that its body has, and so does a run since whose last one something was bound. */
+/* run/kept.c - calls and moves that are prepared once and done many times. In the body of a loop one trip prepares
+ * them, and the next trips do them as they are, as long as nothing has moved that they read or write. In a network
+ * without decisions a run prepares its calls for the runs after it. What belongs to a trip (its part of a sequence, the
+ * place of what it gives to a collection) moves by the same number of bytes from each trip to the next.
+ * Owns: which instructions are kept, and until when. Relies on run/exec.h. Must never keep an address that has changed.
+ * So a new `epoch` begins with a decision that may move rows; with the first decision of each loop, when all extents in
+ * its body are known; and with a run before which something was bound. */
 #include "run/exec.h"
 
 #include "ops/structure.h"

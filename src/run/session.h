@@ -183,8 +183,8 @@ void bs_move_row(const bs_operand *to, const bs_operand *from);
  * there. */
 void bs_zero_margin(const bs_operand *operand, int32_t margin, int64_t max_h, int64_t max_w);
 void bs_zero_around(const bs_context *c, int32_t target, const bs_operand *operand);
-/* The instructions of tiles around whose results zeros are left of what lay there before, zeroed[bs_margins_count]; of
- * no instructions where that is not worth knowing. */
+/* zeroed[bs_margins_count]: whether the result of an instruction of tiles lies where there are zeros around it already,
+ * left by what lay there before. The count is 0 where that is not worth knowing. */
 int64_t bs_margins_count(const bs_plan *plan);
 void bs_margins_find(const bs_plan *plan, bool *zeroed);
 /* The row of the ROWS or PATCHES domain above that this row came from, counted over all tiles. */

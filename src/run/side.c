@@ -90,7 +90,7 @@ bool bs_exec_runs_beside(const bs_session *s, const bs_instr *i) { return (void)
 int32_t bs_exec_beside(bs_session *s, int32_t first) { return (void)s, first; }
 #else
 
-/* Not where what is found wrong first must be what stands first. */
+/* False for an instruction that may refuse its data: of several faults a run reports the first in the plan's order. */
 bool bs_exec_runs_beside(const bs_session *s, const bs_instr *i)
 {
     const bs_node *node = &s->graph->nodes[i->node];
