@@ -1,6 +1,6 @@
 /* brainstorm_cuda.cu - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: b8ada749ac1a46981483bb4001e021d60d40535a8221bedadc96241b80cc2ac8
+ * sha256 of the parts: 0045bd8ea999642f1223f381bba61bbf2a6383946fac060d2dee59b937f57989
  */
 #include "brainstorm.h"
 
@@ -365,16 +365,20 @@ static inline uint8_t *bs_bytes_row(uint8_t *memory, bs_bytes offset, int32_t ro
 /* #include "base/bytes.h" */
 #include <inttypes.h> /* PRId32 and others: int32_t is long where the C library is newlib */
 
+/* Of what takes a format and its arguments. It is not called in a run that nothing is wrong with, nor often: what leads
+ * to it is made small, and laid out behind the rest. */
 #if defined(__GNUC__)
-#define BS_PRINTF(format_index, first) __attribute__((format(printf, format_index, first)))
+#define BS_PRINTF(format_index, first) __attribute__((cold, format(printf, format_index, first)))
 #else
 #define BS_PRINTF(format_index, first)
 #endif
 
 /* Fills `error` (may be NULL) and returns the status. */
 bs_status bs_fail(bs_error *error, bs_status status, const char *format, ...) BS_PRINTF(3, 4);
-/* The same, returning false. */
-bool bs_refuse(bs_error *error, bs_status status, const char *format, ...) BS_PRINTF(3, 4);
+/* The same, but false. This and others are macros, so that compilers know what comes of a refusal: 2 KB of the library
+ * would do what never follows one. */
+#define bs_refuse(error, status, ...) bs_refused(bs_fail(error, status, __VA_ARGS__))
+static inline __attribute__((always_inline)) bool bs_refused(bs_status status) { return (void)status, false; }
 /* Reports a failure that was recorded in a local error, as the caller's may be NULL. Returns its status; BS_OK reports
  * nothing. */
 bs_status bs_tell(const bs_error *here, bs_error *error);
@@ -390,12 +394,10 @@ void bs_error_prefix(bs_error *error, const char *format, ...) BS_PRINTF(2, 3);
 #if defined(BS_NO_MESSAGES)
 /* Reports the status with its own sentence as the message. */
 bs_status bs_fail_bare(bs_error *error, bs_status status);
-bool bs_refuse_bare(bs_error *error, bs_status status);
 #define BS_UNTOLD(full) ((void)sizeof((void)(full), 0))
 #define BS_TOLD(full, bare) (BS_UNTOLD(full), (bare))
 #define BS_TEXT(text) (BS_UNTOLD(text), (const char *)0)
 #define bs_fail(error, status, ...) BS_TOLD((bs_fail)(error, status, __VA_ARGS__), bs_fail_bare(error, status))
-#define bs_refuse(error, status, ...) BS_TOLD((bs_refuse)(error, status, __VA_ARGS__), bs_refuse_bare(error, status))
 #define bs_fail_arena(error, arena, needed, what) (bs_fail_arena)(error, arena, needed, BS_TEXT(what))
 #define bs_fail_room(error, name, available, bytes, what) \
     (bs_fail_room)(error, name, available, bytes, BS_TEXT(what))
@@ -743,15 +745,15 @@ static inline bool bs_graph_varies(const bs_graph *graph) { return graph->dims[g
 
 /* Records the first failure of building; later ones are ignored. While a node is being added the message begins with
  * its op and name. Returns false always. */
-bool bs_graph_fail(bs_graph *graph, bs_status status, const char *format, ...) BS_PRINTF(3, 4);
+#define bs_graph_fail(graph, status, ...) bs_refused(bs_graph_set_failure(graph, status, __VA_ARGS__))
+bs_status bs_graph_set_failure(bs_graph *graph, bs_status status, const char *format, ...) BS_PRINTF(3, 4);
 #if defined(BS_NO_MESSAGES)
-bool bs_graph_fail_bare(bs_graph *graph, bs_status status);
-#define bs_graph_fail(graph, status, ...) \
-    BS_TOLD((bs_graph_fail)(graph, status, __VA_ARGS__), bs_graph_fail_bare(graph, status))
+bs_status bs_graph_set_failure_bare(bs_graph *graph, bs_status status);
+#define bs_graph_set_failure(graph, status, ...) \
+    BS_TOLD((bs_graph_set_failure)(graph, status, __VA_ARGS__), bs_graph_set_failure_bare(graph, status))
 #endif
 /* The recorded failure alone. Unlike bs_graph_check it accepts a block that has not ended yet. */
 bs_status bs_graph_failure(const bs_graph *graph, bs_error *error);
-bool bs_graph_fail_as(bs_graph *graph, bs_status status, const char *format, va_list arguments);
 
 /* Dimensions. All return -1 on failure (recorded). */
 bs_dim_id bs_dim_const(bs_graph *graph, int64_t n);
@@ -3430,7 +3432,7 @@ void bs_row_lstm(bs_tier tier, const float *sums, const float *c, float *c_out, 
 extern const bs_op_rules bs_element_wise, bs_chained, bs_sum, bs_line_wise;
 
 /* Every refusal reads: op "node": text (bs_graph_fail). Returns false always. */
-bool bs_infer_fail(bs_infer *infer, bs_status status, const char *format, ...) BS_PRINTF(3, 4);
+#define bs_infer_fail(infer, status, ...) bs_graph_fail((infer)->graph, status, __VA_ARGS__)
 
 /* Records what is wrong with the data of a run. Returns BS_ERROR_DATA always. */
 bs_status bs_call_fail(const bs_call *call, const char *format, ...) BS_PRINTF(2, 3);
@@ -3537,8 +3539,6 @@ bs_weight_spec bs_weight_of(const char *suffix, int32_t rank, int64_t d0, int64_
 bs_weight_spec bs_weight_vector(const char *suffix, int64_t length);
 
 #if defined(BS_NO_MESSAGES)
-#define bs_infer_fail(infer, status, ...) \
-    BS_TOLD((bs_infer_fail)(infer, status, __VA_ARGS__), bs_graph_fail_bare((infer)->graph, status))
 #define bs_call_fail(call, ...) BS_TOLD((bs_call_fail)(call, __VA_ARGS__), BS_ERROR_DATA)
 #define bs_infer_dtypes(infer, index, dtypes, expected) (bs_infer_dtypes)(infer, index, dtypes, BS_TEXT(expected))
 #define bs_infer_const(infer, index, axis, what, n) (bs_infer_const)(infer, index, axis, BS_TEXT(what), n)
