@@ -1,6 +1,6 @@
 /* brainstorm.c - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: fb102265655b5a5ff0c8894022635873c5bbd99607fc2bd67cd59eb34be7fade
+ * sha256 of the parts: dd96443a6738780b9833acfcf9d9f7b6019759039cae3db9424d8cbab2b2a155
  */
 #if !defined(_POSIX_C_SOURCE) && !defined(BS_NO_POSIX)
 #define _POSIX_C_SOURCE 200809L
@@ -66,6 +66,12 @@
  */
 #ifndef BS_EFFORT_H
 #define BS_EFFORT_H
+
+/* GCC for AArch64 keeps a frame pointer in every function unless it is told not to. Tables for unwinding do without
+ * one, and it is an instruction of each function and a register of all: 6 KB of the library. */
+#if defined(__aarch64__) && defined(__GNUC__) && !defined(__clang__) && defined(__OPTIMIZE__)
+#pragma GCC optimize("omit-frame-pointer")
+#endif
 
 #if defined(__GNUC__) && !defined(__clang__) && defined(__OPTIMIZE__) && !defined(__OPTIMIZE_SIZE__)
 #define BS_EFFORT_ONCE _Pragma("GCC push_options") _Pragma("GCC optimize (\"O1\")")
@@ -17336,13 +17342,13 @@ static BS_INLINE inline BS_TARGET BS_V BS_TIER_FN(bs_exp_below)(BS_V x, bool nea
     return BS_TIER_FN(bs_scaled)(BS_V_ADD(rest, BS_V_SET1(1.0f)), t);
 }
 
-/* Replaces elements i .. end of a row by e^(x - top) and returns their sum. */
+/* Replaces elements i .. end of a row by e^(x - top) and returns their sum. Only a dense one may be `near`. */
 static BS_INLINE inline BS_TARGET BS_V BS_TIER_FN(bs_softmax_part)(const float *x, ptrdiff_t x_step, float *y,
                                                                    ptrdiff_t y_step, int64_t i, int64_t end, BS_V top,
-                                                                   bool near)
+                                                                   bool dense, bool near)
 {
     BS_V sum = BS_V_ZERO();
-    for (; BS_TWICE_PAYS && x_step == 1 && y_step == 1 && end - i >= BS_LANES; i += BS_LANES) {
+    for (; BS_TWICE_PAYS && dense && end - i >= BS_LANES; i += BS_LANES) {
         __builtin_prefetch(x + i + BS_AHEAD);
         __builtin_prefetch(y + i + BS_AHEAD, 1);
         const BS_V v = BS_V_LOAD(x + i), e = BS_TIER_FN(bs_exp_below)(BS_V_SUB(v, top), near);
@@ -17358,8 +17364,9 @@ static BS_INLINE inline BS_TARGET BS_V BS_TIER_FN(bs_softmax_part)(const float *
     return sum;
 }
 
+/* `dense`: both steps are 1. */
 static BS_INLINE_IF_FAST BS_TARGET void BS_TIER_FN(bs_softmax_by)(const float *x, ptrdiff_t x_step, float *y,
-                                                                   ptrdiff_t y_step, int64_t n)
+                                                                   ptrdiff_t y_step, int64_t n, bool dense)
 {
     bool near;
     const float most = BS_TIER_FN(bs_row_top)(x, x_step, n, &near);
@@ -17367,8 +17374,9 @@ static BS_INLINE_IF_FAST BS_TARGET void BS_TIER_FN(bs_softmax_by)(const float *x
     BS_V total = BS_V_ZERO();
     for (int64_t i = 0, end; i < n; i = end) {
         end = n - i > BS_SUM_VECTORS * BS_LANES ? i + BS_SUM_VECTORS * BS_LANES : n;
-        const BS_V sum = BS_TWICE_PAYS && near ? BS_TIER_FN(bs_softmax_part)(x, x_step, y, y_step, i, end, top, true)
-                                               : BS_TIER_FN(bs_softmax_part)(x, x_step, y, y_step, i, end, top, false);
+        const BS_V sum = BS_TWICE_PAYS && dense && near
+                             ? BS_TIER_FN(bs_softmax_part)(x, 1, y, 1, i, end, top, true, true)
+                             : BS_TIER_FN(bs_softmax_part)(x, x_step, y, y_step, i, end, top, dense, false);
         total = BS_V_ADD(total, sum);
     }
     const BS_V scale = BS_V_SET1(1.0f / BS_V_SUM(total));
@@ -17384,9 +17392,9 @@ static BS_INLINE_IF_FAST BS_TARGET void BS_TIER_FN(bs_softmax_by)(const float *x
 static BS_TARGET void BS_TIER_FN(bs_softmax)(const float *x, ptrdiff_t x_step, float *y, ptrdiff_t y_step, int64_t n)
 {
     if (BS_TWICE_PAYS && x_step == 1 && y_step == 1)
-        BS_TIER_FN(bs_softmax_by)(x, 1, y, 1, n);
+        BS_TIER_FN(bs_softmax_by)(x, 1, y, 1, n, true);
     else
-        BS_TIER_FN(bs_softmax_by)(x, x_step, y, y_step, n);
+        BS_TIER_FN(bs_softmax_by)(x, x_step, y, y_step, n, false);
 }
 
 /* Of x - middle, or of its square. */
@@ -18478,13 +18486,13 @@ static BS_INLINE inline BS_TARGET BS_V BS_TIER_FN(bs_exp_below)(BS_V x, bool nea
     return BS_TIER_FN(bs_scaled)(BS_V_ADD(rest, BS_V_SET1(1.0f)), t);
 }
 
-/* Replaces elements i .. end of a row by e^(x - top) and returns their sum. */
+/* Replaces elements i .. end of a row by e^(x - top) and returns their sum. Only a dense one may be `near`. */
 static BS_INLINE inline BS_TARGET BS_V BS_TIER_FN(bs_softmax_part)(const float *x, ptrdiff_t x_step, float *y,
                                                                    ptrdiff_t y_step, int64_t i, int64_t end, BS_V top,
-                                                                   bool near)
+                                                                   bool dense, bool near)
 {
     BS_V sum = BS_V_ZERO();
-    for (; BS_TWICE_PAYS && x_step == 1 && y_step == 1 && end - i >= BS_LANES; i += BS_LANES) {
+    for (; BS_TWICE_PAYS && dense && end - i >= BS_LANES; i += BS_LANES) {
         __builtin_prefetch(x + i + BS_AHEAD);
         __builtin_prefetch(y + i + BS_AHEAD, 1);
         const BS_V v = BS_V_LOAD(x + i), e = BS_TIER_FN(bs_exp_below)(BS_V_SUB(v, top), near);
@@ -18500,8 +18508,9 @@ static BS_INLINE inline BS_TARGET BS_V BS_TIER_FN(bs_softmax_part)(const float *
     return sum;
 }
 
+/* `dense`: both steps are 1. */
 static BS_INLINE_IF_FAST BS_TARGET void BS_TIER_FN(bs_softmax_by)(const float *x, ptrdiff_t x_step, float *y,
-                                                                   ptrdiff_t y_step, int64_t n)
+                                                                   ptrdiff_t y_step, int64_t n, bool dense)
 {
     bool near;
     const float most = BS_TIER_FN(bs_row_top)(x, x_step, n, &near);
@@ -18509,8 +18518,9 @@ static BS_INLINE_IF_FAST BS_TARGET void BS_TIER_FN(bs_softmax_by)(const float *x
     BS_V total = BS_V_ZERO();
     for (int64_t i = 0, end; i < n; i = end) {
         end = n - i > BS_SUM_VECTORS * BS_LANES ? i + BS_SUM_VECTORS * BS_LANES : n;
-        const BS_V sum = BS_TWICE_PAYS && near ? BS_TIER_FN(bs_softmax_part)(x, x_step, y, y_step, i, end, top, true)
-                                               : BS_TIER_FN(bs_softmax_part)(x, x_step, y, y_step, i, end, top, false);
+        const BS_V sum = BS_TWICE_PAYS && dense && near
+                             ? BS_TIER_FN(bs_softmax_part)(x, 1, y, 1, i, end, top, true, true)
+                             : BS_TIER_FN(bs_softmax_part)(x, x_step, y, y_step, i, end, top, dense, false);
         total = BS_V_ADD(total, sum);
     }
     const BS_V scale = BS_V_SET1(1.0f / BS_V_SUM(total));
@@ -18526,9 +18536,9 @@ static BS_INLINE_IF_FAST BS_TARGET void BS_TIER_FN(bs_softmax_by)(const float *x
 static BS_TARGET void BS_TIER_FN(bs_softmax)(const float *x, ptrdiff_t x_step, float *y, ptrdiff_t y_step, int64_t n)
 {
     if (BS_TWICE_PAYS && x_step == 1 && y_step == 1)
-        BS_TIER_FN(bs_softmax_by)(x, 1, y, 1, n);
+        BS_TIER_FN(bs_softmax_by)(x, 1, y, 1, n, true);
     else
-        BS_TIER_FN(bs_softmax_by)(x, x_step, y, y_step, n);
+        BS_TIER_FN(bs_softmax_by)(x, x_step, y, y_step, n, false);
 }
 
 /* Of x - middle, or of its square. */
@@ -19504,13 +19514,13 @@ static BS_INLINE inline BS_TARGET BS_V BS_TIER_FN(bs_exp_below)(BS_V x, bool nea
     return BS_TIER_FN(bs_scaled)(BS_V_ADD(rest, BS_V_SET1(1.0f)), t);
 }
 
-/* Replaces elements i .. end of a row by e^(x - top) and returns their sum. */
+/* Replaces elements i .. end of a row by e^(x - top) and returns their sum. Only a dense one may be `near`. */
 static BS_INLINE inline BS_TARGET BS_V BS_TIER_FN(bs_softmax_part)(const float *x, ptrdiff_t x_step, float *y,
                                                                    ptrdiff_t y_step, int64_t i, int64_t end, BS_V top,
-                                                                   bool near)
+                                                                   bool dense, bool near)
 {
     BS_V sum = BS_V_ZERO();
-    for (; BS_TWICE_PAYS && x_step == 1 && y_step == 1 && end - i >= BS_LANES; i += BS_LANES) {
+    for (; BS_TWICE_PAYS && dense && end - i >= BS_LANES; i += BS_LANES) {
         __builtin_prefetch(x + i + BS_AHEAD);
         __builtin_prefetch(y + i + BS_AHEAD, 1);
         const BS_V v = BS_V_LOAD(x + i), e = BS_TIER_FN(bs_exp_below)(BS_V_SUB(v, top), near);
@@ -19526,8 +19536,9 @@ static BS_INLINE inline BS_TARGET BS_V BS_TIER_FN(bs_softmax_part)(const float *
     return sum;
 }
 
+/* `dense`: both steps are 1. */
 static BS_INLINE_IF_FAST BS_TARGET void BS_TIER_FN(bs_softmax_by)(const float *x, ptrdiff_t x_step, float *y,
-                                                                   ptrdiff_t y_step, int64_t n)
+                                                                   ptrdiff_t y_step, int64_t n, bool dense)
 {
     bool near;
     const float most = BS_TIER_FN(bs_row_top)(x, x_step, n, &near);
@@ -19535,8 +19546,9 @@ static BS_INLINE_IF_FAST BS_TARGET void BS_TIER_FN(bs_softmax_by)(const float *x
     BS_V total = BS_V_ZERO();
     for (int64_t i = 0, end; i < n; i = end) {
         end = n - i > BS_SUM_VECTORS * BS_LANES ? i + BS_SUM_VECTORS * BS_LANES : n;
-        const BS_V sum = BS_TWICE_PAYS && near ? BS_TIER_FN(bs_softmax_part)(x, x_step, y, y_step, i, end, top, true)
-                                               : BS_TIER_FN(bs_softmax_part)(x, x_step, y, y_step, i, end, top, false);
+        const BS_V sum = BS_TWICE_PAYS && dense && near
+                             ? BS_TIER_FN(bs_softmax_part)(x, 1, y, 1, i, end, top, true, true)
+                             : BS_TIER_FN(bs_softmax_part)(x, x_step, y, y_step, i, end, top, dense, false);
         total = BS_V_ADD(total, sum);
     }
     const BS_V scale = BS_V_SET1(1.0f / BS_V_SUM(total));
@@ -19552,9 +19564,9 @@ static BS_INLINE_IF_FAST BS_TARGET void BS_TIER_FN(bs_softmax_by)(const float *x
 static BS_TARGET void BS_TIER_FN(bs_softmax)(const float *x, ptrdiff_t x_step, float *y, ptrdiff_t y_step, int64_t n)
 {
     if (BS_TWICE_PAYS && x_step == 1 && y_step == 1)
-        BS_TIER_FN(bs_softmax_by)(x, 1, y, 1, n);
+        BS_TIER_FN(bs_softmax_by)(x, 1, y, 1, n, true);
     else
-        BS_TIER_FN(bs_softmax_by)(x, x_step, y, y_step, n);
+        BS_TIER_FN(bs_softmax_by)(x, x_step, y, y_step, n, false);
 }
 
 /* Of x - middle, or of its square. */
@@ -20565,13 +20577,13 @@ static BS_INLINE inline BS_TARGET BS_V BS_TIER_FN(bs_exp_below)(BS_V x, bool nea
     return BS_TIER_FN(bs_scaled)(BS_V_ADD(rest, BS_V_SET1(1.0f)), t);
 }
 
-/* Replaces elements i .. end of a row by e^(x - top) and returns their sum. */
+/* Replaces elements i .. end of a row by e^(x - top) and returns their sum. Only a dense one may be `near`. */
 static BS_INLINE inline BS_TARGET BS_V BS_TIER_FN(bs_softmax_part)(const float *x, ptrdiff_t x_step, float *y,
                                                                    ptrdiff_t y_step, int64_t i, int64_t end, BS_V top,
-                                                                   bool near)
+                                                                   bool dense, bool near)
 {
     BS_V sum = BS_V_ZERO();
-    for (; BS_TWICE_PAYS && x_step == 1 && y_step == 1 && end - i >= BS_LANES; i += BS_LANES) {
+    for (; BS_TWICE_PAYS && dense && end - i >= BS_LANES; i += BS_LANES) {
         __builtin_prefetch(x + i + BS_AHEAD);
         __builtin_prefetch(y + i + BS_AHEAD, 1);
         const BS_V v = BS_V_LOAD(x + i), e = BS_TIER_FN(bs_exp_below)(BS_V_SUB(v, top), near);
@@ -20587,8 +20599,9 @@ static BS_INLINE inline BS_TARGET BS_V BS_TIER_FN(bs_softmax_part)(const float *
     return sum;
 }
 
+/* `dense`: both steps are 1. */
 static BS_INLINE_IF_FAST BS_TARGET void BS_TIER_FN(bs_softmax_by)(const float *x, ptrdiff_t x_step, float *y,
-                                                                   ptrdiff_t y_step, int64_t n)
+                                                                   ptrdiff_t y_step, int64_t n, bool dense)
 {
     bool near;
     const float most = BS_TIER_FN(bs_row_top)(x, x_step, n, &near);
@@ -20596,8 +20609,9 @@ static BS_INLINE_IF_FAST BS_TARGET void BS_TIER_FN(bs_softmax_by)(const float *x
     BS_V total = BS_V_ZERO();
     for (int64_t i = 0, end; i < n; i = end) {
         end = n - i > BS_SUM_VECTORS * BS_LANES ? i + BS_SUM_VECTORS * BS_LANES : n;
-        const BS_V sum = BS_TWICE_PAYS && near ? BS_TIER_FN(bs_softmax_part)(x, x_step, y, y_step, i, end, top, true)
-                                               : BS_TIER_FN(bs_softmax_part)(x, x_step, y, y_step, i, end, top, false);
+        const BS_V sum = BS_TWICE_PAYS && dense && near
+                             ? BS_TIER_FN(bs_softmax_part)(x, 1, y, 1, i, end, top, true, true)
+                             : BS_TIER_FN(bs_softmax_part)(x, x_step, y, y_step, i, end, top, dense, false);
         total = BS_V_ADD(total, sum);
     }
     const BS_V scale = BS_V_SET1(1.0f / BS_V_SUM(total));
@@ -20613,9 +20627,9 @@ static BS_INLINE_IF_FAST BS_TARGET void BS_TIER_FN(bs_softmax_by)(const float *x
 static BS_TARGET void BS_TIER_FN(bs_softmax)(const float *x, ptrdiff_t x_step, float *y, ptrdiff_t y_step, int64_t n)
 {
     if (BS_TWICE_PAYS && x_step == 1 && y_step == 1)
-        BS_TIER_FN(bs_softmax_by)(x, 1, y, 1, n);
+        BS_TIER_FN(bs_softmax_by)(x, 1, y, 1, n, true);
     else
-        BS_TIER_FN(bs_softmax_by)(x, x_step, y, y_step, n);
+        BS_TIER_FN(bs_softmax_by)(x, x_step, y, y_step, n, false);
 }
 
 /* Of x - middle, or of its square. */
@@ -24269,8 +24283,8 @@ typedef struct bs_call {
     bs_operand *out; /* [n_out] */
     const void *prepared; /* the node's prepared weights */
     void *scratch;
-    const bs_operand *residual; /* what an op adds to its result (bs_op_rules.adds), of the same extents; or NULL */
-    /* r > 1, only with bs_op_rules.shuffles: the result is every r-th pixel of an image that is r times as large, and
+    const bs_operand *residual; /* what an op adds to its result (bs_image_rules.adds), of the same extents; or NULL */
+    /* r > 1, only with bs_image_rules.shuffles: the result is every r-th pixel of an image that is r times as large, and
      * its channel c r r + i r + j lies i rows and j pixels of that image on, as channel c */
     int32_t phases;
     char *fault; /* [BS_FAULT_BYTES] for what is wrong with the data of this run, or NULL */
@@ -24385,6 +24399,21 @@ typedef struct bs_field {
     int32_t high;
 } bs_field;
 
+/* Rules of an op whose kernel goes over images in blocks of pixels: all of them. */
+typedef struct bs_image_rules {
+    /* Whether a kernel adds an image to its own result (bs_call.residual) where a sum is the first step behind it. */
+    bool (*adds)(const bs_node *node, const bs_node_plan *plan);
+    /* Of what may have a step that enlarges (bs_op_rules.enlarges) right behind it: whether its kernel stores its
+     * result there itself (bs_call.phases), for which its weights are in that order. Its rules and its kernel do not go
+     * by the extents of its result in the graph. */
+    bool (*shuffles)(const bs_graph *graph, const bs_node *node, const bs_node_plan *plan);
+    /* A call's result has the same bits in whatever rectangles it is computed, if these begin and end at multiples of
+     * this many pixels from where the row's own does, or end with it. */
+    int32_t (*grain)(const bs_node_plan *plan);
+    /* Rows with an image each of the same extents that a call should have, where there are as many. */
+    int32_t (*images)(const bs_graph *graph, const bs_node *node, const bs_node_plan *plan);
+} bs_image_rules;
+
 /* Rules that only some ops have: for weights and what a plan decides, and for older files. */
 typedef struct bs_op_rules {
     /* Converts the fields of a model file of an older op set; NULL: nothing changed. */
@@ -24410,20 +24439,10 @@ typedef struct bs_op_rules {
     bool updates;
     /* Its scratch lies in a device's memory, too, for all blocks together: no other step runs beside it. */
     bool on_device;
-    /* Whether a kernel adds an image to its own result (bs_call.residual) where a sum is the first step behind it.
-     * NULL: it does not. */
-    bool (*adds)(const bs_node *node, const bs_node_plan *plan);
     /* What else may follow one as a step: it makes a [C, r H, r W] of f32 from [C r r, H, W] by moving elements. Its r.
-     * And of what may have such a step, right behind it: whether its kernel stores its result there itself
-     * (bs_call.phases), for which its weights are in that order. Its rules and its kernel do not go by the extents of
-     * its result in the graph. NULL: it is none; it has none. */
+     * NULL: it is none. */
     int32_t (*enlarges)(const bs_node *node);
-    bool (*shuffles)(const bs_graph *graph, const bs_node *node, const bs_node_plan *plan);
-    /* A call's result has the same bits in whatever rectangles it is computed, if these begin and end at multiples of
-     * this many pixels from where the row's own does, or end with it. NULL: 1. */
-    int32_t (*grain)(const bs_node_plan *plan);
-    /* Rows with an image each of the same extents that a call should have, where there are as many. NULL: 1. */
-    int32_t (*images)(const bs_graph *graph, const bs_node *node, const bs_node_plan *plan);
+    const bs_image_rules *of_images; /* NULL: it has none of these */
     /* Whether two nodes with the same weights, algorithm and prepared bytes prepare them alike. NULL: they do. */
     bool (*same_layout)(const bs_graph *graph, const bs_node *a, const bs_node *b);
 } bs_op_rules;
@@ -24450,10 +24469,14 @@ typedef struct bs_op {
     bs_status (*run)(const bs_call *call);
 } bs_op;
 
-/* bs_op_rules.grain of a node that is planned. */
+/* NULL: it has none. */
+static inline const bs_image_rules *bs_op_image_rules(const bs_op *op) { return op->rules ? op->rules->of_images : NULL; }
+
+/* bs_image_rules.grain of a node that is planned; 1 where there is none. */
 static inline int32_t bs_op_grain(const bs_op *op, const bs_node_plan *plan)
 {
-    return op->rules && op->rules->grain ? op->rules->grain(plan) : 1;
+    const bs_image_rules *rules = bs_op_image_rules(op);
+    return rules ? rules->grain(plan) : 1;
 }
 
 /* Whether weights are brought into another form than they come in. */
@@ -28430,15 +28453,14 @@ static bool conv2d_adds(const bs_node *node, const bs_node_plan *plan)
     return plan->algorithm == BS_CONV_WINOGRAD4 && desc->act == BS_ACT_NONE;
 }
 
+static const bs_image_rules conv2d_image_rules = {
+    .adds = conv2d_adds, .shuffles = conv2d_shuffles, .grain = conv2d_grain, .images = conv2d_images};
 static const bs_op_rules conv2d_rules = {.upgrade = conv2d_upgrade,
                                          .weights = conv2d_weights,
                                          .plan = conv2d_plan,
                                          .prepare = conv2d_prepare,
                                          .same_layout = conv2d_same_layout,
-                                         .grain = conv2d_grain,
-                                         .images = conv2d_images,
-                                         .shuffles = conv2d_shuffles,
-                                         .adds = conv2d_adds};
+                                         .of_images = &conv2d_image_rules};
 
 const bs_op bs_op_conv2d = {.name = "conv2d",
                             .min_in = 1,
@@ -36951,7 +36973,7 @@ BS_INTERNAL bool bs_tails_move(const bs_graph *graph, const bs_node *node);
 #else
 static inline bool bs_tails_are_stored(const bs_graph *graph, const bs_node *node, const bs_node_plan *plan)
 {
-    return bs_node_phases(graph, node) > 1 && bs_node_op(node)->rules->shuffles(graph, node, plan);
+    return bs_node_phases(graph, node) > 1 && bs_op_image_rules(bs_node_op(node))->shuffles(graph, node, plan);
 }
 #endif
 /* How many of `lines`, each of so many bytes, it then takes at a time: whole grains, one at least. */
@@ -37071,9 +37093,8 @@ static bool fits_type(const bs_tails *t, const bs_value_info *a, const bs_value_
 static bool may_enlarge(const bs_tails *t, const bs_value_info *a, const bs_value_info *b, int32_t r)
 {
     enum { LARGEST = 8, CHANNELS = 8 }; /* bands of an image begin at multiples of 4 x 8 */
-    const bs_op_rules *rules = bs_node_op(&t->graph->nodes[a->node])->rules;
-    return LARGEST % r == 0 && bs_dim_max(t->graph, b->dims[0]) % CHANNELS == 0 && rules &&
-           rules->shuffles && !bs_value_in_patches(t->graph, a);
+    return LARGEST % r == 0 && bs_dim_max(t->graph, b->dims[0]) % CHANNELS == 0 &&
+           bs_op_image_rules(bs_node_op(&t->graph->nodes[a->node])) && !bs_value_in_patches(t->graph, a);
 }
 
 /* Whether b can be made of a by the threads that made a, by node n: images are cut where both ops are of images. */
@@ -37104,7 +37125,7 @@ bs_bytes bs_tails_scratch(const bs_graph *g, const bs_node *node, const bs_node_
     const bs_tail *first = &g->tails[node->tail];
     const size_t element = bs_dtype_bytes(first->from);
     const int32_t grain = bs_op_grain(bs_node_op(node), plan) * bs_node_phases(g, node);
-    if (!bs_tails_move(g, node)) /* a small library (BS_SMALL) needs it where others do not (bs_op_rules.shuffles) */
+    if (!bs_tails_move(g, node)) /* a small library (BS_SMALL) needs it where others do not (bs_image_rules.shuffles) */
         return bs_bytes_of(0);
     if (out->rank != 3) { /* a row is no more */
         const bs_bytes row = bs_bytes_product(bs_value_elements(g, out), bs_bytes_of(element));
@@ -42161,7 +42182,7 @@ BS_EFFORT_ONCE
  * of a domain's routers one goes on, the one that needs the widest margins, and its domain is a stage further. A value
  * has a reach for each stage. A device computes all margins at once.
  * Relies on plan/lower.h, and on regions and storage classes being known. Must never change what a value is stored in,
- * nor the bits of what is computed: rectangles begin and end at an op's grain (bs_op_rules.grain). */
+ * nor the bits of what is computed: rectangles begin and end at an op's grain (bs_image_rules.grain). */
 /* #include "plan/lower.h" */
 
 #if !defined(BS_NO_PLANNER)
@@ -42216,9 +42237,9 @@ static void find_stages(bs_lower_pass *l, int32_t *pull)
 
 static int32_t grain_of(const bs_lower_pass *l, int32_t n)
 {
-    const bs_op_rules *rules = bs_op_get(l->g->nodes[n].op)->rules;
+    const bs_image_rules *rules = bs_op_image_rules(bs_op_get(l->g->nodes[n].op));
     bs_node_plan node = l->plan->nodes[n];
-    if (!rules || !rules->grain)
+    if (!rules)
         return 1;
     bs_plan_size_node(l->plan, n, &node);
     return rules->grain(&node);
@@ -51726,8 +51747,8 @@ BS_EFFORT_LESS
 static const bs_operand *residual_of(const bs_call *call, const bs_operand *out)
 {
     const bs_tail *first = &call->graph->tails[call->node->tail];
-    const bs_op_rules *head = bs_node_op(call->node)->rules, *step = bs_node_op(&first->node)->rules;
-    if (!step->sum || !head || !head->adds || !head->adds(call->node, call->plan))
+    const bs_image_rules *head = bs_op_image_rules(bs_node_op(call->node));
+    if (!bs_node_op(&first->node)->rules->sum || !head || !head->adds(call->node, call->plan))
         return NULL;
     const bs_operand *other = &call->in[first->other];
     const bool last = other->stride[0] == 1 && out->stride[0] == 1;
@@ -52166,9 +52187,9 @@ static int32_t heavy_batch(const bs_session *s, const bs_instr *i)
 static int32_t image_batch(const bs_session *s, const bs_instr *i)
 {
     const bs_node *node = &s->graph->nodes[i->node];
-    const bs_op_rules *rules = bs_node_op(node)->rules;
+    const bs_image_rules *rules = bs_op_image_rules(bs_node_op(node));
     const int32_t rows = s->root.domains[i->domain].count, threads = s->plan->threads;
-    if (!rules || !rules->images || s->graph->domains[node->domain].patches >= 0 || bs_tails_move(s->graph, node))
+    if (!rules || s->graph->domains[node->domain].patches >= 0 || bs_tails_move(s->graph, node))
         return 1;
     return bs_min_i32(rules->images(s->graph, node, &s->plan->nodes[i->node]), (rows + threads - 1) / threads);
 }
