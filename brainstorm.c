@@ -1,6 +1,6 @@
 /* brainstorm.c - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: dd96443a6738780b9833acfcf9d9f7b6019759039cae3db9424d8cbab2b2a155
+ * sha256 of the parts: 39cbcb7524a4b0590195e638f5e86df3c7ea2647bacc1297874182601bb67371
  */
 #if !defined(_POSIX_C_SOURCE) && !defined(BS_NO_POSIX)
 #define _POSIX_C_SOURCE 200809L
@@ -16678,6 +16678,13 @@ uint64_t bs_squared_change(bs_tier tier, const bs_codes *a, const bs_codes *b, i
 #define BS_OR_NEAR(name) BS_TIER_FN(bs_near_##name)
 #endif
 
+/* For its size GCC calls a function for each vector all the same, so that one loop serves all. */
+#if defined(__OPTIMIZE_SIZE__) && !defined(__clang__) && !defined(BS_SMALL)
+#define BS_ROWS_OF_ONE BS_OUTLINE
+#else
+#define BS_ROWS_OF_ONE inline BS_INLINE
+#endif
+
 #define BS_NEAR (-86.0f) /* e^x is a normal number from there on */
 enum {
     BS_NEAR_VECTORS = 8, /* that are looked at together */
@@ -16690,7 +16697,7 @@ enum { BS_BEST_BLOCK = 512 }; /* elements among which the best is looked for; a 
 #endif
 
 typedef void bs_function_row(const float *x, ptrdiff_t x_step, float *y, ptrdiff_t y_step, int64_t n);
-typedef int64_t bs_place_row(const float *x, int64_t n);
+typedef int64_t bs_place_row(const float *x, int64_t n, bool least);
 typedef void bs_lstm_row(const float *sums, const float *c, float *c_out, float *h_out, int64_t n);
 typedef void bs_norm_row(const bs_row_norm *norm, const float *x, ptrdiff_t x_step, float *y, ptrdiff_t y_step);
 
@@ -16965,7 +16972,7 @@ static BS_INLINE inline BS_TARGET float BS_TIER_FN(bs_best_of)(const float *x, i
 }
 
 /* Looks for the block where the best stands first, then for its place there. */
-static BS_INLINE inline BS_TARGET int64_t BS_TIER_FN(bs_place_of_best)(const float *x, int64_t n, bool least)
+static BS_TARGET int64_t BS_TIER_FN(bs_place_of_best)(const float *x, int64_t n, bool least)
 {
     const int64_t whole = n - n % (4 * BS_LANES);
     int64_t at = 0, i = 0;
@@ -16974,7 +16981,8 @@ static BS_INLINE inline BS_TARGET int64_t BS_TIER_FN(bs_place_of_best)(const flo
         return 0;
     for (int64_t count; i < whole; i += count) {
         count = whole - i < BS_BEST_BLOCK ? whole - i : BS_BEST_BLOCK;
-        const float other = BS_TIER_FN(bs_best_of)(x + i, count, best, least);
+        const float other = least ? BS_TIER_FN(bs_best_of)(x + i, count, best, true)
+                                  : BS_TIER_FN(bs_best_of)(x + i, count, best, false);
         at = other != best ? i : at;
         best = other;
     }
@@ -16984,16 +16992,6 @@ static BS_INLINE inline BS_TARGET int64_t BS_TIER_FN(bs_place_of_best)(const flo
         if (least ? x[i] < x[at] : x[i] > x[at])
             at = i;
     return at;
-}
-
-static BS_TARGET int64_t BS_TIER_FN(bs_place_of_most)(const float *x, int64_t n)
-{
-    return BS_TIER_FN(bs_place_of_best)(x, n, false);
-}
-
-static BS_TARGET int64_t BS_TIER_FN(bs_place_of_least)(const float *x, int64_t n)
-{
-    return BS_TIER_FN(bs_place_of_best)(x, n, true);
 }
 #endif
 /* --- end of template kernels/best.inc --- */
@@ -17213,17 +17211,24 @@ static BS_INLINE_IF_FAST BS_TARGET void BS_TIER_FN(bs_rows)(const float *x, ptrd
     }
 }
 
-#define BS_ROW_FUNCTION_DEFINE(name, near)                                                                         \
+/* The same without a function for what is near. */
+static BS_ROWS_OF_ONE BS_TARGET void BS_TIER_FN(bs_rows_of_one)(const float *x, ptrdiff_t x_step, float *y,
+                                                                 ptrdiff_t y_step, int64_t n, BS_V (*function)(BS_V))
+{
+    BS_TIER_FN(bs_rows)(x, x_step, y, y_step, n, function, function);
+}
+
+#define BS_ROW_FUNCTION_DEFINE(name, rows, ...)                                                                    \
     static BS_TARGET void BS_TIER_FN(bs_rows_##name)(const float *x, ptrdiff_t x_step, float *y, ptrdiff_t y_step, \
                                                      int64_t n)                                                    \
     {                                                                                                              \
-        BS_TIER_FN(bs_rows)(x, x_step, y, y_step, n, BS_TIER_FN(bs_##name), near);                                 \
+        BS_TIER_FN(rows)(x, x_step, y, y_step, n, __VA_ARGS__);                                                    \
     }
 
-BS_ROW_FUNCTION_DEFINE(sigmoid, BS_OR_NEAR(sigmoid))
-BS_ROW_FUNCTION_DEFINE(tanh, BS_TIER_FN(bs_tanh))
-BS_ROW_FUNCTION_DEFINE(gelu, BS_TIER_FN(bs_gelu))
-BS_ROW_FUNCTION_DEFINE(silu, BS_OR_NEAR(silu))
+BS_ROW_FUNCTION_DEFINE(sigmoid, bs_rows, BS_TIER_FN(bs_sigmoid), BS_OR_NEAR(sigmoid))
+BS_ROW_FUNCTION_DEFINE(tanh, bs_rows_of_one, BS_TIER_FN(bs_tanh))
+BS_ROW_FUNCTION_DEFINE(gelu, bs_rows_of_one, BS_TIER_FN(bs_gelu))
+BS_ROW_FUNCTION_DEFINE(silu, bs_rows, BS_TIER_FN(bs_silu), BS_OR_NEAR(silu))
 
 #ifndef BS_SMALL
 static BS_TARGET void BS_TIER_FN(bs_lstm)(const float *sums, const float *c, float *c_out, float *h_out, int64_t n)
@@ -17304,9 +17309,9 @@ static inline BS_TARGET BS_V BS_TIER_FN(bs_erf)(BS_V x)
 }
 
 #ifndef BS_UNARY_ELSEWHERE
-BS_ROW_FUNCTION_DEFINE(exp, BS_TIER_FN(bs_exp))
-BS_ROW_FUNCTION_DEFINE(log, BS_TIER_FN(bs_log))
-BS_ROW_FUNCTION_DEFINE(erf, BS_TIER_FN(bs_erf))
+BS_ROW_FUNCTION_DEFINE(exp, bs_rows_of_one, BS_TIER_FN(bs_exp))
+BS_ROW_FUNCTION_DEFINE(log, bs_rows_of_one, BS_TIER_FN(bs_log))
+BS_ROW_FUNCTION_DEFINE(erf, bs_rows_of_one, BS_TIER_FN(bs_erf))
 #endif
 
 /* ------------------------------------------------------------------------------------------- softmax, norms
@@ -18109,7 +18114,7 @@ static BS_INLINE inline BS_TARGET float BS_TIER_FN(bs_best_of)(const float *x, i
 }
 
 /* Looks for the block where the best stands first, then for its place there. */
-static BS_INLINE inline BS_TARGET int64_t BS_TIER_FN(bs_place_of_best)(const float *x, int64_t n, bool least)
+static BS_TARGET int64_t BS_TIER_FN(bs_place_of_best)(const float *x, int64_t n, bool least)
 {
     const int64_t whole = n - n % (4 * BS_LANES);
     int64_t at = 0, i = 0;
@@ -18118,7 +18123,8 @@ static BS_INLINE inline BS_TARGET int64_t BS_TIER_FN(bs_place_of_best)(const flo
         return 0;
     for (int64_t count; i < whole; i += count) {
         count = whole - i < BS_BEST_BLOCK ? whole - i : BS_BEST_BLOCK;
-        const float other = BS_TIER_FN(bs_best_of)(x + i, count, best, least);
+        const float other = least ? BS_TIER_FN(bs_best_of)(x + i, count, best, true)
+                                  : BS_TIER_FN(bs_best_of)(x + i, count, best, false);
         at = other != best ? i : at;
         best = other;
     }
@@ -18128,16 +18134,6 @@ static BS_INLINE inline BS_TARGET int64_t BS_TIER_FN(bs_place_of_best)(const flo
         if (least ? x[i] < x[at] : x[i] > x[at])
             at = i;
     return at;
-}
-
-static BS_TARGET int64_t BS_TIER_FN(bs_place_of_most)(const float *x, int64_t n)
-{
-    return BS_TIER_FN(bs_place_of_best)(x, n, false);
-}
-
-static BS_TARGET int64_t BS_TIER_FN(bs_place_of_least)(const float *x, int64_t n)
-{
-    return BS_TIER_FN(bs_place_of_best)(x, n, true);
 }
 #endif
 /* --- end of template kernels/best.inc --- */
@@ -18357,17 +18353,24 @@ static BS_INLINE_IF_FAST BS_TARGET void BS_TIER_FN(bs_rows)(const float *x, ptrd
     }
 }
 
-#define BS_ROW_FUNCTION_DEFINE(name, near)                                                                         \
+/* The same without a function for what is near. */
+static BS_ROWS_OF_ONE BS_TARGET void BS_TIER_FN(bs_rows_of_one)(const float *x, ptrdiff_t x_step, float *y,
+                                                                 ptrdiff_t y_step, int64_t n, BS_V (*function)(BS_V))
+{
+    BS_TIER_FN(bs_rows)(x, x_step, y, y_step, n, function, function);
+}
+
+#define BS_ROW_FUNCTION_DEFINE(name, rows, ...)                                                                    \
     static BS_TARGET void BS_TIER_FN(bs_rows_##name)(const float *x, ptrdiff_t x_step, float *y, ptrdiff_t y_step, \
                                                      int64_t n)                                                    \
     {                                                                                                              \
-        BS_TIER_FN(bs_rows)(x, x_step, y, y_step, n, BS_TIER_FN(bs_##name), near);                                 \
+        BS_TIER_FN(rows)(x, x_step, y, y_step, n, __VA_ARGS__);                                                    \
     }
 
-BS_ROW_FUNCTION_DEFINE(sigmoid, BS_OR_NEAR(sigmoid))
-BS_ROW_FUNCTION_DEFINE(tanh, BS_TIER_FN(bs_tanh))
-BS_ROW_FUNCTION_DEFINE(gelu, BS_TIER_FN(bs_gelu))
-BS_ROW_FUNCTION_DEFINE(silu, BS_OR_NEAR(silu))
+BS_ROW_FUNCTION_DEFINE(sigmoid, bs_rows, BS_TIER_FN(bs_sigmoid), BS_OR_NEAR(sigmoid))
+BS_ROW_FUNCTION_DEFINE(tanh, bs_rows_of_one, BS_TIER_FN(bs_tanh))
+BS_ROW_FUNCTION_DEFINE(gelu, bs_rows_of_one, BS_TIER_FN(bs_gelu))
+BS_ROW_FUNCTION_DEFINE(silu, bs_rows, BS_TIER_FN(bs_silu), BS_OR_NEAR(silu))
 
 #ifndef BS_SMALL
 static BS_TARGET void BS_TIER_FN(bs_lstm)(const float *sums, const float *c, float *c_out, float *h_out, int64_t n)
@@ -18448,9 +18451,9 @@ static inline BS_TARGET BS_V BS_TIER_FN(bs_erf)(BS_V x)
 }
 
 #ifndef BS_UNARY_ELSEWHERE
-BS_ROW_FUNCTION_DEFINE(exp, BS_TIER_FN(bs_exp))
-BS_ROW_FUNCTION_DEFINE(log, BS_TIER_FN(bs_log))
-BS_ROW_FUNCTION_DEFINE(erf, BS_TIER_FN(bs_erf))
+BS_ROW_FUNCTION_DEFINE(exp, bs_rows_of_one, BS_TIER_FN(bs_exp))
+BS_ROW_FUNCTION_DEFINE(log, bs_rows_of_one, BS_TIER_FN(bs_log))
+BS_ROW_FUNCTION_DEFINE(erf, bs_rows_of_one, BS_TIER_FN(bs_erf))
 #endif
 
 /* ------------------------------------------------------------------------------------------- softmax, norms
@@ -19137,7 +19140,7 @@ static BS_INLINE inline BS_TARGET float BS_TIER_FN(bs_best_of)(const float *x, i
 }
 
 /* Looks for the block where the best stands first, then for its place there. */
-static BS_INLINE inline BS_TARGET int64_t BS_TIER_FN(bs_place_of_best)(const float *x, int64_t n, bool least)
+static BS_TARGET int64_t BS_TIER_FN(bs_place_of_best)(const float *x, int64_t n, bool least)
 {
     const int64_t whole = n - n % (4 * BS_LANES);
     int64_t at = 0, i = 0;
@@ -19146,7 +19149,8 @@ static BS_INLINE inline BS_TARGET int64_t BS_TIER_FN(bs_place_of_best)(const flo
         return 0;
     for (int64_t count; i < whole; i += count) {
         count = whole - i < BS_BEST_BLOCK ? whole - i : BS_BEST_BLOCK;
-        const float other = BS_TIER_FN(bs_best_of)(x + i, count, best, least);
+        const float other = least ? BS_TIER_FN(bs_best_of)(x + i, count, best, true)
+                                  : BS_TIER_FN(bs_best_of)(x + i, count, best, false);
         at = other != best ? i : at;
         best = other;
     }
@@ -19156,16 +19160,6 @@ static BS_INLINE inline BS_TARGET int64_t BS_TIER_FN(bs_place_of_best)(const flo
         if (least ? x[i] < x[at] : x[i] > x[at])
             at = i;
     return at;
-}
-
-static BS_TARGET int64_t BS_TIER_FN(bs_place_of_most)(const float *x, int64_t n)
-{
-    return BS_TIER_FN(bs_place_of_best)(x, n, false);
-}
-
-static BS_TARGET int64_t BS_TIER_FN(bs_place_of_least)(const float *x, int64_t n)
-{
-    return BS_TIER_FN(bs_place_of_best)(x, n, true);
 }
 #endif
 /* --- end of template kernels/best.inc --- */
@@ -19385,17 +19379,24 @@ static BS_INLINE_IF_FAST BS_TARGET void BS_TIER_FN(bs_rows)(const float *x, ptrd
     }
 }
 
-#define BS_ROW_FUNCTION_DEFINE(name, near)                                                                         \
+/* The same without a function for what is near. */
+static BS_ROWS_OF_ONE BS_TARGET void BS_TIER_FN(bs_rows_of_one)(const float *x, ptrdiff_t x_step, float *y,
+                                                                 ptrdiff_t y_step, int64_t n, BS_V (*function)(BS_V))
+{
+    BS_TIER_FN(bs_rows)(x, x_step, y, y_step, n, function, function);
+}
+
+#define BS_ROW_FUNCTION_DEFINE(name, rows, ...)                                                                    \
     static BS_TARGET void BS_TIER_FN(bs_rows_##name)(const float *x, ptrdiff_t x_step, float *y, ptrdiff_t y_step, \
                                                      int64_t n)                                                    \
     {                                                                                                              \
-        BS_TIER_FN(bs_rows)(x, x_step, y, y_step, n, BS_TIER_FN(bs_##name), near);                                 \
+        BS_TIER_FN(rows)(x, x_step, y, y_step, n, __VA_ARGS__);                                                    \
     }
 
-BS_ROW_FUNCTION_DEFINE(sigmoid, BS_OR_NEAR(sigmoid))
-BS_ROW_FUNCTION_DEFINE(tanh, BS_TIER_FN(bs_tanh))
-BS_ROW_FUNCTION_DEFINE(gelu, BS_TIER_FN(bs_gelu))
-BS_ROW_FUNCTION_DEFINE(silu, BS_OR_NEAR(silu))
+BS_ROW_FUNCTION_DEFINE(sigmoid, bs_rows, BS_TIER_FN(bs_sigmoid), BS_OR_NEAR(sigmoid))
+BS_ROW_FUNCTION_DEFINE(tanh, bs_rows_of_one, BS_TIER_FN(bs_tanh))
+BS_ROW_FUNCTION_DEFINE(gelu, bs_rows_of_one, BS_TIER_FN(bs_gelu))
+BS_ROW_FUNCTION_DEFINE(silu, bs_rows, BS_TIER_FN(bs_silu), BS_OR_NEAR(silu))
 
 #ifndef BS_SMALL
 static BS_TARGET void BS_TIER_FN(bs_lstm)(const float *sums, const float *c, float *c_out, float *h_out, int64_t n)
@@ -19476,9 +19477,9 @@ static inline BS_TARGET BS_V BS_TIER_FN(bs_erf)(BS_V x)
 }
 
 #ifndef BS_UNARY_ELSEWHERE
-BS_ROW_FUNCTION_DEFINE(exp, BS_TIER_FN(bs_exp))
-BS_ROW_FUNCTION_DEFINE(log, BS_TIER_FN(bs_log))
-BS_ROW_FUNCTION_DEFINE(erf, BS_TIER_FN(bs_erf))
+BS_ROW_FUNCTION_DEFINE(exp, bs_rows_of_one, BS_TIER_FN(bs_exp))
+BS_ROW_FUNCTION_DEFINE(log, bs_rows_of_one, BS_TIER_FN(bs_log))
+BS_ROW_FUNCTION_DEFINE(erf, bs_rows_of_one, BS_TIER_FN(bs_erf))
 #endif
 
 /* ------------------------------------------------------------------------------------------- softmax, norms
@@ -20200,7 +20201,7 @@ static BS_INLINE inline BS_TARGET float BS_TIER_FN(bs_best_of)(const float *x, i
 }
 
 /* Looks for the block where the best stands first, then for its place there. */
-static BS_INLINE inline BS_TARGET int64_t BS_TIER_FN(bs_place_of_best)(const float *x, int64_t n, bool least)
+static BS_TARGET int64_t BS_TIER_FN(bs_place_of_best)(const float *x, int64_t n, bool least)
 {
     const int64_t whole = n - n % (4 * BS_LANES);
     int64_t at = 0, i = 0;
@@ -20209,7 +20210,8 @@ static BS_INLINE inline BS_TARGET int64_t BS_TIER_FN(bs_place_of_best)(const flo
         return 0;
     for (int64_t count; i < whole; i += count) {
         count = whole - i < BS_BEST_BLOCK ? whole - i : BS_BEST_BLOCK;
-        const float other = BS_TIER_FN(bs_best_of)(x + i, count, best, least);
+        const float other = least ? BS_TIER_FN(bs_best_of)(x + i, count, best, true)
+                                  : BS_TIER_FN(bs_best_of)(x + i, count, best, false);
         at = other != best ? i : at;
         best = other;
     }
@@ -20219,16 +20221,6 @@ static BS_INLINE inline BS_TARGET int64_t BS_TIER_FN(bs_place_of_best)(const flo
         if (least ? x[i] < x[at] : x[i] > x[at])
             at = i;
     return at;
-}
-
-static BS_TARGET int64_t BS_TIER_FN(bs_place_of_most)(const float *x, int64_t n)
-{
-    return BS_TIER_FN(bs_place_of_best)(x, n, false);
-}
-
-static BS_TARGET int64_t BS_TIER_FN(bs_place_of_least)(const float *x, int64_t n)
-{
-    return BS_TIER_FN(bs_place_of_best)(x, n, true);
 }
 #endif
 /* --- end of template kernels/best.inc --- */
@@ -20448,17 +20440,24 @@ static BS_INLINE_IF_FAST BS_TARGET void BS_TIER_FN(bs_rows)(const float *x, ptrd
     }
 }
 
-#define BS_ROW_FUNCTION_DEFINE(name, near)                                                                         \
+/* The same without a function for what is near. */
+static BS_ROWS_OF_ONE BS_TARGET void BS_TIER_FN(bs_rows_of_one)(const float *x, ptrdiff_t x_step, float *y,
+                                                                 ptrdiff_t y_step, int64_t n, BS_V (*function)(BS_V))
+{
+    BS_TIER_FN(bs_rows)(x, x_step, y, y_step, n, function, function);
+}
+
+#define BS_ROW_FUNCTION_DEFINE(name, rows, ...)                                                                    \
     static BS_TARGET void BS_TIER_FN(bs_rows_##name)(const float *x, ptrdiff_t x_step, float *y, ptrdiff_t y_step, \
                                                      int64_t n)                                                    \
     {                                                                                                              \
-        BS_TIER_FN(bs_rows)(x, x_step, y, y_step, n, BS_TIER_FN(bs_##name), near);                                 \
+        BS_TIER_FN(rows)(x, x_step, y, y_step, n, __VA_ARGS__);                                                    \
     }
 
-BS_ROW_FUNCTION_DEFINE(sigmoid, BS_OR_NEAR(sigmoid))
-BS_ROW_FUNCTION_DEFINE(tanh, BS_TIER_FN(bs_tanh))
-BS_ROW_FUNCTION_DEFINE(gelu, BS_TIER_FN(bs_gelu))
-BS_ROW_FUNCTION_DEFINE(silu, BS_OR_NEAR(silu))
+BS_ROW_FUNCTION_DEFINE(sigmoid, bs_rows, BS_TIER_FN(bs_sigmoid), BS_OR_NEAR(sigmoid))
+BS_ROW_FUNCTION_DEFINE(tanh, bs_rows_of_one, BS_TIER_FN(bs_tanh))
+BS_ROW_FUNCTION_DEFINE(gelu, bs_rows_of_one, BS_TIER_FN(bs_gelu))
+BS_ROW_FUNCTION_DEFINE(silu, bs_rows, BS_TIER_FN(bs_silu), BS_OR_NEAR(silu))
 
 #ifndef BS_SMALL
 static BS_TARGET void BS_TIER_FN(bs_lstm)(const float *sums, const float *c, float *c_out, float *h_out, int64_t n)
@@ -20539,9 +20538,9 @@ static inline BS_TARGET BS_V BS_TIER_FN(bs_erf)(BS_V x)
 }
 
 #ifndef BS_UNARY_ELSEWHERE
-BS_ROW_FUNCTION_DEFINE(exp, BS_TIER_FN(bs_exp))
-BS_ROW_FUNCTION_DEFINE(log, BS_TIER_FN(bs_log))
-BS_ROW_FUNCTION_DEFINE(erf, BS_TIER_FN(bs_erf))
+BS_ROW_FUNCTION_DEFINE(exp, bs_rows_of_one, BS_TIER_FN(bs_exp))
+BS_ROW_FUNCTION_DEFINE(log, bs_rows_of_one, BS_TIER_FN(bs_log))
+BS_ROW_FUNCTION_DEFINE(erf, bs_rows_of_one, BS_TIER_FN(bs_erf))
 #endif
 
 /* ------------------------------------------------------------------------------------------- softmax, norms
@@ -21057,8 +21056,8 @@ void bs_row_softmax(bs_tier tier, const float *x, ptrdiff_t x_step, float *y, pt
 #ifndef BS_SMALL
 int64_t bs_row_place_of_best(bs_tier tier, const float *x, int64_t n, bool least)
 {
-    bs_place_row *const row = least ? BS_OF_TIER(tier, bs_place_of_least) : BS_OF_TIER(tier, bs_place_of_most);
-    return row(x, n);
+    bs_place_row *const row = BS_OF_TIER(tier, bs_place_of_best);
+    return row(x, n, least);
 }
 
 void bs_row_lstm(bs_tier tier, const float *sums, const float *c, float *c_out, float *h_out, int64_t n)
@@ -21077,6 +21076,7 @@ void bs_row_normalise(bs_tier tier, const bs_row_norm *norm, const float *x, ptr
 #undef BS_OF_TIER
 #undef BS_OR_NEAR
 #undef BS_TWICE_PAYS
+#undef BS_ROWS_OF_ONE
 /* ==== end src/kernels/functions.c ============================================================= */
 
 /* ==== begin src/kernels/pool.c ================================================================ */
