@@ -1,6 +1,6 @@
 /* brainstorm_cuda.cu - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: 7de5f1b467dd87372b7fb02c17431afdf59004fd77378ef4212d8664188df785
+ * sha256 of the parts: 7299e0059e27d95c631792cde5f2e5314b41759bed1774ad4b1c26237a40c080
  */
 #include "brainstorm.h"
 
@@ -777,6 +777,12 @@ static inline bs_bytes bs_value_bytes(const bs_graph *graph, const bs_value_info
 {
     return bs_bytes_product(bs_value_elements(graph, value), bs_bytes_of(bs_dtype_bytes(value->dtype)));
 }
+/* Text that is cut at the end of its buffer, while its full length is still counted. (graph/text.c) */
+typedef struct bs_text {
+    char *text;
+    size_t bytes, used;
+} bs_text;
+void bs_text_add(bs_text *text, const char *format, ...) BS_PRINTF(2, 3);
 /* "640", "H<=1080", "(H<=1080*2)": for messages. */
 const char *bs_dim_text(const bs_graph *graph, bs_dim_id d, char *buffer, size_t bytes);
 /* "[32, 64, W<=1920]" */

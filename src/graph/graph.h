@@ -211,6 +211,12 @@ static inline bs_bytes bs_value_bytes(const bs_graph *graph, const bs_value_info
 {
     return bs_bytes_product(bs_value_elements(graph, value), bs_bytes_of(bs_dtype_bytes(value->dtype)));
 }
+/* Text that is cut at the end of its buffer, while its full length is still counted. (graph/text.c) */
+typedef struct bs_text {
+    char *text;
+    size_t bytes, used;
+} bs_text;
+void bs_text_add(bs_text *text, const char *format, ...) BS_PRINTF(2, 3);
 /* "640", "H<=1080", "(H<=1080*2)": for messages. */
 const char *bs_dim_text(const bs_graph *graph, bs_dim_id d, char *buffer, size_t bytes);
 /* "[32, 64, W<=1920]" */
