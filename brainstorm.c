@@ -1,6 +1,6 @@
 /* brainstorm.c - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: 0ae79d591ae651b48a29f557a6dd2cbf85b1755a8ae75a7b85e67ee2526c2e64
+ * sha256 of the parts: c7a549e861a987559420ec68fb8dcd355ed8be4196dc316aeb4a55dac5314070
  */
 #if !defined(_POSIX_C_SOURCE) && !defined(BS_NO_POSIX)
 #define _POSIX_C_SOURCE 200809L
@@ -245,6 +245,12 @@ bs_status bs_replay(const bs_trace *trace, const bs_replay_desc *desc, bs_arena 
 #ifndef BS_EFFORT_H
 #define BS_EFFORT_H
 
+/* GCC for AArch64 keeps a frame pointer in every function unless it is told not to. Tables for unwinding do without
+ * one, and it is an instruction of each function and a register of all: 6 KB of the library. */
+#if defined(__aarch64__) && defined(__GNUC__) && !defined(__clang__) && defined(__OPTIMIZE__)
+#pragma GCC optimize("omit-frame-pointer")
+#endif
+
 #if defined(__GNUC__) && !defined(__clang__) && defined(__OPTIMIZE__) && !defined(__OPTIMIZE_SIZE__)
 #define BS_EFFORT_ONCE _Pragma("GCC push_options") _Pragma("GCC optimize (\"O1\")")
 #define BS_EFFORT_LOOPS         \
@@ -456,16 +462,20 @@ static inline uint8_t *bs_bytes_row(uint8_t *memory, bs_bytes offset, int32_t ro
 /* #include "base/bytes.h" */
 #include <inttypes.h> /* PRId32 and others: int32_t is long where the C library is newlib */
 
+/* Of what takes a format and its arguments. It is not called in a run that nothing is wrong with, nor often: what leads
+ * to it is made small, and laid out behind the rest. */
 #if defined(__GNUC__)
-#define BS_PRINTF(format_index, first) __attribute__((format(printf, format_index, first)))
+#define BS_PRINTF(format_index, first) __attribute__((cold, format(printf, format_index, first)))
 #else
 #define BS_PRINTF(format_index, first)
 #endif
 
 /* Fills `error` (may be NULL) and returns the status. */
 bs_status bs_fail(bs_error *error, bs_status status, const char *format, ...) BS_PRINTF(3, 4);
-/* The same, returning false. */
-bool bs_refuse(bs_error *error, bs_status status, const char *format, ...) BS_PRINTF(3, 4);
+/* The same, but false. This and others are macros, so that compilers know what comes of a refusal: 2 KB of the library
+ * would do what never follows one. */
+#define bs_refuse(error, status, ...) bs_refused(bs_fail(error, status, __VA_ARGS__))
+static inline __attribute__((always_inline)) bool bs_refused(bs_status status) { return (void)status, false; }
 /* Reports a failure that was recorded in a local error, as the caller's may be NULL. Returns its status; BS_OK reports
  * nothing. */
 BS_INTERNAL bs_status bs_tell(const bs_error *here, bs_error *error);
@@ -481,12 +491,10 @@ void bs_error_prefix(bs_error *error, const char *format, ...) BS_PRINTF(2, 3);
 #if defined(BS_NO_MESSAGES)
 /* Reports the status with its own sentence as the message. */
 bs_status bs_fail_bare(bs_error *error, bs_status status);
-bool bs_refuse_bare(bs_error *error, bs_status status);
 #define BS_UNTOLD(full) ((void)sizeof((void)(full), 0))
 #define BS_TOLD(full, bare) (BS_UNTOLD(full), (bare))
 #define BS_TEXT(text) (BS_UNTOLD(text), (const char *)0)
 #define bs_fail(error, status, ...) BS_TOLD((bs_fail)(error, status, __VA_ARGS__), bs_fail_bare(error, status))
-#define bs_refuse(error, status, ...) BS_TOLD((bs_refuse)(error, status, __VA_ARGS__), bs_refuse_bare(error, status))
 #define bs_fail_arena(error, arena, needed, what) (bs_fail_arena)(error, arena, needed, BS_TEXT(what))
 #define bs_fail_room(error, name, available, bytes, what) \
     (bs_fail_room)(error, name, available, bytes, BS_TEXT(what))
@@ -713,42 +721,23 @@ int32_t bs_version(void)
     return BS_VERSION;
 }
 
-static void error_fill(bs_error *error, bs_status status, const char *format, va_list arguments)
-{
-    if (!error)
-        return;
-    memset(error, 0, sizeof *error);
-    error->status = status;
-    vsnprintf(error->message, sizeof error->message, format, arguments);
-}
-
 bs_status (bs_fail)(bs_error *error, bs_status status, const char *format, ...)
 {
+    if (!error)
+        return status;
     va_list arguments;
+    memset(error, 0, sizeof *error);
+    error->status = status;
     va_start(arguments, format);
-    error_fill(error, status, format, arguments);
+    vsnprintf(error->message, sizeof error->message, format, arguments);
     va_end(arguments);
     return status;
-}
-
-bool (bs_refuse)(bs_error *error, bs_status status, const char *format, ...)
-{
-    va_list arguments;
-    va_start(arguments, format);
-    error_fill(error, status, format, arguments);
-    va_end(arguments);
-    return false;
 }
 
 #if defined(BS_NO_MESSAGES)
 bs_status bs_fail_bare(bs_error *error, bs_status status)
 {
     return (bs_fail)(error, status, "%s", bs_status_text(status));
-}
-
-bool bs_refuse_bare(bs_error *error, bs_status status)
-{
-    return (bs_refuse)(error, status, "%s", bs_status_text(status));
 }
 #endif
 
@@ -16883,6 +16872,13 @@ uint64_t bs_squared_change(bs_tier tier, const bs_codes *a, const bs_codes *b, i
 #define BS_OR_NEAR(name) BS_TIER_FN(bs_near_##name)
 #endif
 
+/* For its size GCC calls a function for each vector all the same, so that one loop serves all. */
+#if defined(__OPTIMIZE_SIZE__) && !defined(__clang__) && !defined(BS_SMALL)
+#define BS_ROWS_OF_ONE BS_OUTLINE
+#else
+#define BS_ROWS_OF_ONE inline BS_INLINE
+#endif
+
 #define BS_NEAR (-86.0f) /* e^x is a normal number from there on */
 enum {
     BS_NEAR_VECTORS = 8, /* that are looked at together */
@@ -16895,7 +16891,7 @@ enum { BS_BEST_BLOCK = 512 }; /* elements among which the best is looked for; a 
 #endif
 
 typedef void bs_function_row(const float *x, ptrdiff_t x_step, float *y, ptrdiff_t y_step, int64_t n);
-typedef int64_t bs_place_row(const float *x, int64_t n);
+typedef int64_t bs_place_row(const float *x, int64_t n, bool least);
 typedef void bs_lstm_row(const float *sums, const float *c, float *c_out, float *h_out, int64_t n);
 typedef void bs_norm_row(const bs_row_norm *norm, const float *x, ptrdiff_t x_step, float *y, ptrdiff_t y_step);
 
@@ -17170,7 +17166,7 @@ static BS_INLINE inline BS_TARGET float BS_TIER_FN(bs_best_of)(const float *x, i
 }
 
 /* Looks for the block where the best stands first, then for its place there. */
-static BS_INLINE inline BS_TARGET int64_t BS_TIER_FN(bs_place_of_best)(const float *x, int64_t n, bool least)
+static BS_TARGET int64_t BS_TIER_FN(bs_place_of_best)(const float *x, int64_t n, bool least)
 {
     const int64_t whole = n - n % (4 * BS_LANES);
     int64_t at = 0, i = 0;
@@ -17179,7 +17175,8 @@ static BS_INLINE inline BS_TARGET int64_t BS_TIER_FN(bs_place_of_best)(const flo
         return 0;
     for (int64_t count; i < whole; i += count) {
         count = whole - i < BS_BEST_BLOCK ? whole - i : BS_BEST_BLOCK;
-        const float other = BS_TIER_FN(bs_best_of)(x + i, count, best, least);
+        const float other = least ? BS_TIER_FN(bs_best_of)(x + i, count, best, true)
+                                  : BS_TIER_FN(bs_best_of)(x + i, count, best, false);
         at = other != best ? i : at;
         best = other;
     }
@@ -17189,16 +17186,6 @@ static BS_INLINE inline BS_TARGET int64_t BS_TIER_FN(bs_place_of_best)(const flo
         if (least ? x[i] < x[at] : x[i] > x[at])
             at = i;
     return at;
-}
-
-static BS_TARGET int64_t BS_TIER_FN(bs_place_of_most)(const float *x, int64_t n)
-{
-    return BS_TIER_FN(bs_place_of_best)(x, n, false);
-}
-
-static BS_TARGET int64_t BS_TIER_FN(bs_place_of_least)(const float *x, int64_t n)
-{
-    return BS_TIER_FN(bs_place_of_best)(x, n, true);
 }
 #endif
 /* --- end of template kernels/best.inc --- */
@@ -17418,17 +17405,24 @@ static BS_INLINE_IF_FAST BS_TARGET void BS_TIER_FN(bs_rows)(const float *x, ptrd
     }
 }
 
-#define BS_ROW_FUNCTION_DEFINE(name, near)                                                                         \
+/* The same without a function for what is near. */
+static BS_ROWS_OF_ONE BS_TARGET void BS_TIER_FN(bs_rows_of_one)(const float *x, ptrdiff_t x_step, float *y,
+                                                                 ptrdiff_t y_step, int64_t n, BS_V (*function)(BS_V))
+{
+    BS_TIER_FN(bs_rows)(x, x_step, y, y_step, n, function, function);
+}
+
+#define BS_ROW_FUNCTION_DEFINE(name, rows, ...)                                                                    \
     static BS_TARGET void BS_TIER_FN(bs_rows_##name)(const float *x, ptrdiff_t x_step, float *y, ptrdiff_t y_step, \
                                                      int64_t n)                                                    \
     {                                                                                                              \
-        BS_TIER_FN(bs_rows)(x, x_step, y, y_step, n, BS_TIER_FN(bs_##name), near);                                 \
+        BS_TIER_FN(rows)(x, x_step, y, y_step, n, __VA_ARGS__);                                                    \
     }
 
-BS_ROW_FUNCTION_DEFINE(sigmoid, BS_OR_NEAR(sigmoid))
-BS_ROW_FUNCTION_DEFINE(tanh, BS_TIER_FN(bs_tanh))
-BS_ROW_FUNCTION_DEFINE(gelu, BS_TIER_FN(bs_gelu))
-BS_ROW_FUNCTION_DEFINE(silu, BS_OR_NEAR(silu))
+BS_ROW_FUNCTION_DEFINE(sigmoid, bs_rows, BS_TIER_FN(bs_sigmoid), BS_OR_NEAR(sigmoid))
+BS_ROW_FUNCTION_DEFINE(tanh, bs_rows_of_one, BS_TIER_FN(bs_tanh))
+BS_ROW_FUNCTION_DEFINE(gelu, bs_rows_of_one, BS_TIER_FN(bs_gelu))
+BS_ROW_FUNCTION_DEFINE(silu, bs_rows, BS_TIER_FN(bs_silu), BS_OR_NEAR(silu))
 
 #ifndef BS_SMALL
 static BS_TARGET void BS_TIER_FN(bs_lstm)(const float *sums, const float *c, float *c_out, float *h_out, int64_t n)
@@ -17509,9 +17503,9 @@ static inline BS_TARGET BS_V BS_TIER_FN(bs_erf)(BS_V x)
 }
 
 #ifndef BS_UNARY_ELSEWHERE
-BS_ROW_FUNCTION_DEFINE(exp, BS_TIER_FN(bs_exp))
-BS_ROW_FUNCTION_DEFINE(log, BS_TIER_FN(bs_log))
-BS_ROW_FUNCTION_DEFINE(erf, BS_TIER_FN(bs_erf))
+BS_ROW_FUNCTION_DEFINE(exp, bs_rows_of_one, BS_TIER_FN(bs_exp))
+BS_ROW_FUNCTION_DEFINE(log, bs_rows_of_one, BS_TIER_FN(bs_log))
+BS_ROW_FUNCTION_DEFINE(erf, bs_rows_of_one, BS_TIER_FN(bs_erf))
 #endif
 
 /* ------------------------------------------------------------------------------------------- softmax, norms
@@ -17547,13 +17541,13 @@ static BS_INLINE inline BS_TARGET BS_V BS_TIER_FN(bs_exp_below)(BS_V x, bool nea
     return BS_TIER_FN(bs_scaled)(BS_V_ADD(rest, BS_V_SET1(1.0f)), t);
 }
 
-/* Replaces elements i .. end of a row by e^(x - top) and returns their sum. */
+/* Replaces elements i .. end of a row by e^(x - top) and returns their sum. Only a dense one may be `near`. */
 static BS_INLINE inline BS_TARGET BS_V BS_TIER_FN(bs_softmax_part)(const float *x, ptrdiff_t x_step, float *y,
                                                                    ptrdiff_t y_step, int64_t i, int64_t end, BS_V top,
-                                                                   bool near)
+                                                                   bool dense, bool near)
 {
     BS_V sum = BS_V_ZERO();
-    for (; BS_TWICE_PAYS && x_step == 1 && y_step == 1 && end - i >= BS_LANES; i += BS_LANES) {
+    for (; BS_TWICE_PAYS && dense && end - i >= BS_LANES; i += BS_LANES) {
         __builtin_prefetch(x + i + BS_AHEAD);
         __builtin_prefetch(y + i + BS_AHEAD, 1);
         const BS_V v = BS_V_LOAD(x + i), e = BS_TIER_FN(bs_exp_below)(BS_V_SUB(v, top), near);
@@ -17569,8 +17563,9 @@ static BS_INLINE inline BS_TARGET BS_V BS_TIER_FN(bs_softmax_part)(const float *
     return sum;
 }
 
+/* `dense`: both steps are 1. */
 static BS_INLINE_IF_FAST BS_TARGET void BS_TIER_FN(bs_softmax_by)(const float *x, ptrdiff_t x_step, float *y,
-                                                                   ptrdiff_t y_step, int64_t n)
+                                                                   ptrdiff_t y_step, int64_t n, bool dense)
 {
     bool near;
     const float most = BS_TIER_FN(bs_row_top)(x, x_step, n, &near);
@@ -17578,8 +17573,9 @@ static BS_INLINE_IF_FAST BS_TARGET void BS_TIER_FN(bs_softmax_by)(const float *x
     BS_V total = BS_V_ZERO();
     for (int64_t i = 0, end; i < n; i = end) {
         end = n - i > BS_SUM_VECTORS * BS_LANES ? i + BS_SUM_VECTORS * BS_LANES : n;
-        const BS_V sum = BS_TWICE_PAYS && near ? BS_TIER_FN(bs_softmax_part)(x, x_step, y, y_step, i, end, top, true)
-                                               : BS_TIER_FN(bs_softmax_part)(x, x_step, y, y_step, i, end, top, false);
+        const BS_V sum = BS_TWICE_PAYS && dense && near
+                             ? BS_TIER_FN(bs_softmax_part)(x, 1, y, 1, i, end, top, true, true)
+                             : BS_TIER_FN(bs_softmax_part)(x, x_step, y, y_step, i, end, top, dense, false);
         total = BS_V_ADD(total, sum);
     }
     const BS_V scale = BS_V_SET1(1.0f / BS_V_SUM(total));
@@ -17595,9 +17591,9 @@ static BS_INLINE_IF_FAST BS_TARGET void BS_TIER_FN(bs_softmax_by)(const float *x
 static BS_TARGET void BS_TIER_FN(bs_softmax)(const float *x, ptrdiff_t x_step, float *y, ptrdiff_t y_step, int64_t n)
 {
     if (BS_TWICE_PAYS && x_step == 1 && y_step == 1)
-        BS_TIER_FN(bs_softmax_by)(x, 1, y, 1, n);
+        BS_TIER_FN(bs_softmax_by)(x, 1, y, 1, n, true);
     else
-        BS_TIER_FN(bs_softmax_by)(x, x_step, y, y_step, n);
+        BS_TIER_FN(bs_softmax_by)(x, x_step, y, y_step, n, false);
 }
 
 /* Of x - middle, or of its square. */
@@ -18312,7 +18308,7 @@ static BS_INLINE inline BS_TARGET float BS_TIER_FN(bs_best_of)(const float *x, i
 }
 
 /* Looks for the block where the best stands first, then for its place there. */
-static BS_INLINE inline BS_TARGET int64_t BS_TIER_FN(bs_place_of_best)(const float *x, int64_t n, bool least)
+static BS_TARGET int64_t BS_TIER_FN(bs_place_of_best)(const float *x, int64_t n, bool least)
 {
     const int64_t whole = n - n % (4 * BS_LANES);
     int64_t at = 0, i = 0;
@@ -18321,7 +18317,8 @@ static BS_INLINE inline BS_TARGET int64_t BS_TIER_FN(bs_place_of_best)(const flo
         return 0;
     for (int64_t count; i < whole; i += count) {
         count = whole - i < BS_BEST_BLOCK ? whole - i : BS_BEST_BLOCK;
-        const float other = BS_TIER_FN(bs_best_of)(x + i, count, best, least);
+        const float other = least ? BS_TIER_FN(bs_best_of)(x + i, count, best, true)
+                                  : BS_TIER_FN(bs_best_of)(x + i, count, best, false);
         at = other != best ? i : at;
         best = other;
     }
@@ -18331,16 +18328,6 @@ static BS_INLINE inline BS_TARGET int64_t BS_TIER_FN(bs_place_of_best)(const flo
         if (least ? x[i] < x[at] : x[i] > x[at])
             at = i;
     return at;
-}
-
-static BS_TARGET int64_t BS_TIER_FN(bs_place_of_most)(const float *x, int64_t n)
-{
-    return BS_TIER_FN(bs_place_of_best)(x, n, false);
-}
-
-static BS_TARGET int64_t BS_TIER_FN(bs_place_of_least)(const float *x, int64_t n)
-{
-    return BS_TIER_FN(bs_place_of_best)(x, n, true);
 }
 #endif
 /* --- end of template kernels/best.inc --- */
@@ -18560,17 +18547,24 @@ static BS_INLINE_IF_FAST BS_TARGET void BS_TIER_FN(bs_rows)(const float *x, ptrd
     }
 }
 
-#define BS_ROW_FUNCTION_DEFINE(name, near)                                                                         \
+/* The same without a function for what is near. */
+static BS_ROWS_OF_ONE BS_TARGET void BS_TIER_FN(bs_rows_of_one)(const float *x, ptrdiff_t x_step, float *y,
+                                                                 ptrdiff_t y_step, int64_t n, BS_V (*function)(BS_V))
+{
+    BS_TIER_FN(bs_rows)(x, x_step, y, y_step, n, function, function);
+}
+
+#define BS_ROW_FUNCTION_DEFINE(name, rows, ...)                                                                    \
     static BS_TARGET void BS_TIER_FN(bs_rows_##name)(const float *x, ptrdiff_t x_step, float *y, ptrdiff_t y_step, \
                                                      int64_t n)                                                    \
     {                                                                                                              \
-        BS_TIER_FN(bs_rows)(x, x_step, y, y_step, n, BS_TIER_FN(bs_##name), near);                                 \
+        BS_TIER_FN(rows)(x, x_step, y, y_step, n, __VA_ARGS__);                                                    \
     }
 
-BS_ROW_FUNCTION_DEFINE(sigmoid, BS_OR_NEAR(sigmoid))
-BS_ROW_FUNCTION_DEFINE(tanh, BS_TIER_FN(bs_tanh))
-BS_ROW_FUNCTION_DEFINE(gelu, BS_TIER_FN(bs_gelu))
-BS_ROW_FUNCTION_DEFINE(silu, BS_OR_NEAR(silu))
+BS_ROW_FUNCTION_DEFINE(sigmoid, bs_rows, BS_TIER_FN(bs_sigmoid), BS_OR_NEAR(sigmoid))
+BS_ROW_FUNCTION_DEFINE(tanh, bs_rows_of_one, BS_TIER_FN(bs_tanh))
+BS_ROW_FUNCTION_DEFINE(gelu, bs_rows_of_one, BS_TIER_FN(bs_gelu))
+BS_ROW_FUNCTION_DEFINE(silu, bs_rows, BS_TIER_FN(bs_silu), BS_OR_NEAR(silu))
 
 #ifndef BS_SMALL
 static BS_TARGET void BS_TIER_FN(bs_lstm)(const float *sums, const float *c, float *c_out, float *h_out, int64_t n)
@@ -18651,9 +18645,9 @@ static inline BS_TARGET BS_V BS_TIER_FN(bs_erf)(BS_V x)
 }
 
 #ifndef BS_UNARY_ELSEWHERE
-BS_ROW_FUNCTION_DEFINE(exp, BS_TIER_FN(bs_exp))
-BS_ROW_FUNCTION_DEFINE(log, BS_TIER_FN(bs_log))
-BS_ROW_FUNCTION_DEFINE(erf, BS_TIER_FN(bs_erf))
+BS_ROW_FUNCTION_DEFINE(exp, bs_rows_of_one, BS_TIER_FN(bs_exp))
+BS_ROW_FUNCTION_DEFINE(log, bs_rows_of_one, BS_TIER_FN(bs_log))
+BS_ROW_FUNCTION_DEFINE(erf, bs_rows_of_one, BS_TIER_FN(bs_erf))
 #endif
 
 /* ------------------------------------------------------------------------------------------- softmax, norms
@@ -18689,13 +18683,13 @@ static BS_INLINE inline BS_TARGET BS_V BS_TIER_FN(bs_exp_below)(BS_V x, bool nea
     return BS_TIER_FN(bs_scaled)(BS_V_ADD(rest, BS_V_SET1(1.0f)), t);
 }
 
-/* Replaces elements i .. end of a row by e^(x - top) and returns their sum. */
+/* Replaces elements i .. end of a row by e^(x - top) and returns their sum. Only a dense one may be `near`. */
 static BS_INLINE inline BS_TARGET BS_V BS_TIER_FN(bs_softmax_part)(const float *x, ptrdiff_t x_step, float *y,
                                                                    ptrdiff_t y_step, int64_t i, int64_t end, BS_V top,
-                                                                   bool near)
+                                                                   bool dense, bool near)
 {
     BS_V sum = BS_V_ZERO();
-    for (; BS_TWICE_PAYS && x_step == 1 && y_step == 1 && end - i >= BS_LANES; i += BS_LANES) {
+    for (; BS_TWICE_PAYS && dense && end - i >= BS_LANES; i += BS_LANES) {
         __builtin_prefetch(x + i + BS_AHEAD);
         __builtin_prefetch(y + i + BS_AHEAD, 1);
         const BS_V v = BS_V_LOAD(x + i), e = BS_TIER_FN(bs_exp_below)(BS_V_SUB(v, top), near);
@@ -18711,8 +18705,9 @@ static BS_INLINE inline BS_TARGET BS_V BS_TIER_FN(bs_softmax_part)(const float *
     return sum;
 }
 
+/* `dense`: both steps are 1. */
 static BS_INLINE_IF_FAST BS_TARGET void BS_TIER_FN(bs_softmax_by)(const float *x, ptrdiff_t x_step, float *y,
-                                                                   ptrdiff_t y_step, int64_t n)
+                                                                   ptrdiff_t y_step, int64_t n, bool dense)
 {
     bool near;
     const float most = BS_TIER_FN(bs_row_top)(x, x_step, n, &near);
@@ -18720,8 +18715,9 @@ static BS_INLINE_IF_FAST BS_TARGET void BS_TIER_FN(bs_softmax_by)(const float *x
     BS_V total = BS_V_ZERO();
     for (int64_t i = 0, end; i < n; i = end) {
         end = n - i > BS_SUM_VECTORS * BS_LANES ? i + BS_SUM_VECTORS * BS_LANES : n;
-        const BS_V sum = BS_TWICE_PAYS && near ? BS_TIER_FN(bs_softmax_part)(x, x_step, y, y_step, i, end, top, true)
-                                               : BS_TIER_FN(bs_softmax_part)(x, x_step, y, y_step, i, end, top, false);
+        const BS_V sum = BS_TWICE_PAYS && dense && near
+                             ? BS_TIER_FN(bs_softmax_part)(x, 1, y, 1, i, end, top, true, true)
+                             : BS_TIER_FN(bs_softmax_part)(x, x_step, y, y_step, i, end, top, dense, false);
         total = BS_V_ADD(total, sum);
     }
     const BS_V scale = BS_V_SET1(1.0f / BS_V_SUM(total));
@@ -18737,9 +18733,9 @@ static BS_INLINE_IF_FAST BS_TARGET void BS_TIER_FN(bs_softmax_by)(const float *x
 static BS_TARGET void BS_TIER_FN(bs_softmax)(const float *x, ptrdiff_t x_step, float *y, ptrdiff_t y_step, int64_t n)
 {
     if (BS_TWICE_PAYS && x_step == 1 && y_step == 1)
-        BS_TIER_FN(bs_softmax_by)(x, 1, y, 1, n);
+        BS_TIER_FN(bs_softmax_by)(x, 1, y, 1, n, true);
     else
-        BS_TIER_FN(bs_softmax_by)(x, x_step, y, y_step, n);
+        BS_TIER_FN(bs_softmax_by)(x, x_step, y, y_step, n, false);
 }
 
 /* Of x - middle, or of its square. */
@@ -19338,7 +19334,7 @@ static BS_INLINE inline BS_TARGET float BS_TIER_FN(bs_best_of)(const float *x, i
 }
 
 /* Looks for the block where the best stands first, then for its place there. */
-static BS_INLINE inline BS_TARGET int64_t BS_TIER_FN(bs_place_of_best)(const float *x, int64_t n, bool least)
+static BS_TARGET int64_t BS_TIER_FN(bs_place_of_best)(const float *x, int64_t n, bool least)
 {
     const int64_t whole = n - n % (4 * BS_LANES);
     int64_t at = 0, i = 0;
@@ -19347,7 +19343,8 @@ static BS_INLINE inline BS_TARGET int64_t BS_TIER_FN(bs_place_of_best)(const flo
         return 0;
     for (int64_t count; i < whole; i += count) {
         count = whole - i < BS_BEST_BLOCK ? whole - i : BS_BEST_BLOCK;
-        const float other = BS_TIER_FN(bs_best_of)(x + i, count, best, least);
+        const float other = least ? BS_TIER_FN(bs_best_of)(x + i, count, best, true)
+                                  : BS_TIER_FN(bs_best_of)(x + i, count, best, false);
         at = other != best ? i : at;
         best = other;
     }
@@ -19357,16 +19354,6 @@ static BS_INLINE inline BS_TARGET int64_t BS_TIER_FN(bs_place_of_best)(const flo
         if (least ? x[i] < x[at] : x[i] > x[at])
             at = i;
     return at;
-}
-
-static BS_TARGET int64_t BS_TIER_FN(bs_place_of_most)(const float *x, int64_t n)
-{
-    return BS_TIER_FN(bs_place_of_best)(x, n, false);
-}
-
-static BS_TARGET int64_t BS_TIER_FN(bs_place_of_least)(const float *x, int64_t n)
-{
-    return BS_TIER_FN(bs_place_of_best)(x, n, true);
 }
 #endif
 /* --- end of template kernels/best.inc --- */
@@ -19586,17 +19573,24 @@ static BS_INLINE_IF_FAST BS_TARGET void BS_TIER_FN(bs_rows)(const float *x, ptrd
     }
 }
 
-#define BS_ROW_FUNCTION_DEFINE(name, near)                                                                         \
+/* The same without a function for what is near. */
+static BS_ROWS_OF_ONE BS_TARGET void BS_TIER_FN(bs_rows_of_one)(const float *x, ptrdiff_t x_step, float *y,
+                                                                 ptrdiff_t y_step, int64_t n, BS_V (*function)(BS_V))
+{
+    BS_TIER_FN(bs_rows)(x, x_step, y, y_step, n, function, function);
+}
+
+#define BS_ROW_FUNCTION_DEFINE(name, rows, ...)                                                                    \
     static BS_TARGET void BS_TIER_FN(bs_rows_##name)(const float *x, ptrdiff_t x_step, float *y, ptrdiff_t y_step, \
                                                      int64_t n)                                                    \
     {                                                                                                              \
-        BS_TIER_FN(bs_rows)(x, x_step, y, y_step, n, BS_TIER_FN(bs_##name), near);                                 \
+        BS_TIER_FN(rows)(x, x_step, y, y_step, n, __VA_ARGS__);                                                    \
     }
 
-BS_ROW_FUNCTION_DEFINE(sigmoid, BS_OR_NEAR(sigmoid))
-BS_ROW_FUNCTION_DEFINE(tanh, BS_TIER_FN(bs_tanh))
-BS_ROW_FUNCTION_DEFINE(gelu, BS_TIER_FN(bs_gelu))
-BS_ROW_FUNCTION_DEFINE(silu, BS_OR_NEAR(silu))
+BS_ROW_FUNCTION_DEFINE(sigmoid, bs_rows, BS_TIER_FN(bs_sigmoid), BS_OR_NEAR(sigmoid))
+BS_ROW_FUNCTION_DEFINE(tanh, bs_rows_of_one, BS_TIER_FN(bs_tanh))
+BS_ROW_FUNCTION_DEFINE(gelu, bs_rows_of_one, BS_TIER_FN(bs_gelu))
+BS_ROW_FUNCTION_DEFINE(silu, bs_rows, BS_TIER_FN(bs_silu), BS_OR_NEAR(silu))
 
 #ifndef BS_SMALL
 static BS_TARGET void BS_TIER_FN(bs_lstm)(const float *sums, const float *c, float *c_out, float *h_out, int64_t n)
@@ -19677,9 +19671,9 @@ static inline BS_TARGET BS_V BS_TIER_FN(bs_erf)(BS_V x)
 }
 
 #ifndef BS_UNARY_ELSEWHERE
-BS_ROW_FUNCTION_DEFINE(exp, BS_TIER_FN(bs_exp))
-BS_ROW_FUNCTION_DEFINE(log, BS_TIER_FN(bs_log))
-BS_ROW_FUNCTION_DEFINE(erf, BS_TIER_FN(bs_erf))
+BS_ROW_FUNCTION_DEFINE(exp, bs_rows_of_one, BS_TIER_FN(bs_exp))
+BS_ROW_FUNCTION_DEFINE(log, bs_rows_of_one, BS_TIER_FN(bs_log))
+BS_ROW_FUNCTION_DEFINE(erf, bs_rows_of_one, BS_TIER_FN(bs_erf))
 #endif
 
 /* ------------------------------------------------------------------------------------------- softmax, norms
@@ -19715,13 +19709,13 @@ static BS_INLINE inline BS_TARGET BS_V BS_TIER_FN(bs_exp_below)(BS_V x, bool nea
     return BS_TIER_FN(bs_scaled)(BS_V_ADD(rest, BS_V_SET1(1.0f)), t);
 }
 
-/* Replaces elements i .. end of a row by e^(x - top) and returns their sum. */
+/* Replaces elements i .. end of a row by e^(x - top) and returns their sum. Only a dense one may be `near`. */
 static BS_INLINE inline BS_TARGET BS_V BS_TIER_FN(bs_softmax_part)(const float *x, ptrdiff_t x_step, float *y,
                                                                    ptrdiff_t y_step, int64_t i, int64_t end, BS_V top,
-                                                                   bool near)
+                                                                   bool dense, bool near)
 {
     BS_V sum = BS_V_ZERO();
-    for (; BS_TWICE_PAYS && x_step == 1 && y_step == 1 && end - i >= BS_LANES; i += BS_LANES) {
+    for (; BS_TWICE_PAYS && dense && end - i >= BS_LANES; i += BS_LANES) {
         __builtin_prefetch(x + i + BS_AHEAD);
         __builtin_prefetch(y + i + BS_AHEAD, 1);
         const BS_V v = BS_V_LOAD(x + i), e = BS_TIER_FN(bs_exp_below)(BS_V_SUB(v, top), near);
@@ -19737,8 +19731,9 @@ static BS_INLINE inline BS_TARGET BS_V BS_TIER_FN(bs_softmax_part)(const float *
     return sum;
 }
 
+/* `dense`: both steps are 1. */
 static BS_INLINE_IF_FAST BS_TARGET void BS_TIER_FN(bs_softmax_by)(const float *x, ptrdiff_t x_step, float *y,
-                                                                   ptrdiff_t y_step, int64_t n)
+                                                                   ptrdiff_t y_step, int64_t n, bool dense)
 {
     bool near;
     const float most = BS_TIER_FN(bs_row_top)(x, x_step, n, &near);
@@ -19746,8 +19741,9 @@ static BS_INLINE_IF_FAST BS_TARGET void BS_TIER_FN(bs_softmax_by)(const float *x
     BS_V total = BS_V_ZERO();
     for (int64_t i = 0, end; i < n; i = end) {
         end = n - i > BS_SUM_VECTORS * BS_LANES ? i + BS_SUM_VECTORS * BS_LANES : n;
-        const BS_V sum = BS_TWICE_PAYS && near ? BS_TIER_FN(bs_softmax_part)(x, x_step, y, y_step, i, end, top, true)
-                                               : BS_TIER_FN(bs_softmax_part)(x, x_step, y, y_step, i, end, top, false);
+        const BS_V sum = BS_TWICE_PAYS && dense && near
+                             ? BS_TIER_FN(bs_softmax_part)(x, 1, y, 1, i, end, top, true, true)
+                             : BS_TIER_FN(bs_softmax_part)(x, x_step, y, y_step, i, end, top, dense, false);
         total = BS_V_ADD(total, sum);
     }
     const BS_V scale = BS_V_SET1(1.0f / BS_V_SUM(total));
@@ -19763,9 +19759,9 @@ static BS_INLINE_IF_FAST BS_TARGET void BS_TIER_FN(bs_softmax_by)(const float *x
 static BS_TARGET void BS_TIER_FN(bs_softmax)(const float *x, ptrdiff_t x_step, float *y, ptrdiff_t y_step, int64_t n)
 {
     if (BS_TWICE_PAYS && x_step == 1 && y_step == 1)
-        BS_TIER_FN(bs_softmax_by)(x, 1, y, 1, n);
+        BS_TIER_FN(bs_softmax_by)(x, 1, y, 1, n, true);
     else
-        BS_TIER_FN(bs_softmax_by)(x, x_step, y, y_step, n);
+        BS_TIER_FN(bs_softmax_by)(x, x_step, y, y_step, n, false);
 }
 
 /* Of x - middle, or of its square. */
@@ -20399,7 +20395,7 @@ static BS_INLINE inline BS_TARGET float BS_TIER_FN(bs_best_of)(const float *x, i
 }
 
 /* Looks for the block where the best stands first, then for its place there. */
-static BS_INLINE inline BS_TARGET int64_t BS_TIER_FN(bs_place_of_best)(const float *x, int64_t n, bool least)
+static BS_TARGET int64_t BS_TIER_FN(bs_place_of_best)(const float *x, int64_t n, bool least)
 {
     const int64_t whole = n - n % (4 * BS_LANES);
     int64_t at = 0, i = 0;
@@ -20408,7 +20404,8 @@ static BS_INLINE inline BS_TARGET int64_t BS_TIER_FN(bs_place_of_best)(const flo
         return 0;
     for (int64_t count; i < whole; i += count) {
         count = whole - i < BS_BEST_BLOCK ? whole - i : BS_BEST_BLOCK;
-        const float other = BS_TIER_FN(bs_best_of)(x + i, count, best, least);
+        const float other = least ? BS_TIER_FN(bs_best_of)(x + i, count, best, true)
+                                  : BS_TIER_FN(bs_best_of)(x + i, count, best, false);
         at = other != best ? i : at;
         best = other;
     }
@@ -20418,16 +20415,6 @@ static BS_INLINE inline BS_TARGET int64_t BS_TIER_FN(bs_place_of_best)(const flo
         if (least ? x[i] < x[at] : x[i] > x[at])
             at = i;
     return at;
-}
-
-static BS_TARGET int64_t BS_TIER_FN(bs_place_of_most)(const float *x, int64_t n)
-{
-    return BS_TIER_FN(bs_place_of_best)(x, n, false);
-}
-
-static BS_TARGET int64_t BS_TIER_FN(bs_place_of_least)(const float *x, int64_t n)
-{
-    return BS_TIER_FN(bs_place_of_best)(x, n, true);
 }
 #endif
 /* --- end of template kernels/best.inc --- */
@@ -20647,17 +20634,24 @@ static BS_INLINE_IF_FAST BS_TARGET void BS_TIER_FN(bs_rows)(const float *x, ptrd
     }
 }
 
-#define BS_ROW_FUNCTION_DEFINE(name, near)                                                                         \
+/* The same without a function for what is near. */
+static BS_ROWS_OF_ONE BS_TARGET void BS_TIER_FN(bs_rows_of_one)(const float *x, ptrdiff_t x_step, float *y,
+                                                                 ptrdiff_t y_step, int64_t n, BS_V (*function)(BS_V))
+{
+    BS_TIER_FN(bs_rows)(x, x_step, y, y_step, n, function, function);
+}
+
+#define BS_ROW_FUNCTION_DEFINE(name, rows, ...)                                                                    \
     static BS_TARGET void BS_TIER_FN(bs_rows_##name)(const float *x, ptrdiff_t x_step, float *y, ptrdiff_t y_step, \
                                                      int64_t n)                                                    \
     {                                                                                                              \
-        BS_TIER_FN(bs_rows)(x, x_step, y, y_step, n, BS_TIER_FN(bs_##name), near);                                 \
+        BS_TIER_FN(rows)(x, x_step, y, y_step, n, __VA_ARGS__);                                                    \
     }
 
-BS_ROW_FUNCTION_DEFINE(sigmoid, BS_OR_NEAR(sigmoid))
-BS_ROW_FUNCTION_DEFINE(tanh, BS_TIER_FN(bs_tanh))
-BS_ROW_FUNCTION_DEFINE(gelu, BS_TIER_FN(bs_gelu))
-BS_ROW_FUNCTION_DEFINE(silu, BS_OR_NEAR(silu))
+BS_ROW_FUNCTION_DEFINE(sigmoid, bs_rows, BS_TIER_FN(bs_sigmoid), BS_OR_NEAR(sigmoid))
+BS_ROW_FUNCTION_DEFINE(tanh, bs_rows_of_one, BS_TIER_FN(bs_tanh))
+BS_ROW_FUNCTION_DEFINE(gelu, bs_rows_of_one, BS_TIER_FN(bs_gelu))
+BS_ROW_FUNCTION_DEFINE(silu, bs_rows, BS_TIER_FN(bs_silu), BS_OR_NEAR(silu))
 
 #ifndef BS_SMALL
 static BS_TARGET void BS_TIER_FN(bs_lstm)(const float *sums, const float *c, float *c_out, float *h_out, int64_t n)
@@ -20738,9 +20732,9 @@ static inline BS_TARGET BS_V BS_TIER_FN(bs_erf)(BS_V x)
 }
 
 #ifndef BS_UNARY_ELSEWHERE
-BS_ROW_FUNCTION_DEFINE(exp, BS_TIER_FN(bs_exp))
-BS_ROW_FUNCTION_DEFINE(log, BS_TIER_FN(bs_log))
-BS_ROW_FUNCTION_DEFINE(erf, BS_TIER_FN(bs_erf))
+BS_ROW_FUNCTION_DEFINE(exp, bs_rows_of_one, BS_TIER_FN(bs_exp))
+BS_ROW_FUNCTION_DEFINE(log, bs_rows_of_one, BS_TIER_FN(bs_log))
+BS_ROW_FUNCTION_DEFINE(erf, bs_rows_of_one, BS_TIER_FN(bs_erf))
 #endif
 
 /* ------------------------------------------------------------------------------------------- softmax, norms
@@ -20776,13 +20770,13 @@ static BS_INLINE inline BS_TARGET BS_V BS_TIER_FN(bs_exp_below)(BS_V x, bool nea
     return BS_TIER_FN(bs_scaled)(BS_V_ADD(rest, BS_V_SET1(1.0f)), t);
 }
 
-/* Replaces elements i .. end of a row by e^(x - top) and returns their sum. */
+/* Replaces elements i .. end of a row by e^(x - top) and returns their sum. Only a dense one may be `near`. */
 static BS_INLINE inline BS_TARGET BS_V BS_TIER_FN(bs_softmax_part)(const float *x, ptrdiff_t x_step, float *y,
                                                                    ptrdiff_t y_step, int64_t i, int64_t end, BS_V top,
-                                                                   bool near)
+                                                                   bool dense, bool near)
 {
     BS_V sum = BS_V_ZERO();
-    for (; BS_TWICE_PAYS && x_step == 1 && y_step == 1 && end - i >= BS_LANES; i += BS_LANES) {
+    for (; BS_TWICE_PAYS && dense && end - i >= BS_LANES; i += BS_LANES) {
         __builtin_prefetch(x + i + BS_AHEAD);
         __builtin_prefetch(y + i + BS_AHEAD, 1);
         const BS_V v = BS_V_LOAD(x + i), e = BS_TIER_FN(bs_exp_below)(BS_V_SUB(v, top), near);
@@ -20798,8 +20792,9 @@ static BS_INLINE inline BS_TARGET BS_V BS_TIER_FN(bs_softmax_part)(const float *
     return sum;
 }
 
+/* `dense`: both steps are 1. */
 static BS_INLINE_IF_FAST BS_TARGET void BS_TIER_FN(bs_softmax_by)(const float *x, ptrdiff_t x_step, float *y,
-                                                                   ptrdiff_t y_step, int64_t n)
+                                                                   ptrdiff_t y_step, int64_t n, bool dense)
 {
     bool near;
     const float most = BS_TIER_FN(bs_row_top)(x, x_step, n, &near);
@@ -20807,8 +20802,9 @@ static BS_INLINE_IF_FAST BS_TARGET void BS_TIER_FN(bs_softmax_by)(const float *x
     BS_V total = BS_V_ZERO();
     for (int64_t i = 0, end; i < n; i = end) {
         end = n - i > BS_SUM_VECTORS * BS_LANES ? i + BS_SUM_VECTORS * BS_LANES : n;
-        const BS_V sum = BS_TWICE_PAYS && near ? BS_TIER_FN(bs_softmax_part)(x, x_step, y, y_step, i, end, top, true)
-                                               : BS_TIER_FN(bs_softmax_part)(x, x_step, y, y_step, i, end, top, false);
+        const BS_V sum = BS_TWICE_PAYS && dense && near
+                             ? BS_TIER_FN(bs_softmax_part)(x, 1, y, 1, i, end, top, true, true)
+                             : BS_TIER_FN(bs_softmax_part)(x, x_step, y, y_step, i, end, top, dense, false);
         total = BS_V_ADD(total, sum);
     }
     const BS_V scale = BS_V_SET1(1.0f / BS_V_SUM(total));
@@ -20824,9 +20820,9 @@ static BS_INLINE_IF_FAST BS_TARGET void BS_TIER_FN(bs_softmax_by)(const float *x
 static BS_TARGET void BS_TIER_FN(bs_softmax)(const float *x, ptrdiff_t x_step, float *y, ptrdiff_t y_step, int64_t n)
 {
     if (BS_TWICE_PAYS && x_step == 1 && y_step == 1)
-        BS_TIER_FN(bs_softmax_by)(x, 1, y, 1, n);
+        BS_TIER_FN(bs_softmax_by)(x, 1, y, 1, n, true);
     else
-        BS_TIER_FN(bs_softmax_by)(x, x_step, y, y_step, n);
+        BS_TIER_FN(bs_softmax_by)(x, x_step, y, y_step, n, false);
 }
 
 /* Of x - middle, or of its square. */
@@ -21254,8 +21250,8 @@ void bs_row_softmax(bs_tier tier, const float *x, ptrdiff_t x_step, float *y, pt
 #ifndef BS_SMALL
 int64_t bs_row_place_of_best(bs_tier tier, const float *x, int64_t n, bool least)
 {
-    bs_place_row *const row = least ? BS_OF_TIER(tier, bs_place_of_least) : BS_OF_TIER(tier, bs_place_of_most);
-    return row(x, n);
+    bs_place_row *const row = BS_OF_TIER(tier, bs_place_of_best);
+    return row(x, n, least);
 }
 
 void bs_row_lstm(bs_tier tier, const float *sums, const float *c, float *c_out, float *h_out, int64_t n)
@@ -21274,6 +21270,7 @@ void bs_row_normalise(bs_tier tier, const bs_row_norm *norm, const float *x, ptr
 #undef BS_OF_TIER
 #undef BS_OR_NEAR
 #undef BS_TWICE_PAYS
+#undef BS_ROWS_OF_ONE
 /* ==== end src/kernels/functions.c ============================================================= */
 
 /* ==== begin src/kernels/pool.c ================================================================ */
@@ -24221,15 +24218,15 @@ static inline bool bs_graph_varies(const bs_graph *graph) { return graph->dims[g
 
 /* Records the first failure of building; later ones are ignored. While a node is being added the message begins with
  * its op and name. Returns false always. */
-bool bs_graph_fail(bs_graph *graph, bs_status status, const char *format, ...) BS_PRINTF(3, 4);
+#define bs_graph_fail(graph, status, ...) bs_refused(bs_graph_set_failure(graph, status, __VA_ARGS__))
+bs_status bs_graph_set_failure(bs_graph *graph, bs_status status, const char *format, ...) BS_PRINTF(3, 4);
 #if defined(BS_NO_MESSAGES)
-bool bs_graph_fail_bare(bs_graph *graph, bs_status status);
-#define bs_graph_fail(graph, status, ...) \
-    BS_TOLD((bs_graph_fail)(graph, status, __VA_ARGS__), bs_graph_fail_bare(graph, status))
+bs_status bs_graph_set_failure_bare(bs_graph *graph, bs_status status);
+#define bs_graph_set_failure(graph, status, ...) \
+    BS_TOLD((bs_graph_set_failure)(graph, status, __VA_ARGS__), bs_graph_set_failure_bare(graph, status))
 #endif
 /* The recorded failure alone. Unlike bs_graph_check it accepts a block that has not ended yet. */
 BS_INTERNAL bs_status bs_graph_failure(const bs_graph *graph, bs_error *error);
-BS_INTERNAL bool bs_graph_fail_as(bs_graph *graph, bs_status status, const char *format, va_list arguments);
 
 /* Dimensions. All return -1 on failure (recorded). */
 BS_INTERNAL bs_dim_id bs_dim_const(bs_graph *graph, int64_t n);
@@ -24253,6 +24250,12 @@ static inline bs_bytes bs_value_bytes(const bs_graph *graph, const bs_value_info
 {
     return bs_bytes_product(bs_value_elements(graph, value), bs_bytes_of(bs_dtype_bytes(value->dtype)));
 }
+/* Text that is cut at the end of its buffer, while its full length is still counted. (graph/text.c) */
+typedef struct bs_text {
+    char *text;
+    size_t bytes, used;
+} bs_text;
+BS_INTERNAL void bs_text_add(bs_text *text, const char *format, ...) BS_PRINTF(2, 3);
 /* "640", "H<=1080", "(H<=1080*2)": for messages. */
 BS_INTERNAL const char *bs_dim_text(const bs_graph *graph, bs_dim_id d, char *buffer, size_t bytes);
 /* "[32, 64, W<=1920]" */
@@ -24478,8 +24481,8 @@ typedef struct bs_call {
     bs_operand *out; /* [n_out] */
     const void *prepared; /* the node's prepared weights */
     void *scratch;
-    const bs_operand *residual; /* what an op adds to its result (bs_op_rules.adds), of the same extents; or NULL */
-    /* r > 1, only with bs_op_rules.shuffles: the result is every r-th pixel of an image that is r times as large, and
+    const bs_operand *residual; /* what an op adds to its result (bs_image_rules.adds), of the same extents; or NULL */
+    /* r > 1, only with bs_image_rules.shuffles: the result is every r-th pixel of an image that is r times as large, and
      * its channel c r r + i r + j lies i rows and j pixels of that image on, as channel c */
     int32_t phases;
     char *fault; /* [BS_FAULT_BYTES] for what is wrong with the data of this run, or NULL */
@@ -24603,6 +24606,21 @@ typedef struct bs_field {
     int32_t high;
 } bs_field;
 
+/* Rules of an op whose kernel goes over images in blocks of pixels: all of them. */
+typedef struct bs_image_rules {
+    /* Whether a kernel adds an image to its own result (bs_call.residual) where a sum is the first step behind it. */
+    bool (*adds)(const bs_node *node, const bs_node_plan *plan);
+    /* Of what may have a step that enlarges (bs_op_rules.enlarges) right behind it: whether its kernel stores its
+     * result there itself (bs_call.phases), for which its weights are in that order. Its rules and its kernel do not go
+     * by the extents of its result in the graph. */
+    bool (*shuffles)(const bs_graph *graph, const bs_node *node, const bs_node_plan *plan);
+    /* A call's result has the same bits in whatever rectangles it is computed, if these begin and end at multiples of
+     * this many pixels from where the row's own does, or end with it. */
+    int32_t (*grain)(const bs_node_plan *plan);
+    /* Rows with an image each of the same extents that a call should have, where there are as many. */
+    int32_t (*images)(const bs_graph *graph, const bs_node *node, const bs_node_plan *plan);
+} bs_image_rules;
+
 /* Rules that only some ops have: for weights and what a plan decides, and for older files. */
 typedef struct bs_op_rules {
     /* Converts the fields of a model file of an older op set; NULL: nothing changed. */
@@ -24628,21 +24646,10 @@ typedef struct bs_op_rules {
     bool updates;
     /* Its scratch lies in a device's memory, too, for all blocks together: no other step runs beside it. */
     bool on_device;
-    /* Whether a kernel adds an image to its own result (bs_call.residual) where a sum is the first step behind it.
-     * NULL: it does not. */
-    bool (*adds)(const bs_node *node, const bs_node_plan *plan);
-    /* Of an op that makes a [C, r H, r W] of f32 from [C r r, H, W] by moving elements, which may follow a kernel as a
-     * step, too: its r. NULL: the op is no such step. */
+    /* What else may follow one as a step: it makes a [C, r H, r W] of f32 from [C r r, H, W] by moving elements. Its r.
+     * NULL: it is none. */
     int32_t (*enlarges)(const bs_node *node);
-    /* Whether the op's kernel, where such a step is right behind it, stores its result in the enlarged image itself
-     * (bs_call.phases). Its weights are in that order then, and neither its rules nor its kernel may go by the extents
-     * of its result in the graph. NULL: it does not. */
-    bool (*shuffles)(const bs_graph *graph, const bs_node *node, const bs_node_plan *plan);
-    /* A call's result has the same bits in whatever rectangles it is computed, if these begin and end at multiples of
-     * this many pixels from where the row's own does, or end with it. NULL: 1. */
-    int32_t (*grain)(const bs_node_plan *plan);
-    /* Rows with an image each of the same extents that a call should have, where there are as many. NULL: 1. */
-    int32_t (*images)(const bs_graph *graph, const bs_node *node, const bs_node_plan *plan);
+    const bs_image_rules *of_images; /* NULL: it has none of these */
     /* Whether two nodes with the same weights, algorithm and prepared bytes prepare them alike. NULL: they do. */
     bool (*same_layout)(const bs_graph *graph, const bs_node *a, const bs_node *b);
 } bs_op_rules;
@@ -24669,10 +24676,14 @@ typedef struct bs_op {
     bs_status (*run)(const bs_call *call);
 } bs_op;
 
-/* bs_op_rules.grain of a node that is planned. */
+/* NULL: it has none. */
+static inline const bs_image_rules *bs_op_image_rules(const bs_op *op) { return op->rules ? op->rules->of_images : NULL; }
+
+/* bs_image_rules.grain of a node that is planned; 1 where there is none. */
 static inline int32_t bs_op_grain(const bs_op *op, const bs_node_plan *plan)
 {
-    return op->rules && op->rules->grain ? op->rules->grain(plan) : 1;
+    const bs_image_rules *rules = bs_op_image_rules(op);
+    return rules ? rules->grain(plan) : 1;
 }
 
 /* Whether weights are brought into another form than they come in. */
@@ -24773,6 +24784,16 @@ BS_EFFORT_ONCE
 
 #if !defined(BS_NO_MESSAGES) || !defined(BS_NO_REPORT)
 
+void bs_text_add(bs_text *text, const char *format, ...)
+{
+    const size_t room = text->used < text->bytes ? text->bytes - text->used : 0;
+    va_list arguments;
+    va_start(arguments, format);
+    const int n = vsnprintf(room ? text->text + text->used : NULL, room, format, arguments);
+    va_end(arguments);
+    text->used += n > 0 ? (size_t)n : 0;
+}
+
 /* "2H<=4320", "(H+1)/2<=540"; of nested derivations only the last step is shown. */
 static void derived_text(const bs_graph *g, const bs_dim_info *dim, char *buffer, size_t bytes)
 {
@@ -24806,16 +24827,12 @@ const char *bs_dim_text(const bs_graph *graph, bs_dim_id d, char *buffer, size_t
 
 const char *bs_value_text(const bs_graph *graph, const bs_value_info *value, char *buffer, size_t bytes)
 {
-    size_t used = 0;
-    buffer[0] = 0;
-    for (int32_t i = 0; i < value->rank && used + 1 < bytes; i++) {
+    bs_text text = {buffer, bytes, 0};
+    for (int32_t i = 0; i < value->rank; i++) {
         char dim[64];
-        const int n = snprintf(buffer + used, bytes - used, "%s%s", i ? ", " : "[",
-                               bs_dim_text(graph, value->dims[i], dim, sizeof dim));
-        used += (size_t)n;
+        bs_text_add(&text, "%s%s", i ? ", " : "[", bs_dim_text(graph, value->dims[i], dim, sizeof dim));
     }
-    if (used + 2 <= bytes)
-        snprintf(buffer + used, bytes - used, value->rank ? "]" : "[]");
+    bs_text_add(&text, value->rank ? "]" : "[]");
     return buffer;
 }
 
@@ -25309,12 +25326,13 @@ bs_graph *bs_graph_create(bs_arena *arena, const bs_graph_desc *desc)
 
 /* ------------------------------------------------------------------------------------------------- errors */
 
-bool bs_graph_fail_as(bs_graph *graph, bs_status status, const char *format, va_list arguments)
+bs_status (bs_graph_set_failure)(bs_graph *graph, bs_status status, const char *format, ...)
 {
     bs_error *error = &graph->error;
+    va_list arguments;
     int used = 0;
     if (graph->status != BS_OK)
-        return false;
+        return graph->status;
     memset(error, 0, sizeof *error);
     graph->status = error->status = status;
     if (graph->adding) {
@@ -25322,23 +25340,16 @@ bool bs_graph_fail_as(bs_graph *graph, bs_status status, const char *format, va_
         used = snprintf(error->message, sizeof error->message, "%s%s%s%.63s%s: ", graph->adding, *name ? " " : "",
                         quote, name, quote);
     }
-    vsnprintf(error->message + used, sizeof error->message - (size_t)used, format, arguments);
-    return false;
-}
-
-bool (bs_graph_fail)(bs_graph *graph, bs_status status, const char *format, ...)
-{
-    va_list arguments;
     va_start(arguments, format);
-    bs_graph_fail_as(graph, status, format, arguments);
+    vsnprintf(error->message + used, sizeof error->message - (size_t)used, format, arguments);
     va_end(arguments);
-    return false;
+    return status;
 }
 
 #if defined(BS_NO_MESSAGES)
-bool bs_graph_fail_bare(bs_graph *graph, bs_status status)
+bs_status bs_graph_set_failure_bare(bs_graph *graph, bs_status status)
 {
-    return (bs_graph_fail)(graph, status, "%s", bs_status_text(status));
+    return (bs_graph_set_failure)(graph, status, "%s", bs_status_text(status));
 }
 #endif
 
@@ -26193,7 +26204,7 @@ BS_INTERNAL bs_bytes bs_weight_elements(const bs_weight_spec *spec);
 extern const bs_op_rules bs_element_wise, bs_chained, bs_sum, bs_line_wise;
 
 /* Every refusal reads: op "node": text (bs_graph_fail). Returns false always. */
-bool bs_infer_fail(bs_infer *infer, bs_status status, const char *format, ...) BS_PRINTF(3, 4);
+#define bs_infer_fail(infer, status, ...) bs_graph_fail((infer)->graph, status, __VA_ARGS__)
 
 /* Records what is wrong with the data of a run. Returns BS_ERROR_DATA always. */
 bs_status bs_call_fail(const bs_call *call, const char *format, ...) BS_PRINTF(2, 3);
@@ -26300,8 +26311,6 @@ BS_INTERNAL bs_weight_spec bs_weight_of(const char *suffix, int32_t rank, int64_
 BS_INTERNAL bs_weight_spec bs_weight_vector(const char *suffix, int64_t length);
 
 #if defined(BS_NO_MESSAGES)
-#define bs_infer_fail(infer, status, ...) \
-    BS_TOLD((bs_infer_fail)(infer, status, __VA_ARGS__), bs_graph_fail_bare((infer)->graph, status))
 #define bs_call_fail(call, ...) BS_TOLD((bs_call_fail)(call, __VA_ARGS__), BS_ERROR_DATA)
 #define bs_infer_dtypes(infer, index, dtypes, expected) (bs_infer_dtypes)(infer, index, dtypes, BS_TEXT(expected))
 #define bs_infer_const(infer, index, axis, what, n) (bs_infer_const)(infer, index, axis, BS_TEXT(what), n)
@@ -26323,15 +26332,6 @@ const bs_op_rules bs_sum = {.element_wise = true, .chained = true, .sum = true};
 /* ------------------------------------------------------------------------------------------------ refusals */
 
 #if !defined(BS_NO_MESSAGES)
-bool (bs_infer_fail)(bs_infer *infer, bs_status status, const char *format, ...)
-{
-    va_list arguments;
-    va_start(arguments, format);
-    bs_graph_fail_as(infer->graph, status, format, arguments);
-    va_end(arguments);
-    return false;
-}
-
 bs_status (bs_call_fail)(const bs_call *call, const char *format, ...)
 {
     va_list arguments;
@@ -28718,15 +28718,14 @@ static bool conv2d_adds(const bs_node *node, const bs_node_plan *plan)
     return plan->algorithm == BS_CONV_WINOGRAD4 && desc->act == BS_ACT_NONE;
 }
 
+static const bs_image_rules conv2d_image_rules = {
+    .adds = conv2d_adds, .shuffles = conv2d_shuffles, .grain = conv2d_grain, .images = conv2d_images};
 static const bs_op_rules conv2d_rules = {.upgrade = conv2d_upgrade,
                                          .weights = conv2d_weights,
                                          .plan = conv2d_plan,
                                          .prepare = conv2d_prepare,
                                          .same_layout = conv2d_same_layout,
-                                         .grain = conv2d_grain,
-                                         .images = conv2d_images,
-                                         .shuffles = conv2d_shuffles,
-                                         .adds = conv2d_adds};
+                                         .of_images = &conv2d_image_rules};
 
 const bs_op bs_op_conv2d = {.name = "conv2d",
                             .min_in = 1,
@@ -36640,55 +36639,38 @@ BS_EFFORT_ONCE
 
 #if !defined(BS_NO_REPORT)
 
-/* Text that is cut at the end of the buffer, while its full length is still counted. */
-typedef struct describe_text {
-    char *text;
-    size_t bytes, used;
-} describe_text;
-
-static void describe_put(describe_text *t, const char *format, ...) BS_PRINTF(2, 3);
-static void describe_put(describe_text *t, const char *format, ...)
-{
-    const size_t room = t->used < t->bytes ? t->bytes - t->used : 0;
-    va_list arguments;
-    va_start(arguments, format);
-    const int n = vsnprintf(room ? t->text + t->used : NULL, room, format, arguments);
-    va_end(arguments);
-    t->used += (size_t)n;
-}
-
 /* "cells of 64x64", "rows", "cells of 64x64 / route.2"; nothing for the root. Domains are chained from the inside out;
  * a parent has a lower index. */
-static void describe_domain(const bs_graph *g, int32_t domain, describe_text *t)
+static void describe_domain(const bs_graph *g, int32_t domain, bs_text *t)
 {
     const bs_domain *d = &g->domains[domain];
     for (; d->kind == BS_DOMAIN_PATH; d = &g->domains[d->parent])
-        describe_put(t, " %s:%" PRId32, g->routers[d->router].desc->name, d->path);
+        bs_text_add(t, " %s:%" PRId32, g->routers[d->router].desc->name, d->path);
     if (bs_domain_is_patches(d))
-        describe_put(t, " cells %" PRId32, d->size);
+        bs_text_add(t, " cells %" PRId32, d->size);
     else if (d->kind == BS_DOMAIN_ROWS)
-        describe_put(t, " %s<=%lld", bs_domain_is_segments(d) ? "segments" : "rows", (long long)d->max_rows);
+        bs_text_add(t, " %s<=%lld", bs_domain_is_segments(d) ? "segments" : "rows", (long long)d->max_rows);
 }
 
-static void describe_inputs(const bs_graph *g, const bs_node *node, describe_text *t)
+static void describe_inputs(const bs_graph *g, const bs_node *node, bs_text *t)
 {
     const size_t start = t->used;
     for (int32_t i = 0; i < node->n_in; i++)
-        describe_put(t, "%s%" PRId32, i ? "," : "", bs_node_in(g, node)[i]);
+        bs_text_add(t, "%s%" PRId32, i ? "," : "", bs_node_in(g, node)[i]);
     while (t->used < start + 10)
-        describe_put(t, " ");
+        bs_text_add(t, " ");
 }
 
-static void describe_outputs(const bs_graph *g, const bs_node *node, describe_text *t)
+static void describe_outputs(const bs_graph *g, const bs_node *node, bs_text *t)
 {
     char shape[128];
     for (int32_t i = 0; i < node->n_out; i++) {
         const bs_value_info *value = bs_value_get(g, node->first_out + i);
-        describe_put(t, "%s%" PRId32 " %s %s", i ? ", " : "-> ", node->first_out + i, bs_dtype_name(value->dtype),
-                     bs_value_text(g, value, shape, sizeof shape));
+        bs_text_add(t, "%s%" PRId32 " %s %s", i ? ", " : "-> ", node->first_out + i, bs_dtype_name(value->dtype),
+                    bs_value_text(g, value, shape, sizeof shape));
     }
     if (node->n_out == 0)
-        describe_put(t, "->");
+        bs_text_add(t, "->");
     describe_domain(g, node->domain, t);
 }
 
@@ -36716,7 +36698,7 @@ static const char *describe_name(const bs_field *field, int32_t n)
     return n >= 0 && n < count ? bs_name_of(describe_lists[field->holds].names, n, count) : NULL;
 }
 
-static void describe_field(const bs_field *field, const uint8_t *word, describe_text *t)
+static void describe_field(const bs_field *field, const uint8_t *word, bs_text *t)
 {
     int32_t n;
     float f;
@@ -36724,11 +36706,11 @@ static void describe_field(const bs_field *field, const uint8_t *word, describe_
     memcpy(&f, word, sizeof f);
     const char *name = describe_name(field, n);
     if (name)
-        describe_put(t, "%s %s", field->name, name);
+        bs_text_add(t, "%s %s", field->name, name);
     else if (field->holds == BS_FIELD_FLOAT)
-        describe_put(t, "%s %g", field->name, (double)f);
+        bs_text_add(t, "%s %g", field->name, (double)f);
     else
-        describe_put(t, "%s %" PRId32, field->name, n);
+        bs_text_add(t, "%s %" PRId32, field->name, n);
 }
 
 /* Whether a field says what an op is, so that it is printed even when it is the default. */
@@ -36741,7 +36723,7 @@ static bool describe_always(const char *field)
 }
 
 /* Fields that are not at their default. Descriptors are a pointer and then 4-byte fields. */
-static void describe_params(const bs_node *node, const bs_op *op, describe_text *t)
+static void describe_params(const bs_node *node, const bs_op *op, bs_text *t)
 {
     static const uint8_t zero[4] = {0};
     const char *before = "  {";
@@ -36751,24 +36733,24 @@ static void describe_params(const bs_node *node, const bs_op *op, describe_text 
     for (int32_t i = 0; i < op->n_fields; i++) {
         if (!describe_always(op->fields[i].name) && memcmp(fields + 4 * i, zero, sizeof zero) == 0)
             continue;
-        describe_put(t, "%s", before);
+        bs_text_add(t, "%s", before);
         describe_field(&op->fields[i], fields + 4 * i, t);
         before = ", ";
     }
     if (before[0] == ',')
-        describe_put(t, "}");
+        bs_text_add(t, "}");
 }
 
 size_t bs_graph_describe(const bs_graph *graph, int32_t index, char *text, size_t bytes)
 {
-    describe_text t = {text, text ? bytes : 0, 0};
+    bs_text t = {text, text ? bytes : 0, 0};
     if (t.bytes > 0)
         text[0] = 0;
     if (!graph || index < 1 || index >= graph->n_nodes)
         return 0;
     const bs_node *node = &graph->nodes[index];
     const bs_op *op = bs_op_get(node->op);
-    describe_put(&t, "%4" PRId32 "  %-14s %-22s ", index, op->name, bs_node_name(node));
+    bs_text_add(&t, "%4" PRId32 "  %-14s %-22s ", index, op->name, bs_node_name(node));
     describe_inputs(graph, node, &t);
     describe_outputs(graph, node, &t);
     if (node->n_in > 0) /* inputs, states and constants are described by their shape */
@@ -36778,15 +36760,15 @@ size_t bs_graph_describe(const bs_graph *graph, int32_t index, char *text, size_
 
 size_t bs_op_describe(int32_t index, char *text, size_t bytes)
 {
-    describe_text t = {text, text ? bytes : 0, 0};
+    bs_text t = {text, text ? bytes : 0, 0};
     const bs_op *op = bs_op_get(index);
     if (t.bytes > 0)
         text[0] = 0;
     if (!op)
         return 0;
-    describe_put(&t, "%s %d %" PRId32, op->name, op->min_in, bs_op_max_in(op));
+    bs_text_add(&t, "%s %d %" PRId32, op->name, op->min_in, bs_op_max_in(op));
     for (int32_t i = 0; i < op->n_fields; i++)
-        describe_put(&t, " %s%s", op->fields[i].name, op->fields[i].holds == BS_FIELD_FLOAT ? "~" : "");
+        bs_text_add(&t, " %s%s", op->fields[i].name, op->fields[i].holds == BS_FIELD_FLOAT ? "~" : "");
     return t.used;
 }
 #endif
@@ -37238,7 +37220,7 @@ BS_INTERNAL bool bs_tails_move(const bs_graph *graph, const bs_node *node);
 #else
 static inline bool bs_tails_are_stored(const bs_graph *graph, const bs_node *node, const bs_node_plan *plan)
 {
-    return bs_node_phases(graph, node) > 1 && bs_node_op(node)->rules->shuffles(graph, node, plan);
+    return bs_node_phases(graph, node) > 1 && bs_op_image_rules(bs_node_op(node))->shuffles(graph, node, plan);
 }
 #endif
 /* How many of `lines`, each of so many bytes, it then takes at a time: whole grains, one at least. */
@@ -37366,9 +37348,8 @@ static bool fits_type(const bs_tails *t, const bs_value_info *a, const bs_value_
 static bool may_enlarge(const bs_tails *t, const bs_value_info *a, const bs_value_info *b, int32_t r)
 {
     enum { LARGEST = 8, CHANNELS = 8 }; /* bands of an image begin at multiples of 4 x 8 */
-    const bs_op_rules *rules = bs_node_op(&t->graph->nodes[a->node])->rules;
-    return LARGEST % r == 0 && bs_dim_max(t->graph, b->dims[0]) % CHANNELS == 0 && rules &&
-           rules->shuffles && !bs_value_in_patches(t->graph, a);
+    return LARGEST % r == 0 && bs_dim_max(t->graph, b->dims[0]) % CHANNELS == 0 &&
+           bs_op_image_rules(bs_node_op(&t->graph->nodes[a->node])) && !bs_value_in_patches(t->graph, a);
 }
 
 /* Whether b can be made of a by the threads that made a, by node n: images are cut where both ops are of images. */
@@ -37399,7 +37380,7 @@ bs_bytes bs_tails_scratch(const bs_graph *g, const bs_node *node, const bs_node_
     const bs_tail *first = &g->tails[node->tail];
     const size_t element = bs_dtype_bytes(first->from);
     const int32_t grain = bs_op_grain(bs_node_op(node), plan) * bs_node_phases(g, node);
-    if (!bs_tails_move(g, node)) /* a small library (BS_SMALL) needs it where others do not (bs_op_rules.shuffles) */
+    if (!bs_tails_move(g, node)) /* a small library (BS_SMALL) needs it where others do not (bs_image_rules.shuffles) */
         return bs_bytes_of(0);
     if (out->rank != 3) { /* a row is no more */
         const bs_bytes row = bs_bytes_product(bs_value_elements(g, out), bs_bytes_of(element));
@@ -42479,7 +42460,7 @@ BS_EFFORT_ONCE
  * of a domain's routers one goes on, the one that needs the widest margins, and its domain is a stage further. A value
  * has a reach for each stage. A device computes all margins at once.
  * Relies on plan/lower.h, and on regions and storage classes being known. Must never change what a value is stored in,
- * nor the bits of what is computed: rectangles begin and end at an op's grain (bs_op_rules.grain). */
+ * nor the bits of what is computed: rectangles begin and end at an op's grain (bs_image_rules.grain). */
 /* #include "plan/lower.h" */
 
 #if !defined(BS_NO_PLANNER)
@@ -42534,9 +42515,9 @@ static void find_stages(bs_lower_pass *l, int32_t *pull)
 
 static int32_t grain_of(const bs_lower_pass *l, int32_t n)
 {
-    const bs_op_rules *rules = bs_op_get(l->g->nodes[n].op)->rules;
+    const bs_image_rules *rules = bs_op_image_rules(bs_op_get(l->g->nodes[n].op));
     bs_node_plan node = l->plan->nodes[n];
-    if (!rules || !rules->grain)
+    if (!rules)
         return 1;
     bs_plan_size_node(l->plan, n, &node);
     return rules->grain(&node);
@@ -52116,8 +52097,8 @@ BS_EFFORT_LESS
 static const bs_operand *residual_of(const bs_call *call, const bs_operand *out)
 {
     const bs_tail *first = &call->graph->tails[call->node->tail];
-    const bs_op_rules *head = bs_node_op(call->node)->rules, *step = bs_node_op(&first->node)->rules;
-    if (!step->sum || !head || !head->adds || !head->adds(call->node, call->plan))
+    const bs_image_rules *head = bs_op_image_rules(bs_node_op(call->node));
+    if (!bs_node_op(&first->node)->rules->sum || !head || !head->adds(call->node, call->plan))
         return NULL;
     const bs_operand *other = &call->in[first->other];
     const bool last = other->stride[0] == 1 && out->stride[0] == 1;
@@ -52556,9 +52537,9 @@ static int32_t heavy_batch(const bs_session *s, const bs_instr *i)
 static int32_t image_batch(const bs_session *s, const bs_instr *i)
 {
     const bs_node *node = &s->graph->nodes[i->node];
-    const bs_op_rules *rules = bs_node_op(node)->rules;
+    const bs_image_rules *rules = bs_op_image_rules(bs_node_op(node));
     const int32_t rows = s->root.domains[i->domain].count, threads = s->plan->threads;
-    if (!rules || !rules->images || s->graph->domains[node->domain].patches >= 0 || bs_tails_move(s->graph, node))
+    if (!rules || s->graph->domains[node->domain].patches >= 0 || bs_tails_move(s->graph, node))
         return 1;
     return bs_min_i32(rules->images(s->graph, node, &s->plan->nodes[i->node]), (rows + threads - 1) / threads);
 }
@@ -54886,29 +54867,13 @@ BS_EFFORT_ONCE
 
 #if !defined(BS_NO_REPORT)
 
-typedef struct report {
-    char *text;
-    size_t bytes, used;
-} report;
-
-static void say(report *r, const char *format, ...) BS_PRINTF(2, 3);
-static void say(report *r, const char *format, ...)
-{
-    va_list arguments;
-    va_start(arguments, format);
-    const size_t room = r->used < r->bytes ? r->bytes - r->used : 0;
-    const int n = vsnprintf(room ? r->text + r->used : NULL, room, format, arguments);
-    va_end(arguments);
-    r->used += n > 0 ? (size_t)n : 0;
-}
-
 static const char instr_names[] = "call\0move\0route\0run";
 static const char map_names[] = "view to rows\0row to row\0row to parent\0row to cell\0"
                                 "row to bound\0row to cache\0paths to row\0beyond the cells";
 static const char extent_names[] = "\0  (near)\0  (the ring around)"; /* bs_instr.extent, from BS_EXTENT_ALL on */
 static const char combine_names[] = "copy\0residual\0zero\0sum\0weighted sum\0select";
 
-static void say_instr(report *r, const bs_plan *p, const bs_instr *i, const char *indent)
+static void say_instr(bs_text *r, const bs_plan *p, const bs_instr *i, const char *indent)
 {
     const bs_node *node = &p->graph->nodes[i->node];
     const bs_node_plan *plan = &p->nodes[i->node];
@@ -54916,60 +54881,59 @@ static void say_instr(report *r, const bs_plan *p, const bs_instr *i, const char
     char time[16] = "end";
     if (i->time < BS_TIME_END)
         snprintf(time, sizeof time, "t%" PRId32, i->time);
-    say(r, "%s[%s] %-5s ", indent, time,
-        bs_name_of(instr_names, i->kind, BS_INSTR_RUN + 1));
+    bs_text_add(r, "%s[%s] %-5s ", indent, time, bs_name_of(instr_names, i->kind, BS_INSTR_RUN + 1));
     if (i->kind == BS_INSTR_RUN) {
-        say(r, "region %" PRId32 ": tiles of domain %" PRId32 "\n", i->region, i->domain);
+        bs_text_add(r, "region %" PRId32 ": tiles of domain %" PRId32 "\n", i->region, i->domain);
         return;
     }
-    say(r, "%s%s%s", bs_op_get(node->op)->name, *name ? " " : "", name);
+    bs_text_add(r, "%s%s%s", bs_op_get(node->op)->name, *name ? " " : "", name);
     if (i->kind == BS_INSTR_MOVE)
-        say(r, "  (%s, %s)", bs_name_of(map_names, i->map, BS_MAP_BEYOND + 1),
-            bs_name_of(combine_names, i->combine, BS_COMBINE_SELECT + 1));
+        bs_text_add(r, "  (%s, %s)", bs_name_of(map_names, i->map, BS_MAP_BEYOND + 1),
+                    bs_name_of(combine_names, i->combine, BS_COMBINE_SELECT + 1));
     if (i->kind == BS_INSTR_CALL)
-        say(r, "%s%s%s%s", plan->algorithm == 1 ? "  (winograd)" : "",
-            bs_name_of(extent_names, i->extent, BS_EXTENT_RING + 1), plan->fusion ? "  fused: " : "",
-            bs_fusion_name(plan->fusion));
+        bs_text_add(r, "%s%s%s%s", plan->algorithm == 1 ? "  (winograd)" : "",
+                    bs_name_of(extent_names, i->extent, BS_EXTENT_RING + 1), plan->fusion ? "  fused: " : "",
+                    bs_fusion_name(plan->fusion));
     for (int32_t k = 0; i->kind == BS_INSTR_CALL && k < node->n_tail; k++)
-        say(r, "%s%s", k ? ", " : "  then ", bs_op_get(p->graph->tails[node->tail + k].node.op)->name);
-    say(r, "\n");
+        bs_text_add(r, "%s%s", k ? ", " : "  then ", bs_op_get(p->graph->tails[node->tail + k].node.op)->name);
+    bs_text_add(r, "\n");
 }
 
-static void say_region(report *r, const bs_plan *p, int32_t region)
+static void say_region(bs_text *r, const bs_plan *p, int32_t region)
 {
     const bs_region *all = &p->regions[region];
     for (int32_t k = all->first; k < all->first + all->count; k++) {
         const bs_part *part = &p->parts[p->region_parts[k]];
         if (part->router)
-            say(r, "    path %" PRId32 " of \"%s\": scratch %llu bytes, %.3g flop a cell\n", part->path,
-                p->graph->routers[part->router].desc->name, bs_bytes_figure(part->scratch_bytes), part->flops);
+            bs_text_add(r, "    path %" PRId32 " of \"%s\": scratch %llu bytes, %.3g flop a cell\n", part->path,
+                        p->graph->routers[part->router].desc->name, bs_bytes_figure(part->scratch_bytes), part->flops);
         else
-            say(r, "    every cell: scratch %llu bytes, %.3g flop a cell\n", bs_bytes_figure(part->scratch_bytes),
-                part->flops);
+            bs_text_add(r, "    every cell: scratch %llu bytes, %.3g flop a cell\n",
+                        bs_bytes_figure(part->scratch_bytes), part->flops);
         for (int32_t i = part->first; i < part->first + part->count; i++)
             say_instr(r, p, &p->instrs[i], "      ");
     }
 }
 
 /* Where the bytes of a plan are used. */
-static void say_memory(report *r, const bs_plan *p, const bs_sizes *sizes)
+static void say_memory(bs_text *r, const bs_plan *p, const bs_sizes *sizes)
 {
     if (bs_plan_on_device(p)) {
-        say(r, "launched by %s%s\n", p->desc.launch_mode ? "" : "stream, then graph",
-            p->desc.launch_mode ? bs_launch_mode_name((bs_launch_mode)p->desc.launch_mode) : "");
-        say(r, "device       %llu\npinned       %llu\n", (unsigned long long)sizes->device,
-            (unsigned long long)sizes->pinned);
-        say(r,
-            "of device %llu activations, prepared weights %llu bytes\n"
-            "tier %s, %s, %llu bytes of shared memory for a tile\n",
-            bs_bytes_figure(p->transient_bytes), bs_bytes_figure(p->weight_bytes), bs_tier_name(p->tier),
-            p->desc.half ? "f16" : "f32", bs_bytes_figure(p->shared_bytes));
+        bs_text_add(r, "launched by %s%s\n", p->desc.launch_mode ? "" : "stream, then graph",
+                    p->desc.launch_mode ? bs_launch_mode_name((bs_launch_mode)p->desc.launch_mode) : "");
+        bs_text_add(r, "device       %llu\npinned       %llu\n", (unsigned long long)sizes->device,
+                    (unsigned long long)sizes->pinned);
+        bs_text_add(r,
+                    "of device %llu activations, prepared weights %llu bytes\n"
+                    "tier %s, %s, %llu bytes of shared memory for a tile\n",
+                    bs_bytes_figure(p->transient_bytes), bs_bytes_figure(p->weight_bytes), bs_tier_name(p->tier),
+                    p->desc.half ? "f16" : "f32", bs_bytes_figure(p->shared_bytes));
     } else {
-        say(r,
-            "of transient %llu shared, %llu a thread x %" PRId32 "\ntier %s, %" PRId32
-            " threads, prepared weights %llu bytes\n",
-            bs_bytes_figure(p->transient_bytes), bs_bytes_figure(p->scratch_bytes), p->threads, bs_tier_name(p->tier),
-            p->threads, bs_bytes_figure(p->weight_bytes));
+        bs_text_add(r,
+                    "of transient %llu shared, %llu a thread x %" PRId32 "\ntier %s, %" PRId32
+                    " threads, prepared weights %llu bytes\n",
+                    bs_bytes_figure(p->transient_bytes), bs_bytes_figure(p->scratch_bytes), p->threads,
+                    bs_tier_name(p->tier), p->threads, bs_bytes_figure(p->weight_bytes));
     }
 }
 
@@ -55016,7 +54980,7 @@ static double activations(const bs_plan *p, const bs_session *s, bs_dim_id symbo
 }
 
 /* Symbols, then domains of rows: maxima and what they cost, and with a session what the last run had. */
-static void say_maxima(report *r, const bs_plan *p, const bs_session *s)
+static void say_maxima(bs_text *r, const bs_plan *p, const bs_session *s)
 {
     const bs_graph *g = p->graph;
     int32_t listed = 0;
@@ -55026,21 +54990,22 @@ static void say_maxima(report *r, const bs_plan *p, const bs_session *s)
         char text[128];
         if (symbol ? g->dims[i].kind != BS_DIM_SYMBOL : g->domains[d].kind != BS_DOMAIN_ROWS || !p->domains[d].live)
             continue;
-        say(r, "%s%s: at most %lld", listed++ ? "  " : "activations that depend on extents, before sharing:\n  ",
-            symbol ? bs_dim_text(g, i, text, sizeof text) : bs_domain_text(g, d, text, sizeof text),
-            (long long)(symbol ? bs_dim_max(g, i) : p->domains[d].max_rows));
-        say(r, ", %.0f bytes", activations(p, NULL, of, d));
+        bs_text_add(r, "%s%s: at most %lld",
+                    listed++ ? "  " : "activations that depend on extents, before sharing:\n  ",
+                    symbol ? bs_dim_text(g, i, text, sizeof text) : bs_domain_text(g, d, text, sizeof text),
+                    (long long)(symbol ? bs_dim_max(g, i) : p->domains[d].max_rows));
+        bs_text_add(r, ", %.0f bytes", activations(p, NULL, of, d));
         if (s)
-            say(r, "; last run %lld, %.0f bytes", (long long)(symbol ? s->dims[i] : s->root.domains[d].count),
-                activations(p, s, of, d));
-        say(r, "\n");
+            bs_text_add(r, "; last run %lld, %.0f bytes", (long long)(symbol ? s->dims[i] : s->root.domains[d].count),
+                        activations(p, s, of, d));
+        bs_text_add(r, "\n");
     }
 }
 
 /* ------------------------------------------------------------------------------------------------- dataflow */
 
 /* Nodes that are part of others; their kernels would write, and read again, what is between them. */
-static void say_tails(report *r, const bs_plan *p)
+static void say_tails(bs_text *r, const bs_plan *p)
 {
     double spared = 0;
     int32_t steps = 0;
@@ -55049,18 +55014,18 @@ static void say_tails(report *r, const bs_plan *p)
         if (!p->node_live[n] || node->n_tail == 0)
             continue;
         steps += node->n_tail;
-        spared += 2.0 * node->n_tail *
-                  (double)bs_bytes_figure(bs_value_bytes(p->graph, &p->graph->values[node->first_out]));
+        spared +=
+            2.0 * node->n_tail * (double)bs_bytes_figure(bs_value_bytes(p->graph, &p->graph->values[node->first_out]));
     }
     if (steps)
-        say(r,
-            "fused, with the same result: %" PRId32 " ops run behind the kernel whose result they change,\n"
-            "  which spares %.3g bytes of reading and writing, of each node a row\n",
-            steps, spared);
+        bs_text_add(r,
+                    "fused, with the same result: %" PRId32 " ops run behind the kernel whose result they change,\n"
+                    "  which spares %.3g bytes of reading and writing, of each node a row\n",
+                    steps, spared);
 }
 
 /* Nodes that run elsewhere than they were built, or for others too: why, and what that saves. */
-static void say_dataflow(report *r, const bs_plan *p)
+static void say_dataflow(bs_text *r, const bs_plan *p)
 {
     const bs_graph *g = p->graph;
     bs_node_facts facts;
@@ -55074,28 +55039,30 @@ static void say_dataflow(report *r, const bs_plan *p)
         if (!p->node_live[n] || bs_node_work(node) != BS_WORK_CALL || !(sunk || lifted || node->merged))
             continue;
         bs_graph_node_get(g, n, &facts);
-        say(r, "%s  %s%s%s: ", n_moved++ ? "" : "moved, with the same result:\n", facts.op, *facts.name ? " " : "",
-            facts.name);
+        bs_text_add(r, "%s  %s%s%s: ", n_moved++ ? "" : "moved, with the same result:\n", facts.op,
+                    *facts.name ? " " : "", facts.name);
         if (sunk)
-            say(r, "built for %s, needed by ", bs_domain_text(g, node->built_in, text, sizeof text));
+            bs_text_add(r, "built for %s, needed by ", bs_domain_text(g, node->built_in, text, sizeof text));
         if (lifted)
-            say(r, "the same in every trip of %s, computed before for ",
-                bs_domain_text(g, node->built_in, text, sizeof text));
+            bs_text_add(r, "the same in every trip of %s, computed before for ",
+                        bs_domain_text(g, node->built_in, text, sizeof text));
         if (sunk || lifted)
-            say(r, "%s alone, %.3g flop a row", bs_domain_text(g, node->domain, text, sizeof text), facts.flops);
+            bs_text_add(r, "%s alone, %.3g flop a row", bs_domain_text(g, node->domain, text, sizeof text),
+                        facts.flops);
         if (node->merged)
-            say(r, "%scomputed once instead of %" PRId32 " times", sunk || lifted ? "; " : "", node->merged + 1);
-        say(r, "\n");
+            bs_text_add(r, "%scomputed once instead of %" PRId32 " times", sunk || lifted ? "; " : "",
+                        node->merged + 1);
+        bs_text_add(r, "\n");
         saved += sunk ? facts.flops : 0;
     }
     if (saved > 0)
-        say(r, "  together %.3g flop a row that other rows are spared\n", saved);
+        bs_text_add(r, "  together %.3g flop a row that other rows are spared\n", saved);
 }
 
 /* ---------------------------------------------------------------------------------------------- side by side */
 
 /* Steps of a run: instructions side by side are one; on a GPU those of one op, one launch if they choose one kernel. */
-static void say_steps(report *r, const bs_plan *p)
+static void say_steps(bs_text *r, const bs_plan *p)
 {
     const bool device = bs_plan_on_device(p);
     int32_t steps = 0;
@@ -55103,38 +55070,40 @@ static void say_steps(report *r, const bs_plan *p)
         end = bs_plan_side_by_side(p, first);
         for (const bs_instr *i = p->instrs + first; i < p->instrs + end; i++) {
             const bs_instr *j = p->instrs + first;
-            while (j < i && device && (i->kind == BS_INSTR_ROUTE || j->kind != i->kind || j->map != i->map ||
-                                       p->graph->nodes[j->node].op != p->graph->nodes[i->node].op))
+            while (j < i && device &&
+                   (i->kind == BS_INSTR_ROUTE || j->kind != i->kind || j->map != i->map ||
+                    p->graph->nodes[j->node].op != p->graph->nodes[i->node].op))
                 j++;
             steps += j == i;
         }
     }
     if (steps > 0)
-        say(r, "%" PRId32 " instructions at top level in %" PRId32 " %s, a loop one trip\n", p->n_top, steps,
-            device ? "launches" : "steps");
+        bs_text_add(r, "%" PRId32 " instructions at top level in %" PRId32 " %s, a loop one trip\n", p->n_top, steps,
+                    device ? "launches" : "steps");
 }
 
 static size_t report_of(const bs_plan *plan, const bs_session *session, char *text, size_t bytes)
 {
-    report r = {text, text ? bytes : 0, 0};
+    bs_text r = {text, text ? bytes : 0, 0};
     bs_sizes sizes;
     if (r.bytes > 0)
         text[0] = 0;
     if (!plan)
         return 0;
     bs_plan_sizes(plan, &sizes);
-    say(&r,
-        "arena        bytes\npersistent   %llu (graph and plan come on top: %llu)\ntransient    %llu\n"
-        "staging      %llu\nslots        %llu\n",
-        (unsigned long long)sizes.persistent, bs_bytes_figure(plan->own_bytes), (unsigned long long)sizes.transient,
-        (unsigned long long)sizes.staging, (unsigned long long)sizes.slots);
+    bs_text_add(&r,
+                "arena        bytes\npersistent   %llu (graph and plan come on top: %llu)\ntransient    %llu\n"
+                "staging      %llu\nslots        %llu\n",
+                (unsigned long long)sizes.persistent, bs_bytes_figure(plan->own_bytes),
+                (unsigned long long)sizes.transient, (unsigned long long)sizes.staging,
+                (unsigned long long)sizes.slots);
     say_memory(&r, plan, &sizes);
     if (bs_plan_streams(plan))
-        say(&r,
-            "streamed: %" PRId32 " units of %llu bytes in all, the largest %llu; %" PRId32 " phases, %" PRId32
-            " lanes of %llu bytes\n",
-            plan->n_units - 1, bs_bytes_figure(plan->all_unit_bytes), bs_bytes_figure(plan->largest_unit_bytes),
-            plan->n_phases, plan->lanes, bs_bytes_figure(plan->lane_bytes));
+        bs_text_add(&r,
+                    "streamed: %" PRId32 " units of %llu bytes in all, the largest %llu; %" PRId32 " phases, %" PRId32
+                    " lanes of %llu bytes\n",
+                    plan->n_units - 1, bs_bytes_figure(plan->all_unit_bytes), bs_bytes_figure(plan->largest_unit_bytes),
+                    plan->n_phases, plan->lanes, bs_bytes_figure(plan->lane_bytes));
     say_maxima(&r, plan, session);
     say_dataflow(&r, plan);
     say_tails(&r, plan);

@@ -1,6 +1,6 @@
 /* brainstorm_cuda.cu - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: d71f014c9d74a6c4b07c8c1b261cb860f227d5af9218ac5bbb1203887be28576
+ * sha256 of the parts: 20ba8e49a7ecc353aa0ce8181069bc2858f0415c8f3fe388319d1dd515be318a
  */
 #include "brainstorm.h"
 
@@ -543,16 +543,20 @@ static inline uint8_t *bs_bytes_row(uint8_t *memory, bs_bytes offset, int32_t ro
 /* #include "base/bytes.h" */
 #include <inttypes.h> /* PRId32 and others: int32_t is long where the C library is newlib */
 
+/* Of what takes a format and its arguments. It is not called in a run that nothing is wrong with, nor often: what leads
+ * to it is made small, and laid out behind the rest. */
 #if defined(__GNUC__)
-#define BS_PRINTF(format_index, first) __attribute__((format(printf, format_index, first)))
+#define BS_PRINTF(format_index, first) __attribute__((cold, format(printf, format_index, first)))
 #else
 #define BS_PRINTF(format_index, first)
 #endif
 
 /* Fills `error` (may be NULL) and returns the status. */
 bs_status bs_fail(bs_error *error, bs_status status, const char *format, ...) BS_PRINTF(3, 4);
-/* The same, returning false. */
-bool bs_refuse(bs_error *error, bs_status status, const char *format, ...) BS_PRINTF(3, 4);
+/* The same, but false. This and others are macros, so that compilers know what comes of a refusal: 2 KB of the library
+ * would do what never follows one. */
+#define bs_refuse(error, status, ...) bs_refused(bs_fail(error, status, __VA_ARGS__))
+static inline __attribute__((always_inline)) bool bs_refused(bs_status status) { return (void)status, false; }
 /* Reports a failure that was recorded in a local error, as the caller's may be NULL. Returns its status; BS_OK reports
  * nothing. */
 bs_status bs_tell(const bs_error *here, bs_error *error);
@@ -568,12 +572,10 @@ void bs_error_prefix(bs_error *error, const char *format, ...) BS_PRINTF(2, 3);
 #if defined(BS_NO_MESSAGES)
 /* Reports the status with its own sentence as the message. */
 bs_status bs_fail_bare(bs_error *error, bs_status status);
-bool bs_refuse_bare(bs_error *error, bs_status status);
 #define BS_UNTOLD(full) ((void)sizeof((void)(full), 0))
 #define BS_TOLD(full, bare) (BS_UNTOLD(full), (bare))
 #define BS_TEXT(text) (BS_UNTOLD(text), (const char *)0)
 #define bs_fail(error, status, ...) BS_TOLD((bs_fail)(error, status, __VA_ARGS__), bs_fail_bare(error, status))
-#define bs_refuse(error, status, ...) BS_TOLD((bs_refuse)(error, status, __VA_ARGS__), bs_refuse_bare(error, status))
 #define bs_fail_arena(error, arena, needed, what) (bs_fail_arena)(error, arena, needed, BS_TEXT(what))
 #define bs_fail_room(error, name, available, bytes, what) \
     (bs_fail_room)(error, name, available, bytes, BS_TEXT(what))
@@ -923,15 +925,15 @@ static inline bool bs_graph_varies(const bs_graph *graph) { return graph->dims[g
 
 /* Records the first failure of building; later ones are ignored. While a node is being added the message begins with
  * its op and name. Returns false always. */
-bool bs_graph_fail(bs_graph *graph, bs_status status, const char *format, ...) BS_PRINTF(3, 4);
+#define bs_graph_fail(graph, status, ...) bs_refused(bs_graph_set_failure(graph, status, __VA_ARGS__))
+bs_status bs_graph_set_failure(bs_graph *graph, bs_status status, const char *format, ...) BS_PRINTF(3, 4);
 #if defined(BS_NO_MESSAGES)
-bool bs_graph_fail_bare(bs_graph *graph, bs_status status);
-#define bs_graph_fail(graph, status, ...) \
-    BS_TOLD((bs_graph_fail)(graph, status, __VA_ARGS__), bs_graph_fail_bare(graph, status))
+bs_status bs_graph_set_failure_bare(bs_graph *graph, bs_status status);
+#define bs_graph_set_failure(graph, status, ...) \
+    BS_TOLD((bs_graph_set_failure)(graph, status, __VA_ARGS__), bs_graph_set_failure_bare(graph, status))
 #endif
 /* The recorded failure alone. Unlike bs_graph_check it accepts a block that has not ended yet. */
 bs_status bs_graph_failure(const bs_graph *graph, bs_error *error);
-bool bs_graph_fail_as(bs_graph *graph, bs_status status, const char *format, va_list arguments);
 
 /* Dimensions. All return -1 on failure (recorded). */
 bs_dim_id bs_dim_const(bs_graph *graph, int64_t n);
@@ -955,6 +957,12 @@ static inline bs_bytes bs_value_bytes(const bs_graph *graph, const bs_value_info
 {
     return bs_bytes_product(bs_value_elements(graph, value), bs_bytes_of(bs_dtype_bytes(value->dtype)));
 }
+/* Text that is cut at the end of its buffer, while its full length is still counted. (graph/text.c) */
+typedef struct bs_text {
+    char *text;
+    size_t bytes, used;
+} bs_text;
+void bs_text_add(bs_text *text, const char *format, ...) BS_PRINTF(2, 3);
 /* "640", "H<=1080", "(H<=1080*2)": for messages. */
 const char *bs_dim_text(const bs_graph *graph, bs_dim_id d, char *buffer, size_t bytes);
 /* "[32, 64, W<=1920]" */
@@ -1160,8 +1168,8 @@ typedef struct bs_call {
     bs_operand *out; /* [n_out] */
     const void *prepared; /* the node's prepared weights */
     void *scratch;
-    const bs_operand *residual; /* what an op adds to its result (bs_op_rules.adds), of the same extents; or NULL */
-    /* r > 1, only with bs_op_rules.shuffles: the result is every r-th pixel of an image that is r times as large, and
+    const bs_operand *residual; /* what an op adds to its result (bs_image_rules.adds), of the same extents; or NULL */
+    /* r > 1, only with bs_image_rules.shuffles: the result is every r-th pixel of an image that is r times as large, and
      * its channel c r r + i r + j lies i rows and j pixels of that image on, as channel c */
     int32_t phases;
     char *fault; /* [BS_FAULT_BYTES] for what is wrong with the data of this run, or NULL */
@@ -1285,6 +1293,21 @@ typedef struct bs_field {
     int32_t high;
 } bs_field;
 
+/* Rules of an op whose kernel goes over images in blocks of pixels: all of them. */
+typedef struct bs_image_rules {
+    /* Whether a kernel adds an image to its own result (bs_call.residual) where a sum is the first step behind it. */
+    bool (*adds)(const bs_node *node, const bs_node_plan *plan);
+    /* Of what may have a step that enlarges (bs_op_rules.enlarges) right behind it: whether its kernel stores its
+     * result there itself (bs_call.phases), for which its weights are in that order. Its rules and its kernel do not go
+     * by the extents of its result in the graph. */
+    bool (*shuffles)(const bs_graph *graph, const bs_node *node, const bs_node_plan *plan);
+    /* A call's result has the same bits in whatever rectangles it is computed, if these begin and end at multiples of
+     * this many pixels from where the row's own does, or end with it. */
+    int32_t (*grain)(const bs_node_plan *plan);
+    /* Rows with an image each of the same extents that a call should have, where there are as many. */
+    int32_t (*images)(const bs_graph *graph, const bs_node *node, const bs_node_plan *plan);
+} bs_image_rules;
+
 /* Rules that only some ops have: for weights and what a plan decides, and for older files. */
 typedef struct bs_op_rules {
     /* Converts the fields of a model file of an older op set; NULL: nothing changed. */
@@ -1310,21 +1333,10 @@ typedef struct bs_op_rules {
     bool updates;
     /* Its scratch lies in a device's memory, too, for all blocks together: no other step runs beside it. */
     bool on_device;
-    /* Whether a kernel adds an image to its own result (bs_call.residual) where a sum is the first step behind it.
-     * NULL: it does not. */
-    bool (*adds)(const bs_node *node, const bs_node_plan *plan);
-    /* Of an op that makes a [C, r H, r W] of f32 from [C r r, H, W] by moving elements, which may follow a kernel as a
-     * step, too: its r. NULL: the op is no such step. */
+    /* What else may follow one as a step: it makes a [C, r H, r W] of f32 from [C r r, H, W] by moving elements. Its r.
+     * NULL: it is none. */
     int32_t (*enlarges)(const bs_node *node);
-    /* Whether the op's kernel, where such a step is right behind it, stores its result in the enlarged image itself
-     * (bs_call.phases). Its weights are in that order then, and neither its rules nor its kernel may go by the extents
-     * of its result in the graph. NULL: it does not. */
-    bool (*shuffles)(const bs_graph *graph, const bs_node *node, const bs_node_plan *plan);
-    /* A call's result has the same bits in whatever rectangles it is computed, if these begin and end at multiples of
-     * this many pixels from where the row's own does, or end with it. NULL: 1. */
-    int32_t (*grain)(const bs_node_plan *plan);
-    /* Rows with an image each of the same extents that a call should have, where there are as many. NULL: 1. */
-    int32_t (*images)(const bs_graph *graph, const bs_node *node, const bs_node_plan *plan);
+    const bs_image_rules *of_images; /* NULL: it has none of these */
     /* Whether two nodes with the same weights, algorithm and prepared bytes prepare them alike. NULL: they do. */
     bool (*same_layout)(const bs_graph *graph, const bs_node *a, const bs_node *b);
 } bs_op_rules;
@@ -1351,10 +1363,14 @@ typedef struct bs_op {
     bs_status (*run)(const bs_call *call);
 } bs_op;
 
-/* bs_op_rules.grain of a node that is planned. */
+/* NULL: it has none. */
+static inline const bs_image_rules *bs_op_image_rules(const bs_op *op) { return op->rules ? op->rules->of_images : NULL; }
+
+/* bs_image_rules.grain of a node that is planned; 1 where there is none. */
 static inline int32_t bs_op_grain(const bs_op *op, const bs_node_plan *plan)
 {
-    return op->rules && op->rules->grain ? op->rules->grain(plan) : 1;
+    const bs_image_rules *rules = bs_op_image_rules(op);
+    return rules ? rules->grain(plan) : 1;
 }
 
 /* Whether weights are brought into another form than they come in. */
@@ -3634,7 +3650,7 @@ void bs_row_lstm(bs_tier tier, const float *sums, const float *c, float *c_out, 
 extern const bs_op_rules bs_element_wise, bs_chained, bs_sum, bs_line_wise;
 
 /* Every refusal reads: op "node": text (bs_graph_fail). Returns false always. */
-bool bs_infer_fail(bs_infer *infer, bs_status status, const char *format, ...) BS_PRINTF(3, 4);
+#define bs_infer_fail(infer, status, ...) bs_graph_fail((infer)->graph, status, __VA_ARGS__)
 
 /* Records what is wrong with the data of a run. Returns BS_ERROR_DATA always. */
 bs_status bs_call_fail(const bs_call *call, const char *format, ...) BS_PRINTF(2, 3);
@@ -3741,8 +3757,6 @@ bs_weight_spec bs_weight_of(const char *suffix, int32_t rank, int64_t d0, int64_
 bs_weight_spec bs_weight_vector(const char *suffix, int64_t length);
 
 #if defined(BS_NO_MESSAGES)
-#define bs_infer_fail(infer, status, ...) \
-    BS_TOLD((bs_infer_fail)(infer, status, __VA_ARGS__), bs_graph_fail_bare((infer)->graph, status))
 #define bs_call_fail(call, ...) BS_TOLD((bs_call_fail)(call, __VA_ARGS__), BS_ERROR_DATA)
 #define bs_infer_dtypes(infer, index, dtypes, expected) (bs_infer_dtypes)(infer, index, dtypes, BS_TEXT(expected))
 #define bs_infer_const(infer, index, axis, what, n) (bs_infer_const)(infer, index, axis, BS_TEXT(what), n)

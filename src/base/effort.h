@@ -17,6 +17,12 @@
 #ifndef BS_EFFORT_H
 #define BS_EFFORT_H
 
+/* GCC for AArch64 keeps a frame pointer in every function unless it is told not to. Tables for unwinding do without
+ * one, and it is an instruction of each function and a register of all: 6 KB of the library. */
+#if defined(__aarch64__) && defined(__GNUC__) && !defined(__clang__) && defined(__OPTIMIZE__)
+#pragma GCC optimize("omit-frame-pointer")
+#endif
+
 #if defined(__GNUC__) && !defined(__clang__) && defined(__OPTIMIZE__) && !defined(__OPTIMIZE_SIZE__)
 #define BS_EFFORT_ONCE _Pragma("GCC push_options") _Pragma("GCC optimize (\"O1\")")
 #define BS_EFFORT_LOOPS         \

@@ -38,42 +38,23 @@ int32_t bs_version(void)
     return BS_VERSION;
 }
 
-static void error_fill(bs_error *error, bs_status status, const char *format, va_list arguments)
-{
-    if (!error)
-        return;
-    memset(error, 0, sizeof *error);
-    error->status = status;
-    vsnprintf(error->message, sizeof error->message, format, arguments);
-}
-
 bs_status (bs_fail)(bs_error *error, bs_status status, const char *format, ...)
 {
+    if (!error)
+        return status;
     va_list arguments;
+    memset(error, 0, sizeof *error);
+    error->status = status;
     va_start(arguments, format);
-    error_fill(error, status, format, arguments);
+    vsnprintf(error->message, sizeof error->message, format, arguments);
     va_end(arguments);
     return status;
-}
-
-bool (bs_refuse)(bs_error *error, bs_status status, const char *format, ...)
-{
-    va_list arguments;
-    va_start(arguments, format);
-    error_fill(error, status, format, arguments);
-    va_end(arguments);
-    return false;
 }
 
 #if defined(BS_NO_MESSAGES)
 bs_status bs_fail_bare(bs_error *error, bs_status status)
 {
     return (bs_fail)(error, status, "%s", bs_status_text(status));
-}
-
-bool bs_refuse_bare(bs_error *error, bs_status status)
-{
-    return (bs_refuse)(error, status, "%s", bs_status_text(status));
 }
 #endif
 

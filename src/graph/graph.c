@@ -96,12 +96,13 @@ bs_graph *bs_graph_create(bs_arena *arena, const bs_graph_desc *desc)
 
 /* ------------------------------------------------------------------------------------------------- errors */
 
-bool bs_graph_fail_as(bs_graph *graph, bs_status status, const char *format, va_list arguments)
+bs_status (bs_graph_set_failure)(bs_graph *graph, bs_status status, const char *format, ...)
 {
     bs_error *error = &graph->error;
+    va_list arguments;
     int used = 0;
     if (graph->status != BS_OK)
-        return false;
+        return graph->status;
     memset(error, 0, sizeof *error);
     graph->status = error->status = status;
     if (graph->adding) {
@@ -109,23 +110,16 @@ bool bs_graph_fail_as(bs_graph *graph, bs_status status, const char *format, va_
         used = snprintf(error->message, sizeof error->message, "%s%s%s%.63s%s: ", graph->adding, *name ? " " : "",
                         quote, name, quote);
     }
-    vsnprintf(error->message + used, sizeof error->message - (size_t)used, format, arguments);
-    return false;
-}
-
-bool (bs_graph_fail)(bs_graph *graph, bs_status status, const char *format, ...)
-{
-    va_list arguments;
     va_start(arguments, format);
-    bs_graph_fail_as(graph, status, format, arguments);
+    vsnprintf(error->message + used, sizeof error->message - (size_t)used, format, arguments);
     va_end(arguments);
-    return false;
+    return status;
 }
 
 #if defined(BS_NO_MESSAGES)
-bool bs_graph_fail_bare(bs_graph *graph, bs_status status)
+bs_status bs_graph_set_failure_bare(bs_graph *graph, bs_status status)
 {
-    return (bs_graph_fail)(graph, status, "%s", bs_status_text(status));
+    return (bs_graph_set_failure)(graph, status, "%s", bs_status_text(status));
 }
 #endif
 

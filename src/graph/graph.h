@@ -179,15 +179,15 @@ static inline bool bs_graph_varies(const bs_graph *graph) { return graph->dims[g
 
 /* Records the first failure of building; later ones are ignored. While a node is being added the message begins with
  * its op and name. Returns false always. */
-bool bs_graph_fail(bs_graph *graph, bs_status status, const char *format, ...) BS_PRINTF(3, 4);
+#define bs_graph_fail(graph, status, ...) bs_refused(bs_graph_set_failure(graph, status, __VA_ARGS__))
+bs_status bs_graph_set_failure(bs_graph *graph, bs_status status, const char *format, ...) BS_PRINTF(3, 4);
 #if defined(BS_NO_MESSAGES)
-bool bs_graph_fail_bare(bs_graph *graph, bs_status status);
-#define bs_graph_fail(graph, status, ...) \
-    BS_TOLD((bs_graph_fail)(graph, status, __VA_ARGS__), bs_graph_fail_bare(graph, status))
+bs_status bs_graph_set_failure_bare(bs_graph *graph, bs_status status);
+#define bs_graph_set_failure(graph, status, ...) \
+    BS_TOLD((bs_graph_set_failure)(graph, status, __VA_ARGS__), bs_graph_set_failure_bare(graph, status))
 #endif
 /* The recorded failure alone. Unlike bs_graph_check it accepts a block that has not ended yet. */
 bs_status bs_graph_failure(const bs_graph *graph, bs_error *error);
-bool bs_graph_fail_as(bs_graph *graph, bs_status status, const char *format, va_list arguments);
 
 /* Dimensions. All return -1 on failure (recorded). */
 bs_dim_id bs_dim_const(bs_graph *graph, int64_t n);
@@ -211,6 +211,12 @@ static inline bs_bytes bs_value_bytes(const bs_graph *graph, const bs_value_info
 {
     return bs_bytes_product(bs_value_elements(graph, value), bs_bytes_of(bs_dtype_bytes(value->dtype)));
 }
+/* Text that is cut at the end of its buffer, while its full length is still counted. (graph/text.c) */
+typedef struct bs_text {
+    char *text;
+    size_t bytes, used;
+} bs_text;
+void bs_text_add(bs_text *text, const char *format, ...) BS_PRINTF(2, 3);
 /* "640", "H<=1080", "(H<=1080*2)": for messages. */
 const char *bs_dim_text(const bs_graph *graph, bs_dim_id d, char *buffer, size_t bytes);
 /* "[32, 64, W<=1920]" */

@@ -66,8 +66,8 @@ typedef struct bs_call {
     bs_operand *out; /* [n_out] */
     const void *prepared; /* the node's prepared weights */
     void *scratch;
-    const bs_operand *residual; /* what an op adds to its result (bs_op_rules.adds), of the same extents; or NULL */
-    /* r > 1, only with bs_op_rules.shuffles: the result is every r-th pixel of an image that is r times as large, and
+    const bs_operand *residual; /* what an op adds to its result (bs_image_rules.adds), of the same extents; or NULL */
+    /* r > 1, only with bs_image_rules.shuffles: the result is every r-th pixel of an image that is r times as large, and
      * its channel c r r + i r + j lies i rows and j pixels of that image on, as channel c */
     int32_t phases;
     char *fault; /* [BS_FAULT_BYTES] for what is wrong with the data of this run, or NULL */
@@ -191,6 +191,21 @@ typedef struct bs_field {
     int32_t high;
 } bs_field;
 
+/* Rules of an op whose kernel goes over images in blocks of pixels: all of them. */
+typedef struct bs_image_rules {
+    /* Whether a kernel adds an image to its own result (bs_call.residual) where a sum is the first step behind it. */
+    bool (*adds)(const bs_node *node, const bs_node_plan *plan);
+    /* Of what may have a step that enlarges (bs_op_rules.enlarges) right behind it: whether its kernel stores its
+     * result there itself (bs_call.phases), for which its weights are in that order. Its rules and its kernel do not go
+     * by the extents of its result in the graph. */
+    bool (*shuffles)(const bs_graph *graph, const bs_node *node, const bs_node_plan *plan);
+    /* A call's result has the same bits in whatever rectangles it is computed, if these begin and end at multiples of
+     * this many pixels from where the row's own does, or end with it. */
+    int32_t (*grain)(const bs_node_plan *plan);
+    /* Rows with an image each of the same extents that a call should have, where there are as many. */
+    int32_t (*images)(const bs_graph *graph, const bs_node *node, const bs_node_plan *plan);
+} bs_image_rules;
+
 /* Rules that only some ops have: for weights and what a plan decides, and for older files. */
 typedef struct bs_op_rules {
     /* Converts the fields of a model file of an older op set; NULL: nothing changed. */
@@ -216,21 +231,10 @@ typedef struct bs_op_rules {
     bool updates;
     /* Its scratch lies in a device's memory, too, for all blocks together: no other step runs beside it. */
     bool on_device;
-    /* Whether a kernel adds an image to its own result (bs_call.residual) where a sum is the first step behind it.
-     * NULL: it does not. */
-    bool (*adds)(const bs_node *node, const bs_node_plan *plan);
-    /* Of an op that makes a [C, r H, r W] of f32 from [C r r, H, W] by moving elements, which may follow a kernel as a
-     * step, too: its r. NULL: the op is no such step. */
+    /* What else may follow one as a step: it makes a [C, r H, r W] of f32 from [C r r, H, W] by moving elements. Its r.
+     * NULL: it is none. */
     int32_t (*enlarges)(const bs_node *node);
-    /* Whether the op's kernel, where such a step is right behind it, stores its result in the enlarged image itself
-     * (bs_call.phases). Its weights are in that order then, and neither its rules nor its kernel may go by the extents
-     * of its result in the graph. NULL: it does not. */
-    bool (*shuffles)(const bs_graph *graph, const bs_node *node, const bs_node_plan *plan);
-    /* A call's result has the same bits in whatever rectangles it is computed, if these begin and end at multiples of
-     * this many pixels from where the row's own does, or end with it. NULL: 1. */
-    int32_t (*grain)(const bs_node_plan *plan);
-    /* Rows with an image each of the same extents that a call should have, where there are as many. NULL: 1. */
-    int32_t (*images)(const bs_graph *graph, const bs_node *node, const bs_node_plan *plan);
+    const bs_image_rules *of_images; /* NULL: it has none of these */
     /* Whether two nodes with the same weights, algorithm and prepared bytes prepare them alike. NULL: they do. */
     bool (*same_layout)(const bs_graph *graph, const bs_node *a, const bs_node *b);
 } bs_op_rules;
@@ -257,10 +261,14 @@ typedef struct bs_op {
     bs_status (*run)(const bs_call *call);
 } bs_op;
 
-/* bs_op_rules.grain of a node that is planned. */
+/* NULL: it has none. */
+static inline const bs_image_rules *bs_op_image_rules(const bs_op *op) { return op->rules ? op->rules->of_images : NULL; }
+
+/* bs_image_rules.grain of a node that is planned; 1 where there is none. */
 static inline int32_t bs_op_grain(const bs_op *op, const bs_node_plan *plan)
 {
-    return op->rules && op->rules->grain ? op->rules->grain(plan) : 1;
+    const bs_image_rules *rules = bs_op_image_rules(op);
+    return rules ? rules->grain(plan) : 1;
 }
 
 /* Whether weights are brought into another form than they come in. */

@@ -4,6 +4,16 @@
 
 #if !defined(BS_NO_MESSAGES) || !defined(BS_NO_REPORT)
 
+void bs_text_add(bs_text *text, const char *format, ...)
+{
+    const size_t room = text->used < text->bytes ? text->bytes - text->used : 0;
+    va_list arguments;
+    va_start(arguments, format);
+    const int n = vsnprintf(room ? text->text + text->used : NULL, room, format, arguments);
+    va_end(arguments);
+    text->used += n > 0 ? (size_t)n : 0;
+}
+
 /* "2H<=4320", "(H+1)/2<=540"; of nested derivations only the last step is shown. */
 static void derived_text(const bs_graph *g, const bs_dim_info *dim, char *buffer, size_t bytes)
 {
@@ -37,16 +47,12 @@ const char *bs_dim_text(const bs_graph *graph, bs_dim_id d, char *buffer, size_t
 
 const char *bs_value_text(const bs_graph *graph, const bs_value_info *value, char *buffer, size_t bytes)
 {
-    size_t used = 0;
-    buffer[0] = 0;
-    for (int32_t i = 0; i < value->rank && used + 1 < bytes; i++) {
+    bs_text text = {buffer, bytes, 0};
+    for (int32_t i = 0; i < value->rank; i++) {
         char dim[64];
-        const int n = snprintf(buffer + used, bytes - used, "%s%s", i ? ", " : "[",
-                               bs_dim_text(graph, value->dims[i], dim, sizeof dim));
-        used += (size_t)n;
+        bs_text_add(&text, "%s%s", i ? ", " : "[", bs_dim_text(graph, value->dims[i], dim, sizeof dim));
     }
-    if (used + 2 <= bytes)
-        snprintf(buffer + used, bytes - used, value->rank ? "]" : "[]");
+    bs_text_add(&text, value->rank ? "]" : "[]");
     return buffer;
 }
 

@@ -25,6 +25,13 @@
 #define BS_OR_NEAR(name) BS_TIER_FN(bs_near_##name)
 #endif
 
+/* For its size GCC calls a function for each vector all the same, so that one loop serves all. */
+#if defined(__OPTIMIZE_SIZE__) && !defined(__clang__) && !defined(BS_SMALL)
+#define BS_ROWS_OF_ONE BS_OUTLINE
+#else
+#define BS_ROWS_OF_ONE inline BS_INLINE
+#endif
+
 #define BS_NEAR (-86.0f) /* e^x is a normal number from there on */
 enum {
     BS_NEAR_VECTORS = 8, /* that are looked at together */
@@ -37,7 +44,7 @@ enum { BS_BEST_BLOCK = 512 }; /* elements among which the best is looked for; a 
 #endif
 
 typedef void bs_function_row(const float *x, ptrdiff_t x_step, float *y, ptrdiff_t y_step, int64_t n);
-typedef int64_t bs_place_row(const float *x, int64_t n);
+typedef int64_t bs_place_row(const float *x, int64_t n, bool least);
 typedef void bs_lstm_row(const float *sums, const float *c, float *c_out, float *h_out, int64_t n);
 typedef void bs_norm_row(const bs_row_norm *norm, const float *x, ptrdiff_t x_step, float *y, ptrdiff_t y_step);
 
@@ -132,8 +139,8 @@ void bs_row_softmax(bs_tier tier, const float *x, ptrdiff_t x_step, float *y, pt
 #ifndef BS_SMALL
 int64_t bs_row_place_of_best(bs_tier tier, const float *x, int64_t n, bool least)
 {
-    bs_place_row *const row = least ? BS_OF_TIER(tier, bs_place_of_least) : BS_OF_TIER(tier, bs_place_of_most);
-    return row(x, n);
+    bs_place_row *const row = BS_OF_TIER(tier, bs_place_of_best);
+    return row(x, n, least);
 }
 
 void bs_row_lstm(bs_tier tier, const float *sums, const float *c, float *c_out, float *h_out, int64_t n)
@@ -152,3 +159,4 @@ void bs_row_normalise(bs_tier tier, const bs_row_norm *norm, const float *x, ptr
 #undef BS_OF_TIER
 #undef BS_OR_NEAR
 #undef BS_TWICE_PAYS
+#undef BS_ROWS_OF_ONE

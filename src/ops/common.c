@@ -9,15 +9,6 @@ const bs_op_rules bs_sum = {.element_wise = true, .chained = true, .sum = true};
 /* ------------------------------------------------------------------------------------------------ refusals */
 
 #if !defined(BS_NO_MESSAGES)
-bool (bs_infer_fail)(bs_infer *infer, bs_status status, const char *format, ...)
-{
-    va_list arguments;
-    va_start(arguments, format);
-    bs_graph_fail_as(infer->graph, status, format, arguments);
-    va_end(arguments);
-    return false;
-}
-
 bs_status (bs_call_fail)(const bs_call *call, const char *format, ...)
 {
     va_list arguments;

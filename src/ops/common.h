@@ -20,7 +20,7 @@
 extern const bs_op_rules bs_element_wise, bs_chained, bs_sum, bs_line_wise;
 
 /* Every refusal reads: op "node": text (bs_graph_fail). Returns false always. */
-bool bs_infer_fail(bs_infer *infer, bs_status status, const char *format, ...) BS_PRINTF(3, 4);
+#define bs_infer_fail(infer, status, ...) bs_graph_fail((infer)->graph, status, __VA_ARGS__)
 
 /* Records what is wrong with the data of a run. Returns BS_ERROR_DATA always. */
 bs_status bs_call_fail(const bs_call *call, const char *format, ...) BS_PRINTF(2, 3);
@@ -127,8 +127,6 @@ bs_weight_spec bs_weight_of(const char *suffix, int32_t rank, int64_t d0, int64_
 bs_weight_spec bs_weight_vector(const char *suffix, int64_t length);
 
 #if defined(BS_NO_MESSAGES)
-#define bs_infer_fail(infer, status, ...) \
-    BS_TOLD((bs_infer_fail)(infer, status, __VA_ARGS__), bs_graph_fail_bare((infer)->graph, status))
 #define bs_call_fail(call, ...) BS_TOLD((bs_call_fail)(call, __VA_ARGS__), BS_ERROR_DATA)
 #define bs_infer_dtypes(infer, index, dtypes, expected) (bs_infer_dtypes)(infer, index, dtypes, BS_TEXT(expected))
 #define bs_infer_const(infer, index, axis, what, n) (bs_infer_const)(infer, index, axis, BS_TEXT(what), n)

@@ -388,15 +388,14 @@ static bool conv2d_adds(const bs_node *node, const bs_node_plan *plan)
     return plan->algorithm == BS_CONV_WINOGRAD4 && desc->act == BS_ACT_NONE;
 }
 
+static const bs_image_rules conv2d_image_rules = {
+    .adds = conv2d_adds, .shuffles = conv2d_shuffles, .grain = conv2d_grain, .images = conv2d_images};
 static const bs_op_rules conv2d_rules = {.upgrade = conv2d_upgrade,
                                          .weights = conv2d_weights,
                                          .plan = conv2d_plan,
                                          .prepare = conv2d_prepare,
                                          .same_layout = conv2d_same_layout,
-                                         .grain = conv2d_grain,
-                                         .images = conv2d_images,
-                                         .shuffles = conv2d_shuffles,
-                                         .adds = conv2d_adds};
+                                         .of_images = &conv2d_image_rules};
 
 const bs_op bs_op_conv2d = {.name = "conv2d",
                             .min_in = 1,

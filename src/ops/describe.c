@@ -4,55 +4,38 @@
 
 #if !defined(BS_NO_REPORT)
 
-/* Text that is cut at the end of the buffer, while its full length is still counted. */
-typedef struct describe_text {
-    char *text;
-    size_t bytes, used;
-} describe_text;
-
-static void describe_put(describe_text *t, const char *format, ...) BS_PRINTF(2, 3);
-static void describe_put(describe_text *t, const char *format, ...)
-{
-    const size_t room = t->used < t->bytes ? t->bytes - t->used : 0;
-    va_list arguments;
-    va_start(arguments, format);
-    const int n = vsnprintf(room ? t->text + t->used : NULL, room, format, arguments);
-    va_end(arguments);
-    t->used += (size_t)n;
-}
-
 /* "cells of 64x64", "rows", "cells of 64x64 / route.2"; nothing for the root. Domains are chained from the inside out;
  * a parent has a lower index. */
-static void describe_domain(const bs_graph *g, int32_t domain, describe_text *t)
+static void describe_domain(const bs_graph *g, int32_t domain, bs_text *t)
 {
     const bs_domain *d = &g->domains[domain];
     for (; d->kind == BS_DOMAIN_PATH; d = &g->domains[d->parent])
-        describe_put(t, " %s:%" PRId32, g->routers[d->router].desc->name, d->path);
+        bs_text_add(t, " %s:%" PRId32, g->routers[d->router].desc->name, d->path);
     if (bs_domain_is_patches(d))
-        describe_put(t, " cells %" PRId32, d->size);
+        bs_text_add(t, " cells %" PRId32, d->size);
     else if (d->kind == BS_DOMAIN_ROWS)
-        describe_put(t, " %s<=%lld", bs_domain_is_segments(d) ? "segments" : "rows", (long long)d->max_rows);
+        bs_text_add(t, " %s<=%lld", bs_domain_is_segments(d) ? "segments" : "rows", (long long)d->max_rows);
 }
 
-static void describe_inputs(const bs_graph *g, const bs_node *node, describe_text *t)
+static void describe_inputs(const bs_graph *g, const bs_node *node, bs_text *t)
 {
     const size_t start = t->used;
     for (int32_t i = 0; i < node->n_in; i++)
-        describe_put(t, "%s%" PRId32, i ? "," : "", bs_node_in(g, node)[i]);
+        bs_text_add(t, "%s%" PRId32, i ? "," : "", bs_node_in(g, node)[i]);
     while (t->used < start + 10)
-        describe_put(t, " ");
+        bs_text_add(t, " ");
 }
 
-static void describe_outputs(const bs_graph *g, const bs_node *node, describe_text *t)
+static void describe_outputs(const bs_graph *g, const bs_node *node, bs_text *t)
 {
     char shape[128];
     for (int32_t i = 0; i < node->n_out; i++) {
         const bs_value_info *value = bs_value_get(g, node->first_out + i);
-        describe_put(t, "%s%" PRId32 " %s %s", i ? ", " : "-> ", node->first_out + i, bs_dtype_name(value->dtype),
-                     bs_value_text(g, value, shape, sizeof shape));
+        bs_text_add(t, "%s%" PRId32 " %s %s", i ? ", " : "-> ", node->first_out + i, bs_dtype_name(value->dtype),
+                    bs_value_text(g, value, shape, sizeof shape));
     }
     if (node->n_out == 0)
-        describe_put(t, "->");
+        bs_text_add(t, "->");
     describe_domain(g, node->domain, t);
 }
 
@@ -80,7 +63,7 @@ static const char *describe_name(const bs_field *field, int32_t n)
     return n >= 0 && n < count ? bs_name_of(describe_lists[field->holds].names, n, count) : NULL;
 }
 
-static void describe_field(const bs_field *field, const uint8_t *word, describe_text *t)
+static void describe_field(const bs_field *field, const uint8_t *word, bs_text *t)
 {
     int32_t n;
     float f;
@@ -88,11 +71,11 @@ static void describe_field(const bs_field *field, const uint8_t *word, describe_
     memcpy(&f, word, sizeof f);
     const char *name = describe_name(field, n);
     if (name)
-        describe_put(t, "%s %s", field->name, name);
+        bs_text_add(t, "%s %s", field->name, name);
     else if (field->holds == BS_FIELD_FLOAT)
-        describe_put(t, "%s %g", field->name, (double)f);
+        bs_text_add(t, "%s %g", field->name, (double)f);
     else
-        describe_put(t, "%s %" PRId32, field->name, n);
+        bs_text_add(t, "%s %" PRId32, field->name, n);
 }
 
 /* Whether a field says what an op is, so that it is printed even when it is the default. */
@@ -105,7 +88,7 @@ static bool describe_always(const char *field)
 }
 
 /* Fields that are not at their default. Descriptors are a pointer and then 4-byte fields. */
-static void describe_params(const bs_node *node, const bs_op *op, describe_text *t)
+static void describe_params(const bs_node *node, const bs_op *op, bs_text *t)
 {
     static const uint8_t zero[4] = {0};
     const char *before = "  {";
@@ -115,24 +98,24 @@ static void describe_params(const bs_node *node, const bs_op *op, describe_text 
     for (int32_t i = 0; i < op->n_fields; i++) {
         if (!describe_always(op->fields[i].name) && memcmp(fields + 4 * i, zero, sizeof zero) == 0)
             continue;
-        describe_put(t, "%s", before);
+        bs_text_add(t, "%s", before);
         describe_field(&op->fields[i], fields + 4 * i, t);
         before = ", ";
     }
     if (before[0] == ',')
-        describe_put(t, "}");
+        bs_text_add(t, "}");
 }
 
 size_t bs_graph_describe(const bs_graph *graph, int32_t index, char *text, size_t bytes)
 {
-    describe_text t = {text, text ? bytes : 0, 0};
+    bs_text t = {text, text ? bytes : 0, 0};
     if (t.bytes > 0)
         text[0] = 0;
     if (!graph || index < 1 || index >= graph->n_nodes)
         return 0;
     const bs_node *node = &graph->nodes[index];
     const bs_op *op = bs_op_get(node->op);
-    describe_put(&t, "%4" PRId32 "  %-14s %-22s ", index, op->name, bs_node_name(node));
+    bs_text_add(&t, "%4" PRId32 "  %-14s %-22s ", index, op->name, bs_node_name(node));
     describe_inputs(graph, node, &t);
     describe_outputs(graph, node, &t);
     if (node->n_in > 0) /* inputs, states and constants are described by their shape */
@@ -142,15 +125,15 @@ size_t bs_graph_describe(const bs_graph *graph, int32_t index, char *text, size_
 
 size_t bs_op_describe(int32_t index, char *text, size_t bytes)
 {
-    describe_text t = {text, text ? bytes : 0, 0};
+    bs_text t = {text, text ? bytes : 0, 0};
     const bs_op *op = bs_op_get(index);
     if (t.bytes > 0)
         text[0] = 0;
     if (!op)
         return 0;
-    describe_put(&t, "%s %d %" PRId32, op->name, op->min_in, bs_op_max_in(op));
+    bs_text_add(&t, "%s %d %" PRId32, op->name, op->min_in, bs_op_max_in(op));
     for (int32_t i = 0; i < op->n_fields; i++)
-        describe_put(&t, " %s%s", op->fields[i].name, op->fields[i].holds == BS_FIELD_FLOAT ? "~" : "");
+        bs_text_add(&t, " %s%s", op->fields[i].name, op->fields[i].holds == BS_FIELD_FLOAT ? "~" : "");
     return t.used;
 }
 #endif

@@ -6,7 +6,7 @@
  * of a domain's routers one goes on, the one that needs the widest margins, and its domain is a stage further. A value
  * has a reach for each stage. A device computes all margins at once.
  * Relies on plan/lower.h, and on regions and storage classes being known. Must never change what a value is stored in,
- * nor the bits of what is computed: rectangles begin and end at an op's grain (bs_op_rules.grain). */
+ * nor the bits of what is computed: rectangles begin and end at an op's grain (bs_image_rules.grain). */
 #include "plan/lower.h"
 
 #if !defined(BS_NO_PLANNER)
@@ -61,9 +61,9 @@ static void find_stages(bs_lower_pass *l, int32_t *pull)
 
 static int32_t grain_of(const bs_lower_pass *l, int32_t n)
 {
-    const bs_op_rules *rules = bs_op_get(l->g->nodes[n].op)->rules;
+    const bs_image_rules *rules = bs_op_image_rules(bs_op_get(l->g->nodes[n].op));
     bs_node_plan node = l->plan->nodes[n];
-    if (!rules || !rules->grain)
+    if (!rules)
         return 1;
     bs_plan_size_node(l->plan, n, &node);
     return rules->grain(&node);

@@ -56,9 +56,8 @@ static bool fits_type(const bs_tails *t, const bs_value_info *a, const bs_value_
 static bool may_enlarge(const bs_tails *t, const bs_value_info *a, const bs_value_info *b, int32_t r)
 {
     enum { LARGEST = 8, CHANNELS = 8 }; /* bands of an image begin at multiples of 4 x 8 */
-    const bs_op_rules *rules = bs_node_op(&t->graph->nodes[a->node])->rules;
-    return LARGEST % r == 0 && bs_dim_max(t->graph, b->dims[0]) % CHANNELS == 0 && rules &&
-           rules->shuffles && !bs_value_in_patches(t->graph, a);
+    return LARGEST % r == 0 && bs_dim_max(t->graph, b->dims[0]) % CHANNELS == 0 &&
+           bs_op_image_rules(bs_node_op(&t->graph->nodes[a->node])) && !bs_value_in_patches(t->graph, a);
 }
 
 /* Whether b can be made of a by the threads that made a, by node n: images are cut where both ops are of images. */
@@ -89,7 +88,7 @@ bs_bytes bs_tails_scratch(const bs_graph *g, const bs_node *node, const bs_node_
     const bs_tail *first = &g->tails[node->tail];
     const size_t element = bs_dtype_bytes(first->from);
     const int32_t grain = bs_op_grain(bs_node_op(node), plan) * bs_node_phases(g, node);
-    if (!bs_tails_move(g, node)) /* a small library (BS_SMALL) needs it where others do not (bs_op_rules.shuffles) */
+    if (!bs_tails_move(g, node)) /* a small library (BS_SMALL) needs it where others do not (bs_image_rules.shuffles) */
         return bs_bytes_of(0);
     if (out->rank != 3) { /* a row is no more */
         const bs_bytes row = bs_bytes_product(bs_value_elements(g, out), bs_bytes_of(element));

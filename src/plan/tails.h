@@ -30,7 +30,7 @@ bool bs_tails_move(const bs_graph *graph, const bs_node *node);
 #else
 static inline bool bs_tails_are_stored(const bs_graph *graph, const bs_node *node, const bs_node_plan *plan)
 {
-    return bs_node_phases(graph, node) > 1 && bs_node_op(node)->rules->shuffles(graph, node, plan);
+    return bs_node_phases(graph, node) > 1 && bs_op_image_rules(bs_node_op(node))->shuffles(graph, node, plan);
 }
 #endif
 /* How many of `lines`, each of so many bytes, it then takes at a time: whole grains, one at least. */

@@ -297,9 +297,9 @@ static int32_t heavy_batch(const bs_session *s, const bs_instr *i)
 static int32_t image_batch(const bs_session *s, const bs_instr *i)
 {
     const bs_node *node = &s->graph->nodes[i->node];
-    const bs_op_rules *rules = bs_node_op(node)->rules;
+    const bs_image_rules *rules = bs_op_image_rules(bs_node_op(node));
     const int32_t rows = s->root.domains[i->domain].count, threads = s->plan->threads;
-    if (!rules || !rules->images || s->graph->domains[node->domain].patches >= 0 || bs_tails_move(s->graph, node))
+    if (!rules || s->graph->domains[node->domain].patches >= 0 || bs_tails_move(s->graph, node))
         return 1;
     return bs_min_i32(rules->images(s->graph, node, &s->plan->nodes[i->node]), (rows + threads - 1) / threads);
 }

@@ -13,8 +13,8 @@
 static const bs_operand *residual_of(const bs_call *call, const bs_operand *out)
 {
     const bs_tail *first = &call->graph->tails[call->node->tail];
-    const bs_op_rules *head = bs_node_op(call->node)->rules, *step = bs_node_op(&first->node)->rules;
-    if (!step->sum || !head || !head->adds || !head->adds(call->node, call->plan))
+    const bs_image_rules *head = bs_op_image_rules(bs_node_op(call->node));
+    if (!bs_node_op(&first->node)->rules->sum || !head || !head->adds(call->node, call->plan))
         return NULL;
     const bs_operand *other = &call->in[first->other];
     const bool last = other->stride[0] == 1 && out->stride[0] == 1;
