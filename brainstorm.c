@@ -1,6 +1,6 @@
 /* brainstorm.c - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: 00d246d40380222462e6201a2a26fe483589b5080813206c6efda03b3394e71b
+ * sha256 of the parts: 891fbfc9ab9c16499331fc13321c0b4d4fb18141677b4e96b8b788d22ab6cd26
  */
 #if !defined(_POSIX_C_SOURCE) && !defined(BS_NO_POSIX)
 #define _POSIX_C_SOURCE 200809L
@@ -16971,6 +16971,16 @@ static BS_INLINE inline BS_TARGET float BS_TIER_FN(bs_best_of)(const float *x, i
     return best;
 }
 
+/* Where the best stands of the one at `at` and elements i .. n - 1. */
+static BS_INLINE inline BS_TARGET int64_t BS_TIER_FN(bs_best_from)(const float *x, int64_t at, int64_t i, int64_t n,
+                                                                   bool least)
+{
+    for (; i < n; i++)
+        if (least ? x[i] < x[at] : x[i] > x[at])
+            at = i;
+    return at;
+}
+
 /* Looks for the block where the best stands first, then for its place there. */
 static BS_TARGET int64_t BS_TIER_FN(bs_place_of_best)(const float *x, int64_t n, bool least)
 {
@@ -16988,10 +16998,7 @@ static BS_TARGET int64_t BS_TIER_FN(bs_place_of_best)(const float *x, int64_t n,
     }
     while (x[at] != best)
         at++;
-    for (; i < n; i++)
-        if (least ? x[i] < x[at] : x[i] > x[at])
-            at = i;
-    return at;
+    return least ? BS_TIER_FN(bs_best_from)(x, at, i, n, true) : BS_TIER_FN(bs_best_from)(x, at, i, n, false);
 }
 #endif
 /* --- end of template kernels/best.inc --- */
@@ -18113,6 +18120,16 @@ static BS_INLINE inline BS_TARGET float BS_TIER_FN(bs_best_of)(const float *x, i
     return best;
 }
 
+/* Where the best stands of the one at `at` and elements i .. n - 1. */
+static BS_INLINE inline BS_TARGET int64_t BS_TIER_FN(bs_best_from)(const float *x, int64_t at, int64_t i, int64_t n,
+                                                                   bool least)
+{
+    for (; i < n; i++)
+        if (least ? x[i] < x[at] : x[i] > x[at])
+            at = i;
+    return at;
+}
+
 /* Looks for the block where the best stands first, then for its place there. */
 static BS_TARGET int64_t BS_TIER_FN(bs_place_of_best)(const float *x, int64_t n, bool least)
 {
@@ -18130,10 +18147,7 @@ static BS_TARGET int64_t BS_TIER_FN(bs_place_of_best)(const float *x, int64_t n,
     }
     while (x[at] != best)
         at++;
-    for (; i < n; i++)
-        if (least ? x[i] < x[at] : x[i] > x[at])
-            at = i;
-    return at;
+    return least ? BS_TIER_FN(bs_best_from)(x, at, i, n, true) : BS_TIER_FN(bs_best_from)(x, at, i, n, false);
 }
 #endif
 /* --- end of template kernels/best.inc --- */
@@ -19139,6 +19153,16 @@ static BS_INLINE inline BS_TARGET float BS_TIER_FN(bs_best_of)(const float *x, i
     return best;
 }
 
+/* Where the best stands of the one at `at` and elements i .. n - 1. */
+static BS_INLINE inline BS_TARGET int64_t BS_TIER_FN(bs_best_from)(const float *x, int64_t at, int64_t i, int64_t n,
+                                                                   bool least)
+{
+    for (; i < n; i++)
+        if (least ? x[i] < x[at] : x[i] > x[at])
+            at = i;
+    return at;
+}
+
 /* Looks for the block where the best stands first, then for its place there. */
 static BS_TARGET int64_t BS_TIER_FN(bs_place_of_best)(const float *x, int64_t n, bool least)
 {
@@ -19156,10 +19180,7 @@ static BS_TARGET int64_t BS_TIER_FN(bs_place_of_best)(const float *x, int64_t n,
     }
     while (x[at] != best)
         at++;
-    for (; i < n; i++)
-        if (least ? x[i] < x[at] : x[i] > x[at])
-            at = i;
-    return at;
+    return least ? BS_TIER_FN(bs_best_from)(x, at, i, n, true) : BS_TIER_FN(bs_best_from)(x, at, i, n, false);
 }
 #endif
 /* --- end of template kernels/best.inc --- */
@@ -20200,6 +20221,16 @@ static BS_INLINE inline BS_TARGET float BS_TIER_FN(bs_best_of)(const float *x, i
     return best;
 }
 
+/* Where the best stands of the one at `at` and elements i .. n - 1. */
+static BS_INLINE inline BS_TARGET int64_t BS_TIER_FN(bs_best_from)(const float *x, int64_t at, int64_t i, int64_t n,
+                                                                   bool least)
+{
+    for (; i < n; i++)
+        if (least ? x[i] < x[at] : x[i] > x[at])
+            at = i;
+    return at;
+}
+
 /* Looks for the block where the best stands first, then for its place there. */
 static BS_TARGET int64_t BS_TIER_FN(bs_place_of_best)(const float *x, int64_t n, bool least)
 {
@@ -20217,10 +20248,7 @@ static BS_TARGET int64_t BS_TIER_FN(bs_place_of_best)(const float *x, int64_t n,
     }
     while (x[at] != best)
         at++;
-    for (; i < n; i++)
-        if (least ? x[i] < x[at] : x[i] > x[at])
-            at = i;
-    return at;
+    return least ? BS_TIER_FN(bs_best_from)(x, at, i, n, true) : BS_TIER_FN(bs_best_from)(x, at, i, n, false);
 }
 #endif
 /* --- end of template kernels/best.inc --- */
@@ -24289,9 +24317,9 @@ typedef struct bs_call {
     bs_operand *out; /* [n_out] */
     const void *prepared; /* the node's prepared weights */
     void *scratch;
-    const bs_operand *residual; /* what an op adds to its result (bs_image_rules.adds), of the same extents; or NULL */
-    /* r > 1, only with bs_image_rules.shuffles: the result is every r-th pixel of an image that is r times as large, and
-     * its channel c r r + i r + j lies i rows and j pixels of that image on, as channel c */
+    const bs_operand *residual; /* what it adds to its result (bs_image_rules.adds), of the same extents; or NULL */
+    /* r > 1, only with bs_image_rules.shuffles: the result is every r-th pixel of an image that is r times as large,
+     * and its channel c r r + i r + j lies i rows and j pixels of that image on, as channel c */
     int32_t phases;
     char *fault; /* [BS_FAULT_BYTES] for what is wrong with the data of this run, or NULL */
     /* of an op that makes a symbol (bs_infer_data_dim): where it says what the extent is, 0 so far. Its results have
@@ -24476,7 +24504,10 @@ typedef struct bs_op {
 } bs_op;
 
 /* NULL: it has none. */
-static inline const bs_image_rules *bs_op_image_rules(const bs_op *op) { return op->rules ? op->rules->of_images : NULL; }
+static inline const bs_image_rules *bs_op_image_rules(const bs_op *op)
+{
+    return op->rules ? op->rules->of_images : NULL;
+}
 
 /* bs_image_rules.grain of a node that is planned; 1 where there is none. */
 static inline int32_t bs_op_grain(const bs_op *op, const bs_node_plan *plan)
