@@ -1,6 +1,6 @@
 /* brainstorm.c - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: c7a549e861a987559420ec68fb8dcd355ed8be4196dc316aeb4a55dac5314070
+ * sha256 of the parts: b235ad705cd21ce5c4ca4e4da9b20a522dca3ca0434311514e83b3848b988c97
  */
 #if !defined(_POSIX_C_SOURCE) && !defined(BS_NO_POSIX)
 #define _POSIX_C_SOURCE 200809L
@@ -17165,6 +17165,16 @@ static BS_INLINE inline BS_TARGET float BS_TIER_FN(bs_best_of)(const float *x, i
     return best;
 }
 
+/* Where the best stands of the one at `at` and elements i .. n - 1. */
+static BS_INLINE inline BS_TARGET int64_t BS_TIER_FN(bs_best_from)(const float *x, int64_t at, int64_t i, int64_t n,
+                                                                   bool least)
+{
+    for (; i < n; i++)
+        if (least ? x[i] < x[at] : x[i] > x[at])
+            at = i;
+    return at;
+}
+
 /* Looks for the block where the best stands first, then for its place there. */
 static BS_TARGET int64_t BS_TIER_FN(bs_place_of_best)(const float *x, int64_t n, bool least)
 {
@@ -17182,10 +17192,7 @@ static BS_TARGET int64_t BS_TIER_FN(bs_place_of_best)(const float *x, int64_t n,
     }
     while (x[at] != best)
         at++;
-    for (; i < n; i++)
-        if (least ? x[i] < x[at] : x[i] > x[at])
-            at = i;
-    return at;
+    return least ? BS_TIER_FN(bs_best_from)(x, at, i, n, true) : BS_TIER_FN(bs_best_from)(x, at, i, n, false);
 }
 #endif
 /* --- end of template kernels/best.inc --- */
@@ -18307,6 +18314,16 @@ static BS_INLINE inline BS_TARGET float BS_TIER_FN(bs_best_of)(const float *x, i
     return best;
 }
 
+/* Where the best stands of the one at `at` and elements i .. n - 1. */
+static BS_INLINE inline BS_TARGET int64_t BS_TIER_FN(bs_best_from)(const float *x, int64_t at, int64_t i, int64_t n,
+                                                                   bool least)
+{
+    for (; i < n; i++)
+        if (least ? x[i] < x[at] : x[i] > x[at])
+            at = i;
+    return at;
+}
+
 /* Looks for the block where the best stands first, then for its place there. */
 static BS_TARGET int64_t BS_TIER_FN(bs_place_of_best)(const float *x, int64_t n, bool least)
 {
@@ -18324,10 +18341,7 @@ static BS_TARGET int64_t BS_TIER_FN(bs_place_of_best)(const float *x, int64_t n,
     }
     while (x[at] != best)
         at++;
-    for (; i < n; i++)
-        if (least ? x[i] < x[at] : x[i] > x[at])
-            at = i;
-    return at;
+    return least ? BS_TIER_FN(bs_best_from)(x, at, i, n, true) : BS_TIER_FN(bs_best_from)(x, at, i, n, false);
 }
 #endif
 /* --- end of template kernels/best.inc --- */
@@ -19333,6 +19347,16 @@ static BS_INLINE inline BS_TARGET float BS_TIER_FN(bs_best_of)(const float *x, i
     return best;
 }
 
+/* Where the best stands of the one at `at` and elements i .. n - 1. */
+static BS_INLINE inline BS_TARGET int64_t BS_TIER_FN(bs_best_from)(const float *x, int64_t at, int64_t i, int64_t n,
+                                                                   bool least)
+{
+    for (; i < n; i++)
+        if (least ? x[i] < x[at] : x[i] > x[at])
+            at = i;
+    return at;
+}
+
 /* Looks for the block where the best stands first, then for its place there. */
 static BS_TARGET int64_t BS_TIER_FN(bs_place_of_best)(const float *x, int64_t n, bool least)
 {
@@ -19350,10 +19374,7 @@ static BS_TARGET int64_t BS_TIER_FN(bs_place_of_best)(const float *x, int64_t n,
     }
     while (x[at] != best)
         at++;
-    for (; i < n; i++)
-        if (least ? x[i] < x[at] : x[i] > x[at])
-            at = i;
-    return at;
+    return least ? BS_TIER_FN(bs_best_from)(x, at, i, n, true) : BS_TIER_FN(bs_best_from)(x, at, i, n, false);
 }
 #endif
 /* --- end of template kernels/best.inc --- */
@@ -20394,6 +20415,16 @@ static BS_INLINE inline BS_TARGET float BS_TIER_FN(bs_best_of)(const float *x, i
     return best;
 }
 
+/* Where the best stands of the one at `at` and elements i .. n - 1. */
+static BS_INLINE inline BS_TARGET int64_t BS_TIER_FN(bs_best_from)(const float *x, int64_t at, int64_t i, int64_t n,
+                                                                   bool least)
+{
+    for (; i < n; i++)
+        if (least ? x[i] < x[at] : x[i] > x[at])
+            at = i;
+    return at;
+}
+
 /* Looks for the block where the best stands first, then for its place there. */
 static BS_TARGET int64_t BS_TIER_FN(bs_place_of_best)(const float *x, int64_t n, bool least)
 {
@@ -20411,10 +20442,7 @@ static BS_TARGET int64_t BS_TIER_FN(bs_place_of_best)(const float *x, int64_t n,
     }
     while (x[at] != best)
         at++;
-    for (; i < n; i++)
-        if (least ? x[i] < x[at] : x[i] > x[at])
-            at = i;
-    return at;
+    return least ? BS_TIER_FN(bs_best_from)(x, at, i, n, true) : BS_TIER_FN(bs_best_from)(x, at, i, n, false);
 }
 #endif
 /* --- end of template kernels/best.inc --- */
@@ -24481,9 +24509,9 @@ typedef struct bs_call {
     bs_operand *out; /* [n_out] */
     const void *prepared; /* the node's prepared weights */
     void *scratch;
-    const bs_operand *residual; /* what an op adds to its result (bs_image_rules.adds), of the same extents; or NULL */
-    /* r > 1, only with bs_image_rules.shuffles: the result is every r-th pixel of an image that is r times as large, and
-     * its channel c r r + i r + j lies i rows and j pixels of that image on, as channel c */
+    const bs_operand *residual; /* what it adds to its result (bs_image_rules.adds), of the same extents; or NULL */
+    /* r > 1, only with bs_image_rules.shuffles: the result is every r-th pixel of an image that is r times as large,
+     * and its channel c r r + i r + j lies i rows and j pixels of that image on, as channel c */
     int32_t phases;
     char *fault; /* [BS_FAULT_BYTES] for what is wrong with the data of this run, or NULL */
     /* of an op that makes a symbol (bs_infer_data_dim): where it says what the extent is, 0 so far. Its results have
@@ -24677,7 +24705,10 @@ typedef struct bs_op {
 } bs_op;
 
 /* NULL: it has none. */
-static inline const bs_image_rules *bs_op_image_rules(const bs_op *op) { return op->rules ? op->rules->of_images : NULL; }
+static inline const bs_image_rules *bs_op_image_rules(const bs_op *op)
+{
+    return op->rules ? op->rules->of_images : NULL;
+}
 
 /* bs_image_rules.grain of a node that is planned; 1 where there is none. */
 static inline int32_t bs_op_grain(const bs_op *op, const bs_node_plan *plan)

@@ -1,6 +1,6 @@
 /* brainstorm_cuda.cu - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: 20ba8e49a7ecc353aa0ce8181069bc2858f0415c8f3fe388319d1dd515be318a
+ * sha256 of the parts: 05b965fe21c52f49e1066bae2b7a4894eb6de6bd635b0f82cba550eba0930428
  */
 #include "brainstorm.h"
 
@@ -1168,9 +1168,9 @@ typedef struct bs_call {
     bs_operand *out; /* [n_out] */
     const void *prepared; /* the node's prepared weights */
     void *scratch;
-    const bs_operand *residual; /* what an op adds to its result (bs_image_rules.adds), of the same extents; or NULL */
-    /* r > 1, only with bs_image_rules.shuffles: the result is every r-th pixel of an image that is r times as large, and
-     * its channel c r r + i r + j lies i rows and j pixels of that image on, as channel c */
+    const bs_operand *residual; /* what it adds to its result (bs_image_rules.adds), of the same extents; or NULL */
+    /* r > 1, only with bs_image_rules.shuffles: the result is every r-th pixel of an image that is r times as large,
+     * and its channel c r r + i r + j lies i rows and j pixels of that image on, as channel c */
     int32_t phases;
     char *fault; /* [BS_FAULT_BYTES] for what is wrong with the data of this run, or NULL */
     /* of an op that makes a symbol (bs_infer_data_dim): where it says what the extent is, 0 so far. Its results have
@@ -1364,7 +1364,10 @@ typedef struct bs_op {
 } bs_op;
 
 /* NULL: it has none. */
-static inline const bs_image_rules *bs_op_image_rules(const bs_op *op) { return op->rules ? op->rules->of_images : NULL; }
+static inline const bs_image_rules *bs_op_image_rules(const bs_op *op)
+{
+    return op->rules ? op->rules->of_images : NULL;
+}
 
 /* bs_image_rules.grain of a node that is planned; 1 where there is none. */
 static inline int32_t bs_op_grain(const bs_op *op, const bs_node_plan *plan)

@@ -66,9 +66,9 @@ typedef struct bs_call {
     bs_operand *out; /* [n_out] */
     const void *prepared; /* the node's prepared weights */
     void *scratch;
-    const bs_operand *residual; /* what an op adds to its result (bs_image_rules.adds), of the same extents; or NULL */
-    /* r > 1, only with bs_image_rules.shuffles: the result is every r-th pixel of an image that is r times as large, and
-     * its channel c r r + i r + j lies i rows and j pixels of that image on, as channel c */
+    const bs_operand *residual; /* what it adds to its result (bs_image_rules.adds), of the same extents; or NULL */
+    /* r > 1, only with bs_image_rules.shuffles: the result is every r-th pixel of an image that is r times as large,
+     * and its channel c r r + i r + j lies i rows and j pixels of that image on, as channel c */
     int32_t phases;
     char *fault; /* [BS_FAULT_BYTES] for what is wrong with the data of this run, or NULL */
     /* of an op that makes a symbol (bs_infer_data_dim): where it says what the extent is, 0 so far. Its results have
@@ -262,7 +262,10 @@ typedef struct bs_op {
 } bs_op;
 
 /* NULL: it has none. */
-static inline const bs_image_rules *bs_op_image_rules(const bs_op *op) { return op->rules ? op->rules->of_images : NULL; }
+static inline const bs_image_rules *bs_op_image_rules(const bs_op *op)
+{
+    return op->rules ? op->rules->of_images : NULL;
+}
 
 /* bs_image_rules.grain of a node that is planned; 1 where there is none. */
 static inline int32_t bs_op_grain(const bs_op *op, const bs_node_plan *plan)
