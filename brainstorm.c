@@ -1,6 +1,6 @@
 /* brainstorm.c - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: b235ad705cd21ce5c4ca4e4da9b20a522dca3ca0434311514e83b3848b988c97
+ * sha256 of the parts: 6da7fd96166749b216b8b06e39d83ebddf41cd03c0ea7b5864eff8df4dd7db1d
  */
 #if !defined(_POSIX_C_SOURCE) && !defined(BS_NO_POSIX)
 #define _POSIX_C_SOURCE 200809L
@@ -249,6 +249,9 @@ bs_status bs_replay(const bs_trace *trace, const bs_replay_desc *desc, bs_arena 
  * one, and it is an instruction of each function and a register of all: 6 KB of the library. */
 #if defined(__aarch64__) && defined(__GNUC__) && !defined(__clang__) && defined(__OPTIMIZE__)
 #pragma GCC optimize("omit-frame-pointer")
+#if defined(__OPTIMIZE_SIZE__) /* one prologue for a function, not one for each way that needs it: 1.3 KB */
+#pragma GCC optimize("no-shrink-wrap")
+#endif
 #endif
 
 #if defined(__GNUC__) && !defined(__clang__) && defined(__OPTIMIZE__) && !defined(__OPTIMIZE_SIZE__)
@@ -882,12 +885,12 @@ void bs_carve_arrays(bs_carver *carver, void *object, const bs_carved *arrays, s
 void bs_move_arrays(bs_carver *carver, void *object, const bs_carved *arrays, size_t n, const int64_t *counts)
 {
     for (size_t i = 0; i < n; i++) {
-        const void *from;
-        memcpy(&from, (uint8_t *)object + arrays[i].offset, sizeof from);
-        bs_carve_arrays(carver, object, &arrays[i], 1, counts);
-        void *to;
-        memcpy(&to, (uint8_t *)object + arrays[i].offset, sizeof to);
-        memmove(to, from, (size_t)counts[arrays[i].count] * arrays[i].each);
+        uint8_t *const pointer = (uint8_t *)object + arrays[i].offset;
+        const size_t count = (size_t)counts[arrays[i].count], each = arrays[i].each;
+        void *to = bs_carve(carver, count, each), *from;
+        memcpy(&from, pointer, sizeof from);
+        memmove(to, from, count * each);
+        memcpy(pointer, &to, sizeof to);
     }
 }
 BS_EFFORT_END
@@ -36705,18 +36708,13 @@ static void describe_outputs(const bs_graph *g, const bs_node *node, bs_text *t)
     describe_domain(g, node->domain, t);
 }
 
-/* The names of the lists of brainstorm.h, by what a field holds. */
+/* The lists of brainstorm.h, in the order of bs_field_kind. */
+#define DESCRIBE_EACH(X)                                                                           \
+    X(PADDING) X(ACT) X(BINARY) X(COMPARE) X(UNARY) X(EDGE) X(POOL) X(RESIZE) X(CENTRES) X(REDUCE) \
+    X(UPDATE) X(SEGMENT) X(GATHER)
 #define DESCRIBE_NAME(name, text) text "\0"
-#define DESCRIBE_LIST(list) [BS_FIELD_##list] = {BS_##list##_LIST(DESCRIBE_NAME), BS_##list##_COUNT}
-static const struct {
-    const char *names;
-    int32_t count;
-} describe_lists[BS_FIELD_KINDS] = {
-    DESCRIBE_LIST(PADDING), DESCRIBE_LIST(ACT),     DESCRIBE_LIST(BINARY), DESCRIBE_LIST(COMPARE),
-    DESCRIBE_LIST(UNARY),   DESCRIBE_LIST(EDGE),    DESCRIBE_LIST(POOL),   DESCRIBE_LIST(RESIZE),
-    DESCRIBE_LIST(CENTRES), DESCRIBE_LIST(REDUCE),  DESCRIBE_LIST(UPDATE), DESCRIBE_LIST(SEGMENT),
-    DESCRIBE_LIST(GATHER),
-};
+#define DESCRIBE_NAMES(list) BS_##list##_LIST(DESCRIBE_NAME)
+#define DESCRIBE_COUNT(list) [BS_FIELD_##list] = BS_##list##_COUNT,
 
 /* The name of a field's number; NULL: it is only a number. */
 static const char *describe_name(const bs_field *field, int32_t n)
@@ -36725,8 +36723,12 @@ static const char *describe_name(const bs_field *field, int32_t n)
         return bs_dtype_name((bs_dtype)n);
     if (field->holds == BS_FIELD_PROTOCOL)
         return bs_protocol_name((bs_protocol)n);
-    const int32_t count = describe_lists[field->holds].count;
-    return n >= 0 && n < count ? bs_name_of(describe_lists[field->holds].names, n, count) : NULL;
+    static const uint8_t counts[BS_FIELD_KINDS] = {DESCRIBE_EACH(DESCRIBE_COUNT)};
+    int32_t before = 0;
+    for (int32_t kind = 0; kind < field->holds; kind++)
+        before += counts[kind];
+    const int32_t count = counts[field->holds];
+    return n >= 0 && n < count ? bs_name_of(DESCRIBE_EACH(DESCRIBE_NAMES), before + n, before + count) : NULL;
 }
 
 static void describe_field(const bs_field *field, const uint8_t *word, bs_text *t)
@@ -37845,7 +37847,7 @@ const bs_graph *bs_dataflow_make(bs_arena *arena, bs_arena *scratch, const bs_gr
         return graph;
     bs_carver work = {bs_lend(lender, carve_pass(&count, &f, graph)), {0}};
     if (!work.base) {
-        bs_fail_arena(error, lender, count.used, "the dataflow of the graph");
+        bs_fail_arena(error, lender, count.used, "the graph as it is planned");
         return NULL;
     }
     carve_pass(&work, &f, graph);
@@ -44510,51 +44512,51 @@ BS_EFFORT_ONCE
 
 /* #include "ops/structure.h" */
 
-/* Continues a checksum with numbers, each an int32_t. */
-#define IMAGE_MIX(crc, ...) bs_crc32(crc, (const int32_t[]){__VA_ARGS__}, sizeof((const int32_t[]){__VA_ARGS__}))
+/* Continues a checksum with fields from `first` to `last`, of four bytes each, that follow each other. */
+#define IMAGE_MIX(crc, of, first, last) \
+    bs_crc32(crc, &(of)->first, (size_t)((const uint8_t *)(&(of)->last + 1) - (const uint8_t *)&(of)->first))
+
+/* An enum: some compilers give it a byte. */
+static uint32_t mix_enum(uint32_t crc, int32_t number) { return bs_crc32(crc, &number, sizeof number); }
 
 static uint32_t mix_text(uint32_t crc, const char *text)
 {
     return bs_crc32(crc, text, strlen(text) + 1);
 }
 
-static uint32_t mix_tail(uint32_t crc, const bs_graph *g, const bs_tail *tail)
-{
-    const bs_op *op = bs_op_get(tail->node.op);
-    crc = IMAGE_MIX(mix_text(crc, op->name), tail->node.n_in, tail->at, tail->other, tail->own,
-                    (int32_t)tail->from, (int32_t)tail->to);
-    crc = bs_crc32(crc, bs_node_in(g, &tail->node), (size_t)tail->node.n_in * sizeof(int32_t));
-    const char *fields = op->n_fields ? (const char *)tail->node.params + sizeof(char *) : "";
-    return bs_crc32(crc, fields, (size_t)op->n_fields * 4);
-}
-
 /* The op goes in by name: another library may number ops differently. Every descriptor is a name, then fields of four
- * bytes. Domains and routers follow from nodes, as the builder makes them. */
-static uint32_t mix_node(uint32_t crc, const bs_graph *g, const bs_node *node)
+ * bytes. */
+static uint32_t mix_work(uint32_t crc, const bs_graph *g, const bs_node *node)
 {
     const bs_op *op = bs_op_get(node->op);
-    crc = mix_text(mix_text(crc, op->name), bs_node_name(node));
-    crc = IMAGE_MIX(crc, node->n_in, node->n_out, node->first_out, node->domain, node->block, node->router,
-                    node->path, node->writer);
+    crc = IMAGE_MIX(mix_text(crc, op->name), node, n_in, n_out);
     crc = bs_crc32(crc, bs_node_in(g, node), (size_t)node->n_in * sizeof(int32_t));
-    for (int32_t i = 0; i < node->n_tail; i++)
-        crc = mix_tail(crc, g, &g->tails[node->tail + i]);
     return node->params ? bs_crc32(crc, (const char *)node->params + sizeof(char *), (size_t)op->n_fields * 4) : crc;
+}
+
+/* Domains and routers follow from nodes, as the builder makes them. */
+static uint32_t mix_node(uint32_t crc, const bs_graph *g, const bs_node *node)
+{
+    crc = IMAGE_MIX(mix_text(mix_work(crc, g, node), bs_node_name(node)), node, first_out, writer);
+    for (const bs_tail *t = g->tails + node->tail; t < g->tails + node->tail + node->n_tail; t++)
+        crc = mix_enum(mix_enum(IMAGE_MIX(mix_work(crc, g, &t->node), t, at, own), (int32_t)t->from), (int32_t)t->to);
+    return crc;
 }
 
 uint32_t bs_image_graph(const bs_graph *g)
 {
-    uint32_t crc = IMAGE_MIX(0, g->n_nodes, g->n_values, g->n_domains, g->n_dims, g->n_blocks, g->n_routers,
-                             g->n_paths, g->max_paths);
+    uint32_t crc = IMAGE_MIX(0, g, n_nodes, n_values);
+    crc = IMAGE_MIX(crc, g, n_domains, n_routers); /* and dims and blocks; paths follow from routers */
     for (int32_t n = 1; n < g->n_nodes; n++)
         crc = mix_node(crc, g, &g->nodes[n]);
-    for (const bs_value_info *v = g->values + 1; v < g->values + g->n_values; v++)
-        crc = bs_crc32(IMAGE_MIX(crc, (int32_t)v->dtype, v->rank, v->domain), v->dims,
-                       (size_t)v->rank * sizeof *v->dims);
+    for (const bs_value_info *v = g->values + 1; v < g->values + g->n_values; v++) {
+        crc = mix_enum(mix_enum(IMAGE_MIX(crc, v, domain, domain), (int32_t)v->dtype), v->rank);
+        crc = bs_crc32(crc, v->dims, (size_t)v->rank * sizeof *v->dims);
+    }
     for (const bs_dim_info *d = g->dims; d < g->dims + g->n_dims; d++)
-        crc = IMAGE_MIX(crc, (int32_t)d->kind, d->parent, d->mul, d->add, d->div, d->maximum);
+        crc = IMAGE_MIX(mix_enum(crc, (int32_t)d->kind), d, parent, maximum);
     for (const bs_block *b = g->blocks + 1; b < g->blocks + g->n_blocks; b++)
-        crc = IMAGE_MIX(mix_text(crc, g->text + b->name), b->parent, b->first_node, b->end_node);
+        crc = IMAGE_MIX(mix_text(crc, g->text + b->name), b, parent, end_node);
     return crc;
 }
 BS_EFFORT_END

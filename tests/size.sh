@@ -8,8 +8,8 @@
 # pages say another figure (test_pages.py; they are of gcc 12).
 set -u
 BUILD="${BUILD:-build/size}" PYTHON="${PYTHON:-python3}"
-LIMIT_KIB=350       # of a small one with everything in it
-LIMIT_LEAST_KIB=135 # of what the smallest program is linked with
+# Bytes, of gcc 12: at -O2, at -Os, of a small one with everything in it, and of what the smallest program is linked with.
+LIMIT_FAST=610000 LIMIT_SIZE=480000 LIMIT_SMALL=350000 LIMIT_LEAST=130000
 MODULES='PLANNER MODEL STREAM PROFILE REPLAY REPORT MESSAGES WINOGRAD'
 ALL="-DBS_NO_POSIX $(for module in $MODULES; do printf ' -DBS_NO_%s' "$module"; done)"
 FOLDERS='base kernels graph ops plan profile stream model run' X86=yes
@@ -83,14 +83,21 @@ figure() { echo "size_$1 $2" >>"$BUILD/figures.txt"; }
 
 # row TEXT BYTES; part TEXT BYTES: of the small one, and how far from all of it.
 row() { printf '%-48s %8d\n' "$1" "$2"; }
+
+# A row that has a limit.
+over=0
+limit() { # TEXT BYTES LIMIT
+    row "$1, limit $3" "$2"
+    [ "$2" -le "$3" ] || over=1
+}
 part() { printf '%-48s %8d %+8d\n' "$1" "$2" "$(($2 - everything))"; }
 
 set -- $(bytes small) && everything=$1 tables=$2 variables=$3 || exit 1
 [ "$variables" -eq 0 ] || { echo "brainstorm.c has $variables bytes of variables" >&2; exit 1; }
 echo "brainstorm.c, $machine: bytes of code and constants (tables for unwinding of the small one: $tables more)"
-set -- $(bytes fast) && row "-O2" "$1" && figure fast "$1" || exit 1
-set -- $(bytes size) && row "-Os" "$1" || exit 1
-row "-Os -DBS_SMALL, limit $LIMIT_KIB KiB" "$everything"
+set -- $(bytes fast) && limit "-O2" "$1" $LIMIT_FAST && figure fast "$1" || exit 1
+set -- $(bytes size) && limit "-Os" "$1" $LIMIT_SIZE || exit 1
+limit "-Os -DBS_SMALL" "$everything" $LIMIT_SMALL
 figure everything "$everything"
 for module in $MODULES; do
     set -- $(bytes "no_$module") && part "  without $module" "$1" || exit 1
@@ -98,7 +105,7 @@ for module in $MODULES; do
 done
 [ -z "$MODULES" ] || { set -- $(bytes none) && part "  without all of these and POSIX" "$1"; } || exit 1
 set -- $(bytes linked) && linked=$1 && set -- $(bytes program) && least=$((linked - $1)) || exit 1
-part "  conv2d, linear, pool2d, a saved plan, limit $LIMIT_LEAST_KIB KiB" "$least"
+limit "  conv2d, linear, pool2d, a saved plan" "$least" $LIMIT_LEAST
 figure least "$least"
 for folder in $FOLDERS; do
     set -- $(bytes "folder_$folder") && row "  src/$folder by itself" "$1" || exit 1
@@ -110,7 +117,9 @@ if [ -n "$X86" ] && [ -f "$BUILD/x86_all.o" ]; then
     set -- $(bytes x86_no_avx2) && row "  without AVX-512 and AVX2" "$1"
 fi
 right=0
-if [ "$cc" != cc ] && [ "$($cc -dumpversion | cut -d. -f1)" = 12 ] && command -v "$PYTHON" >/dev/null; then
+if [ "$cc" = cc ] || [ "$($cc -dumpversion | cut -d. -f1)" != 12 ]; then
+    echo "limits and figures on pages are of gcc 12 for aarch64, which this is not" && over=0
+elif command -v "$PYTHON" >/dev/null; then
     "$PYTHON" tests/test_pages.py --sizes "$BUILD/figures.txt" || right=1
 fi
-[ "$right" -eq 0 ] && [ "$everything" -le $((LIMIT_KIB * 1024)) ] && [ "$least" -le $((LIMIT_LEAST_KIB * 1024)) ]
+[ "$right" -eq 0 ] && [ "$over" -eq 0 ]

@@ -210,6 +210,30 @@ static void test_views(void)
           "%d nodes of %d are planned in as much as is said: %s", p ? p->graph->n_nodes : 0, g->n_nodes, error.message);
 }
 
+/* What stays of the networks that come with the library, graph and all. */
+static void test_models(void)
+{
+    static const struct {
+        const char *path;
+        size_t most;
+    } models[] = {{"models/sr2x.gguf", 60000}, {"models/moe_text.gguf", 130000}};
+    for (size_t i = 0; i < sizeof models / sizeof *models; i++) {
+        bs_arena index, scratch, kept;
+        bs_error error;
+        bs_arena_init(&index, "index", graph_memory, sizeof graph_memory);
+        bs_arena_init(&scratch, "scratch", scratch_memory, sizeof scratch_memory);
+        bs_arena_init(&kept, "kept", kept_memory, sizeof kept_memory);
+        bs_model *model = bs_model_open_file(&index, NULL, models[i].path, &error);
+        const bs_graph_desc room = bs_model_graph_desc(model);
+        bs_graph *g = bs_graph_create(&scratch, &room);
+        const bool built = bs_model_build(model, g, NULL, &error) == BS_OK;
+        const bs_plan *p = built ? bs_plan_create(&kept, &scratch, g, NULL, &error) : NULL;
+        check(p && kept.used <= models[i].most, "%s: a plan and its graph keep %d bytes, of at most %d: %s",
+              models[i].path, (int)kept.used, (int)models[i].most, p ? "" : error.message);
+        bs_model_close(model);
+    }
+}
+
 enum { LEAST = 60, MOST = 300 };
 
 int main(int argc, char **argv)
@@ -222,6 +246,7 @@ int main(int argc, char **argv)
     check_seed(seed);
     test_copy();
     test_views();
+    test_models();
     for (; wrong < 5 && (count ? taken < count : budget_left(&b, taken, LEAST, MOST)); taken++) {
         const uint64_t mine = seed + (uint64_t)taken;
         if (test_graph(mine, taken, &c))

@@ -80,11 +80,11 @@ void bs_carve_arrays(bs_carver *carver, void *object, const bs_carved *arrays, s
 void bs_move_arrays(bs_carver *carver, void *object, const bs_carved *arrays, size_t n, const int64_t *counts)
 {
     for (size_t i = 0; i < n; i++) {
-        const void *from;
-        memcpy(&from, (uint8_t *)object + arrays[i].offset, sizeof from);
-        bs_carve_arrays(carver, object, &arrays[i], 1, counts);
-        void *to;
-        memcpy(&to, (uint8_t *)object + arrays[i].offset, sizeof to);
-        memmove(to, from, (size_t)counts[arrays[i].count] * arrays[i].each);
+        uint8_t *const pointer = (uint8_t *)object + arrays[i].offset;
+        const size_t count = (size_t)counts[arrays[i].count], each = arrays[i].each;
+        void *to = bs_carve(carver, count, each), *from;
+        memcpy(&from, pointer, sizeof from);
+        memmove(to, from, count * each);
+        memcpy(pointer, &to, sizeof to);
     }
 }

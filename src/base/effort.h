@@ -21,6 +21,9 @@
  * one, and it is an instruction of each function and a register of all: 6 KB of the library. */
 #if defined(__aarch64__) && defined(__GNUC__) && !defined(__clang__) && defined(__OPTIMIZE__)
 #pragma GCC optimize("omit-frame-pointer")
+#if defined(__OPTIMIZE_SIZE__) /* one prologue for a function, not one for each way that needs it: 1.3 KB */
+#pragma GCC optimize("no-shrink-wrap")
+#endif
 #endif
 
 #if defined(__GNUC__) && !defined(__clang__) && defined(__OPTIMIZE__) && !defined(__OPTIMIZE_SIZE__)

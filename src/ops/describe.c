@@ -39,18 +39,13 @@ static void describe_outputs(const bs_graph *g, const bs_node *node, bs_text *t)
     describe_domain(g, node->domain, t);
 }
 
-/* The names of the lists of brainstorm.h, by what a field holds. */
+/* The lists of brainstorm.h, in the order of bs_field_kind. */
+#define DESCRIBE_EACH(X)                                                                           \
+    X(PADDING) X(ACT) X(BINARY) X(COMPARE) X(UNARY) X(EDGE) X(POOL) X(RESIZE) X(CENTRES) X(REDUCE) \
+    X(UPDATE) X(SEGMENT) X(GATHER)
 #define DESCRIBE_NAME(name, text) text "\0"
-#define DESCRIBE_LIST(list) [BS_FIELD_##list] = {BS_##list##_LIST(DESCRIBE_NAME), BS_##list##_COUNT}
-static const struct {
-    const char *names;
-    int32_t count;
-} describe_lists[BS_FIELD_KINDS] = {
-    DESCRIBE_LIST(PADDING), DESCRIBE_LIST(ACT),     DESCRIBE_LIST(BINARY), DESCRIBE_LIST(COMPARE),
-    DESCRIBE_LIST(UNARY),   DESCRIBE_LIST(EDGE),    DESCRIBE_LIST(POOL),   DESCRIBE_LIST(RESIZE),
-    DESCRIBE_LIST(CENTRES), DESCRIBE_LIST(REDUCE),  DESCRIBE_LIST(UPDATE), DESCRIBE_LIST(SEGMENT),
-    DESCRIBE_LIST(GATHER),
-};
+#define DESCRIBE_NAMES(list) BS_##list##_LIST(DESCRIBE_NAME)
+#define DESCRIBE_COUNT(list) [BS_FIELD_##list] = BS_##list##_COUNT,
 
 /* The name of a field's number; NULL: it is only a number. */
 static const char *describe_name(const bs_field *field, int32_t n)
@@ -59,8 +54,12 @@ static const char *describe_name(const bs_field *field, int32_t n)
         return bs_dtype_name((bs_dtype)n);
     if (field->holds == BS_FIELD_PROTOCOL)
         return bs_protocol_name((bs_protocol)n);
-    const int32_t count = describe_lists[field->holds].count;
-    return n >= 0 && n < count ? bs_name_of(describe_lists[field->holds].names, n, count) : NULL;
+    static const uint8_t counts[BS_FIELD_KINDS] = {DESCRIBE_EACH(DESCRIBE_COUNT)};
+    int32_t before = 0;
+    for (int32_t kind = 0; kind < field->holds; kind++)
+        before += counts[kind];
+    const int32_t count = counts[field->holds];
+    return n >= 0 && n < count ? bs_name_of(DESCRIBE_EACH(DESCRIBE_NAMES), before + n, before + count) : NULL;
 }
 
 static void describe_field(const bs_field *field, const uint8_t *word, bs_text *t)

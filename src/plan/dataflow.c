@@ -331,7 +331,7 @@ const bs_graph *bs_dataflow_make(bs_arena *arena, bs_arena *scratch, const bs_gr
         return graph;
     bs_carver work = {bs_lend(lender, carve_pass(&count, &f, graph)), {0}};
     if (!work.base) {
-        bs_fail_arena(error, lender, count.used, "the dataflow of the graph");
+        bs_fail_arena(error, lender, count.used, "the graph as it is planned");
         return NULL;
     }
     carve_pass(&work, &f, graph);
