@@ -1,6 +1,6 @@
 /* brainstorm_cuda.cu - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: 05b965fe21c52f49e1066bae2b7a4894eb6de6bd635b0f82cba550eba0930428
+ * sha256 of the parts: f2f0024125b0e351df401e5bd83c4d6b5f75b8a455af7d18cd43e8dfecdb634b
  */
 #include "brainstorm.h"
 
@@ -14256,8 +14256,6 @@ __global__ void bs_cu_extend(BS_CU_ARGUMENT bs_cu_program program, int32_t first
 {
     const int32_t at = (int32_t)(blockIdx.x * blockDim.x + threadIdx.x), step = (int32_t)(gridDim.x * blockDim.x);
     const bs_cu_tile t = bs_cu_everything(&program, NULL);
-    if (bs_cu_failed(program)) /* it left extents in between */
-        return;
     for (int32_t i = at; i < program.n_operands; i += step)
         bs_cu_extend_operand(program.extents, program.bound, &program.operands[i]);
     for (int32_t i = at; i < program.n_domains; i += step)
@@ -15183,7 +15181,6 @@ static const bs_device_decision *bs_cu_decision_at(const bs_device_session *s, i
 static bs_status bs_cu_write_tables(bs_device_session *s, bs_error *error)
 {
     const bs_device_client *c = s->client;
-    s->lowered = false;
     bs_cu_tables l;
     memset(&l, 0, sizeof l);
     l.client = c;
@@ -15208,9 +15205,7 @@ static bs_status bs_cu_write_tables(bs_device_session *s, bs_error *error)
     bs_cu_write_derived(s);
     s->program.n_operands = l.n_operands;
     s->program.n_domains = c->graph->n_domains;
-    status = bs_cu_upload(s, 0, s->layout.dims_at, error);
-    s->lowered = status == BS_OK;
-    return status;
+    return bs_cu_upload(s, 0, s->layout.dims_at, error);
 }
 
 #endif
@@ -16151,7 +16146,7 @@ static bs_status bs_cu_prepare(bs_device_session *s, bool *like, bs_error *error
         bs_cu_pack_inputs(s);
         status = bs_cu_queue_inputs(s, changes, error);
     }
-    s->lowered = s->lowered && status == BS_OK; /* else all is written anew */
+    s->lowered = status == BS_OK; /* else all is written anew */
     return status;
 }
 

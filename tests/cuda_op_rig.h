@@ -40,13 +40,16 @@ static inline bool takes(const op_case *c, bs_dtype dtype)
                              : (c->where & CODES) != 0;
 }
 
-/* Breadth first and in tiles, f32 and f16. */
+/* Breadth first and in tiles, f32 and f16; each time another buffer ends where memory does. */
 static inline void agree(cuda_rig *r, const op_case *c, int32_t patch_size)
 {
     for (int32_t order = BS_ORDER_BREADTH; order <= BS_ORDER_DEPTH; order++)
         for (int32_t half = 0; half <= (c->half >= 0); half++)
-            rig_agree(
-                r, &(rig_how){.order = order, .half = half, .patch_size = patch_size, .tolerance = half ? c->half : 0});
+            rig_agree(r, &(rig_how){.order = order,
+                                    .half = half,
+                                    .patch_size = patch_size,
+                                    .tolerance = half ? c->half : 0,
+                                    .at_end = 1 + 2 * (order - BS_ORDER_BREADTH) + half});
 }
 
 /* A value that the plan stores itself, so that it may be f16. */

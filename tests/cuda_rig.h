@@ -47,6 +47,7 @@ typedef struct rig_how {
     int32_t conv;      /* of the CPU: bs_conv_choice; 0: the plain reference */
     int32_t device_conv; /* of the device */
     uint64_t slot_bytes; /* both stream */
+    int32_t at_end;    /* from 1: that buffer lies where the device reads it, and ends where pinned memory does */
     int32_t differ;    /* cells whose decision may differ (exits on near ties) */
     bs_route_function callback; /* of every router that asks */
     bs_status fails;   /* both are expected to fail with this */
@@ -282,6 +283,24 @@ static inline bs_memory rig_memory(const cuda_rig *r, const bs_sizes *sizes)
     return memory;
 }
 
+static inline size_t rig_bytes(const bs_buffer *b) { return (size_t)rig_elements(b) * bs_dtype_bytes(b->dtype); }
+
+/* All buffers; number `last`, if there is one, lies in front of `end`. */
+static inline bs_status rig_bind(const cuda_rig *r, bs_session *session, int32_t last, uint8_t *end, rig_result *to)
+{
+    bs_status status = BS_OK;
+    for (int32_t i = 0; i < r->n_buffers && status == BS_OK; i++) {
+        bs_buffer b = r->buffers[i].given;
+        const size_t bytes = rig_bytes(&b);
+        if (r->buffers[i].output)
+            to->out[i] = b.data = memset(rig_take(bytes), 0x77, bytes);
+        if (i == last)
+            b.data = memcpy(end - bytes, b.data, bytes);
+        status = bs_bind(session, r->buffers[i].name, &b, &to->error);
+    }
+    return status;
+}
+
 /* Runs with a plan of `desc`; `how->runs` times, states carried on. */
 static inline void rig_once(cuda_rig *r, const bs_plan_desc *desc, const rig_how *how, rig_result *to)
 {
@@ -302,27 +321,27 @@ static inline void rig_once(cuda_rig *r, const bs_plan_desc *desc, const rig_how
     bs_session_desc with;
     memset(&with, 0, sizeof with);
     with.weights = bs_weights_from_table(&r->table);
+    const int32_t last = desc->tier == BS_TIER_CUDA && how->at_end ? (how->at_end - 1) % r->n_buffers : -1;
+    const size_t spare = last < 0 ? 0 : rig_bytes(&r->buffers[last].given);
     if (desc->tier == BS_TIER_CUDA) {
-        const bs_cuda_desc c = {.device_bytes = sizes.device, .pinned_bytes = sizes.pinned};
+        const bs_cuda_desc c = {.device_bytes = sizes.device, .pinned_bytes = sizes.pinned + spare};
         device = bs_cuda_open(&opened, &c, &to->error);
         with.device = device;
     }
+    uint8_t *end = device ? device->pinned.base + device->pinned.size : NULL;
     bs_session *session = desc->tier != BS_TIER_CUDA || device ? bs_session_create(&memory, plan, &with, &to->error)
                                                                : NULL;
     to->status = session ? BS_OK : to->error.status;
-    for (int32_t i = 0; session && i < r->n_buffers && to->status == BS_OK; i++) {
-        bs_buffer b = r->buffers[i].given;
-        if (r->buffers[i].output)
-            to->out[i] = b.data = memset(rig_take((size_t)rig_elements(&b) * bs_dtype_bytes(b.dtype)), 0x77,
-                                         (size_t)rig_elements(&b) * bs_dtype_bytes(b.dtype));
-        to->status = bs_bind(session, r->buffers[i].name, &b, &to->error);
-    }
+    if (session)
+        to->status = rig_bind(r, session, last, end, to);
     for (int32_t k = 1; session && how->callback && k < r->graph->n_routers; k++)
         bs_set_route(session, r->graph->routers[k].desc->name, how->callback, r, NULL);
     for (int32_t i = 0; session && to->status == BS_OK && i < (how->runs ? how->runs : 1); i++)
         to->status = bs_run(session, &to->error);
     if (session)
         rig_keep(r, session, to);
+    if (last >= 0 && to->out[last]) /* only if there is a session */
+        memcpy(to->out[last], end - spare, spare);
     bs_session_close(session);
     bs_cuda_close(device);
 }

@@ -162,6 +162,30 @@ static void test_refused(void)
     check(same, "what is refused is what the CPU refuses");
 }
 
+/* More than the maximum is refused where nothing else would notice: no step reads it. */
+static void test_too_many(bs_launch_mode mode)
+{
+    static const int32_t made[] = {2, 4, 3, 5, 0, 3};
+    bool same = true;
+    for (int32_t way = 0; way < 2; way++) {
+        bs_graph *g = rig_begin(&r, "too many");
+        if (way == 0)
+            bs_output(g, "y", bs_nonzero(g, bs_input(g, "mask", BS_F32, BS_SHAPE1(MOST)), &(bs_extent_desc){"N", 3}));
+        else
+            bs_output(g, "y", bs_arange(g, bs_input(g, "limit", BS_F32, BS_SHAPE1(1)), none, none,
+                                        &(bs_extent_desc){"N", 3}));
+        rig_give(&r, way == 0 ? "mask" : "limit", way == 0 ? mask : &limit);
+        begin(mode, BS_ORDER_AUTO, 0, NULL);
+        for (size_t turn = 0; turn < sizeof made / sizeof *made && gpu.session; turn++) {
+            choose(made[turn]);
+            same = agree() && same;
+            same = (gpu.status == BS_OK) == (made[turn] <= 3) && same;
+        }
+        end();
+    }
+    check(same, "%s: more than the maximum is refused, what is read by no step too", bs_launch_mode_name(mode));
+}
+
 /* What says how many there are is not rounded to f16. */
 static void test_half(void)
 {
@@ -183,8 +207,10 @@ static void test_half(void)
 int main(void)
 {
     check_seed(1);
-    for (int32_t mode = BS_LAUNCH_AUTO; mode < BS_LAUNCH_COUNT; mode++)
+    for (int32_t mode = BS_LAUNCH_AUTO; mode < BS_LAUNCH_COUNT; mode++) {
         test_mode((bs_launch_mode)mode, mode % 2 ? BS_ORDER_BREADTH : BS_ORDER_DEPTH);
+        test_too_many((bs_launch_mode)mode);
+    }
     test_host(false);
     test_host(true);
     test_refused();

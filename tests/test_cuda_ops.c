@@ -271,6 +271,16 @@ static void test_short_lines(void)
     }
 }
 
+/* A warp takes four lines of an LSTM or a GRU: fewer are left for the last one, and what lies beyond is not read. */
+static void test_lines_left(void)
+{
+    static const op_case steps[] = {
+        {"lstm", lstm, ROWS, 4e-3}, {"gru", gru, ROWS, 4e-3}, {"gru, projected", gru_projected, ROWS, 4e-3}};
+    for (size_t i = 0; i < sizeof steps / sizeof *steps; i++)
+        for (int32_t rows = 1; rows <= 7; rows++)
+            test_rows(&steps[i], BS_F32, rows, BS_SHAPE1(8));
+}
+
 /* Turned by far positions: the CPU's numbers to the last bit, or its error. */
 static void test_rope(int32_t bad)
 {
@@ -416,6 +426,7 @@ int main(void)
     }
     test_not_a_number();
     test_short_lines();
+    test_lines_left();
     test_large();
     for (int32_t width = 23; width <= 24; width++) {
         test_rounded_twice(width, BS_ORDER_BREADTH);

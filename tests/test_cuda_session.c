@@ -48,23 +48,31 @@ static void test_same_bytes(int32_t order)
     check(wrong == 0, "order %d: %d runs with every launch mode and changing extents: the same bytes", order, runs);
 }
 
-/* Runs of other inputs and extents, submitted one behind the other from ordinary memory: the last one is as if it were
- * alone. */
-static void test_queue(int32_t order)
+/* Runs of other inputs and extents, submitted one behind the other: from ordinary memory; or from pinned memory that
+ * the device uses in place, where a run waits for the tables alone. The last one is as if it were alone. */
+static void test_queue(int32_t order, bool pinned)
 {
+    enum { RUNS = 8 };
     static float alone[NET_SIZE * NET_SIZE];
     const bs_plan_desc d = {.tier = BS_TIER_CUDA, .order = order};
     int32_t wrong = 0;
-    for (int32_t last = 1; last < 8; last++) {
-        bool ok = net_make(&n, 3, &d, 0);
+    for (int32_t last = 1; last < RUNS; last++) {
+        bool ok = net_make(&n, 3, &d, pinned ? 3 * RUNS * (int64_t)sizeof net_in + 1024 : 0);
+        float *in = net_in, *out = net_out, *before = net_before;
         for (int32_t k = ok ? 0 : last + 1; k <= last; k++) {
-            net_input(net_in, 31 + (uint64_t)k);
-            memset(net_out, 0x55, sizeof net_out);
-            ok = ok && net_bind(&n, net_in, net_out, net_before, k / 2 % 2 ? NET_SIZE : 17, NET_SIZE) == BS_OK &&
+            if (pinned) {
+                in = bs_arena_take(&n.device->pinned, sizeof net_in);
+                out = bs_arena_take(&n.device->pinned, sizeof net_out);
+                before = bs_arena_take(&n.device->pinned, sizeof net_before);
+            }
+            net_input(in, 31 + (uint64_t)k);
+            memset(out, 0x55, sizeof net_out);
+            ok = ok && net_bind(&n, in, out, before, k / 2 % 2 ? NET_SIZE : 17, NET_SIZE) == BS_OK &&
                  bs_submit(n.session, &n.error) == BS_OK;
         }
         ok = ok && bs_wait(n.session, &n.error) == BS_OK;
-        memcpy(alone, net_out, sizeof alone);
+        memcpy(alone, out, sizeof alone);
+        memmove(net_in, in, sizeof net_in);
         memset(net_out, 0x55, sizeof net_out);
         net_close(&n);
         ok = ok && net_make(&n, 3, &d, 0) &&
@@ -73,7 +81,8 @@ static void test_queue(int32_t order)
         wrong += !ok || memcmp(alone, net_out, sizeof alone) != 0;
         net_close(&n);
     }
-    check(wrong == 0, "order %d: runs submitted one behind the other: %s", order, n.error.message);
+    check(wrong == 0, "order %d: runs submitted one behind the other, %s: %s", order, pinned ? "in place" : "copied",
+          n.error.message);
 }
 
 static bs_value keep(bs_graph *g, bs_value x, void *user)
@@ -439,9 +448,10 @@ int main(void)
     test_agrees();
     for (int32_t order = 0; order < 3; order++) {
         test_same_bytes(order);
-        test_queue(order);
+        test_queue(order, false);
         test_told(order);
     }
+    test_queue(BS_ORDER_AUTO, true);
     test_choose();
     test_submit();
     test_two_sessions();

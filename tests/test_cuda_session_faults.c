@@ -60,25 +60,56 @@ static void test_bad_data(void)
     net_close(&n);
 }
 
-/* What failed is not followed: an output in place stays as it was. */
-static void test_not_followed(int32_t order)
+/* What failed is not followed: an output in place stays as it was. The run of a net that was started, with NaN scores
+ * in it. */
+static void fail_in_place(const char *what)
 {
-    const bs_plan_desc d = {.tier = BS_TIER_CUDA, .order = order, .launch_mode = BS_LAUNCH_STREAM};
-    if (!check(net_make(&n, 3, &d, (int64_t)sizeof net_in + 1024), "a net: %s", n.error.message))
-        return;
     float *out = bs_arena_take(&n.device->pinned, sizeof net_in);
+    const bs_buffer x = {net_in, BS_F32, 3, {1, NET_SIZE, NET_SIZE}, {0}},
+                    y = {out, BS_F32, 3, {1, NET_SIZE, NET_SIZE}, {0}};
     int32_t written = 0;
     net_input(net_in, 1);
     net_in[77] = NAN;
     for (int32_t i = 0; i < NET_SIZE * NET_SIZE; i++)
         out[i] = 7.0f;
-    check(net_bind(&n, net_in, out, net_before, NET_SIZE, NET_SIZE) == BS_OK &&
+    check(bs_bind(n.session, "x", &x, &n.error) == BS_OK && bs_bind(n.session, "y", &y, &n.error) == BS_OK &&
               bs_run(n.session, &n.error) == BS_ERROR_DATA,
           "NaN scores: %s", n.error.message);
     for (int32_t i = 0; i < NET_SIZE * NET_SIZE; i++)
         written += out[i] != 7.0f;
-    check(written == 0, "order %d: of the output %d elements were written all the same", order, written);
+    check(written == 0, "%s: of the output %d elements were written all the same", what, written);
     net_close(&n);
+}
+
+static void test_not_followed(int32_t order)
+{
+    static const char *const names[] = {"in any order", "breadth first", "depth first"};
+    const bs_plan_desc d = {.tier = BS_TIER_CUDA, .order = order, .launch_mode = BS_LAUNCH_STREAM};
+    if (check(net_make(&n, 3, &d, (int64_t)sizeof net_in + 1024), "a net: %s", n.error.message))
+        fail_in_place(names[order]);
+}
+
+/* Tiles that compute what they put into the output, behind the decision that fails. */
+static void test_tiles_not_followed(void)
+{
+    static int32_t one = 1;
+    const bs_plan_desc d = {.tier = BS_TIER_CUDA, .order = BS_ORDER_DEPTH, .launch_mode = BS_LAUNCH_STREAM};
+    memset(&n, 0, sizeof n);
+    bs_graph *g = rig_begin(&n.rig, "tiles behind a router");
+    const bs_value x = bs_input(g, "x", BS_F32, BS_SHAPE3(1, NET_SIZE, NET_SIZE)),
+                   cells = bs_patches(g, x, &(bs_patches_desc){.size = 8});
+    const bs_value pooled = bs_pool2d(g, cells, &(bs_pool2d_desc){.global = 1});
+    const bs_router route = bs_route(g, bs_linear(g, pooled, &(bs_linear_desc){.name = "score", .out = 2}), BS_NONE,
+                                     &(bs_route_desc){.name = "route", .protocol = BS_ROUTE_TOP1, .paths = 2});
+    bs_value out[2];
+    for (int32_t p = 0; p < 2; p++)
+        out[p] = bs_affine(g, bs_scatter(g, route, p, cells), 0.5f, 0.25f * (float)p);
+    const bs_value both = bs_gather(g, route, out, BS_NONE, NULL);
+    bs_output(g, "y", bs_assemble(g, net_branch(g, both, &one)));
+    if (check(net_plan(&n, g, &d) && n.plan->n_regions > 0 && net_open(&n, 0, (int64_t)sizeof net_in + 1024) &&
+                  net_start(&n),
+              "%s: %s", n.rig.name, n.error.message))
+        fail_in_place("in tiles");
 }
 
 #ifdef BS_CUDA_CPU
@@ -212,6 +243,7 @@ int main(void)
     test_refusals();
     for (int32_t order = 0; order < 3; order++)
         test_not_followed(order);
+    test_tiles_not_followed();
     test_bad_data();
 #ifdef BS_CUDA_CPU
     test_no_device();

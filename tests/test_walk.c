@@ -79,6 +79,7 @@ static struct fault {
     {last_is_missing, "the last instruction is missing", OF_ORDER, 0, 0},
     {other_path_is_stored, "a path is stored twice, another one never", OF_ORDER, 0, 0},
     {decides_too_late, "a router decides where its rows are worked on", OF_ORDER, 0, 0},
+    {decided_at_the_same_time, "what works on rows of a path has the time of the decision", OF_ORDER, 0, 0},
     {moves_after_the_loop, "a result of a loop is moved behind its end", OF_ORDER, 0, 0},
     {begins_too_late, "what a loop begins with is moved behind its beginning", OF_ORDER, 0, 0},
     {reaches_less_near, "too little of an image is computed near its core", OF_ORDER, 0, 0},

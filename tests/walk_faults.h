@@ -221,6 +221,26 @@ static bool decides_too_late(void)
     return false;
 }
 
+/* What works on rows of a path has the time of the decision. */
+static bool decided_at_the_same_time(void)
+{
+    const int32_t first = plan->n_top > 0 ? (int32_t)check_below(plan->n_top) : 0;
+    for (int32_t n = 0; n < plan->n_top; n++) {
+        const int32_t a = (first + n) % plan->n_top, router = plan->graph->nodes[plan->instrs[a].node].router;
+        if (plan->instrs[a].kind != BS_INSTR_ROUTE || plan->routers[router].instr != a)
+            continue;
+        for (int32_t b = a + 1; b < plan->n_top; b++) {
+            const bs_domain *d = &plan->graph->domains[plan->instrs[b].domain];
+            if (d->kind != BS_DOMAIN_PATH || d->router != router || !computes(&plan->instrs[b]))
+                continue;
+            for (int32_t k = a; k <= b; k++)
+                plan->instrs[k].time = instrs[a].time;
+            return true;
+        }
+    }
+    return false;
+}
+
 /* A loop's result is moved when its last trip is over. */
 static bool moves_after_the_loop(void)
 {

@@ -214,8 +214,6 @@ __global__ void bs_cu_extend(BS_CU_ARGUMENT bs_cu_program program, int32_t first
 {
     const int32_t at = (int32_t)(blockIdx.x * blockDim.x + threadIdx.x), step = (int32_t)(gridDim.x * blockDim.x);
     const bs_cu_tile t = bs_cu_everything(&program, NULL);
-    if (bs_cu_failed(program)) /* it left extents in between */
-        return;
     for (int32_t i = at; i < program.n_operands; i += step)
         bs_cu_extend_operand(program.extents, program.bound, &program.operands[i]);
     for (int32_t i = at; i < program.n_domains; i += step)

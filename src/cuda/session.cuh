@@ -80,7 +80,7 @@ static bs_status bs_cu_prepare(bs_device_session *s, bool *like, bs_error *error
         bs_cu_pack_inputs(s);
         status = bs_cu_queue_inputs(s, changes, error);
     }
-    s->lowered = s->lowered && status == BS_OK; /* else all is written anew */
+    s->lowered = status == BS_OK; /* else all is written anew */
     return status;
 }
 

@@ -166,7 +166,6 @@ static const bs_device_decision *bs_cu_decision_at(const bs_device_session *s, i
 static bs_status bs_cu_write_tables(bs_device_session *s, bs_error *error)
 {
     const bs_device_client *c = s->client;
-    s->lowered = false;
     bs_cu_tables l;
     memset(&l, 0, sizeof l);
     l.client = c;
@@ -191,9 +190,7 @@ static bs_status bs_cu_write_tables(bs_device_session *s, bs_error *error)
     bs_cu_write_derived(s);
     s->program.n_operands = l.n_operands;
     s->program.n_domains = c->graph->n_domains;
-    status = bs_cu_upload(s, 0, s->layout.dims_at, error);
-    s->lowered = status == BS_OK;
-    return status;
+    return bs_cu_upload(s, 0, s->layout.dims_at, error);
 }
 
 #endif
