@@ -1,6 +1,6 @@
 /* brainstorm.c - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: 6da7fd96166749b216b8b06e39d83ebddf41cd03c0ea7b5864eff8df4dd7db1d
+ * sha256 of the parts: 912056deb00bc75e9db6853d8afd022946a7b3f99122cf07d3a7761817a20079
  */
 #if !defined(_POSIX_C_SOURCE) && !defined(BS_NO_POSIX)
 #define _POSIX_C_SOURCE 200809L
@@ -34404,7 +34404,7 @@ bs_router_info *bs_infer_router(bs_infer *infer, const bs_route_desc *desc, int3
                       g->max_routers);
     if (desc && desc->paths > BS_MAX_ALL_PATHS - g->n_paths)
         bs_infer_fail(infer, BS_ERROR_LIMIT, "all routers together have more than %d paths", BS_MAX_ALL_PATHS);
-    if (g->status != BS_OK) /* also when there is no room for the descriptor */
+    if (g->status != BS_OK || !desc) /* no room for the descriptor, too */
         return NULL;
     memset(router, 0, sizeof *router);
     router->node = g->n_nodes;
@@ -34452,9 +34452,9 @@ static int32_t route_weights(const bs_graph *graph, const bs_node *node, bs_weig
     return 0;
 }
 
-static const bs_field route_fields[] = {BS_NAMED("protocol", PROTOCOL),    BS_INT("paths"),    BS_INT("k"),
-                                        BS_FLOAT("threshold"), BS_INT("fallback"), BS_INT("capacity"),
-                                        BS_INT("normalise"),   BS_INT("floor"),    BS_INT("spill")};
+static const bs_field route_fields[] = {
+    BS_NAMED("protocol", PROTOCOL), BS_INT("paths"),     BS_INT("k"),     BS_FLOAT("threshold"), BS_INT("fallback"),
+    BS_INT("capacity"),             BS_INT("normalise"), BS_INT("floor"), BS_INT("spill")};
 static const bs_op_rules route_rules = {.weights = route_weights};
 
 const bs_op bs_op_route = {.name = "route",

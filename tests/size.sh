@@ -8,7 +8,8 @@
 # pages say another figure (test_pages.py; they are of gcc 12).
 set -u
 BUILD="${BUILD:-build/size}" PYTHON="${PYTHON:-python3}"
-# Bytes, of gcc 12: at -O2, at -Os, of a small one with everything in it, and of what the smallest program is linked with.
+# Bytes, of gcc 12: at -O2, at -Os, of a small one with everything in it, and of what the smallest program is linked
+# with.
 LIMIT_FAST=610000 LIMIT_SIZE=480000 LIMIT_SMALL=350000 LIMIT_LEAST=130000
 MODULES='PLANNER MODEL STREAM PROFILE REPLAY REPORT MESSAGES WINOGRAD'
 ALL="-DBS_NO_POSIX $(for module in $MODULES; do printf ' -DBS_NO_%s' "$module"; done)"

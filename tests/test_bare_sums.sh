@@ -51,7 +51,7 @@ planted src/plan/facts.c \
     's/= bs_bytes_add\((p->kernel_scratch_offset), bs_bytes_align\((p->kernel_scratch_bytes)\)\);/= \1 + \2;/' \
     'a bare sum of a tile and a kernel'
 planted src/plan/memory.c \
-    's/(const bs_bytes bytes) = bs_bytes_times\(p->values\[value\].row_bytes, p->values\[value\].rows\);/\1 = p->values[value].row_bytes * p->values[value].rows;/' \
+    's/= bs_bytes_times\((p->values\[value\].row_bytes), (p->values\[value\].rows)\);/= \1 * \2;/' \
     'a bare product of a row and rows'
 planted src/plan/facts.c \
     's/bs_bytes_add\((np->prepared_offset), (np->prepared_bytes)\)/\1 + \2/' \
