@@ -1,6 +1,6 @@
 /* brainstorm.c - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: 912056deb00bc75e9db6853d8afd022946a7b3f99122cf07d3a7761817a20079
+ * sha256 of the parts: 39467f98705dbc7f6f39534e407321fd550f11ef725eeb500c4f5b95d6fb2deb
  */
 #if !defined(_POSIX_C_SOURCE) && !defined(BS_NO_POSIX)
 #define _POSIX_C_SOURCE 200809L
@@ -601,6 +601,7 @@ BS_INTERNAL void *bs_take_zeros(bs_arena *arena, bs_bytes bytes);
 /* The last bytes of what is free in an arena, for as long as nothing is taken of it but by bs_take_before, which takes
  * nothing from `end` on. NULL: there is no room. */
 BS_INTERNAL void *bs_lend(bs_arena *arena, bs_bytes bytes);
+BS_INTERNAL bool bs_arenas_apart(const bs_arena *a, const bs_arena *b); /* no byte is in both */
 BS_INTERNAL void *bs_take_before(bs_arena *arena, bs_bytes bytes, const void *end);
 /* A table that may have no entries, but always has an address: its bytes; and the table itself, or NULL with a message
  * that says what it was for (base/error.c). */
@@ -854,6 +855,12 @@ void *bs_lend(bs_arena *arena, bs_bytes bytes)
     if (end > arena->high_water)
         arena->high_water = end;
     return arena->base + arena->used + free_bytes;
+}
+
+bool bs_arenas_apart(const bs_arena *a, const bs_arena *b)
+{
+    const uintptr_t first = (uintptr_t)a->base, second = (uintptr_t)b->base;
+    return first + a->size <= second || second + b->size <= first;
 }
 
 void *bs_take_before(bs_arena *arena, bs_bytes bytes, const void *end)
@@ -38091,8 +38098,7 @@ static inline int32_t bs_plan_most_parts(const bs_graph *g) { return g->n_cell_n
 /* What is needed while a plan is made: entries of the graph, at most, and of what is made of them. */
 typedef struct bs_plan_room {
     int64_t nodes, values, operands, domains, routers, blocks;
-    int64_t tensors; /* weights of all nodes, one by one */
-    int64_t twins;   /* nodes that may have the same ones */
+    int64_t twins; /* nodes that may have the same weights */
     int64_t instrs, parts;
     int64_t units, phases, uses; /* uses: units of all phases */
     bool patches;
@@ -38104,7 +38110,6 @@ BS_INTERNAL bs_bytes bs_plan_fuse_workspace(const bs_plan_room *room);
 BS_INTERNAL bs_bytes bs_plan_share_workspace(const bs_plan_room *room);
 BS_INTERNAL bs_bytes bs_plan_lower_workspace(const bs_plan_room *room);
 BS_INTERNAL bs_bytes bs_plan_memory_workspace(const bs_plan_room *room);
-BS_INTERNAL int64_t bs_plan_tensors(const bs_graph *graph);
 
 /* Streaming: plan/units.c. */
 #if !defined(BS_NO_STREAM)
@@ -41046,25 +41051,17 @@ static bool tensors_agree(const bs_graph *g, int32_t a, int32_t b, bs_error *err
                      bs_node_name(n));
 }
 
-int64_t bs_plan_tensors(const bs_graph *g)
-{
-    bs_weight_spec specs[BS_MAX_WEIGHTS];
-    int64_t count = 0;
-    for (int32_t n = 1; n < g->n_nodes; n++)
-        count += bs_node_weights(g, &g->nodes[n], specs);
-    return count;
-}
-
+/* Of each node as many as any has: other passes take more. */
 bs_bytes bs_plan_share_workspace(const bs_plan_room *room)
 {
-    return bs_bytes_align(bs_bytes_array(2 * room->tensors, sizeof(int32_t)));
+    return bs_bytes_align(bs_bytes_array(2 * BS_MAX_WEIGHTS * room->nodes, sizeof(int32_t)));
 }
 
 bool bs_plan_share(bs_plan *p, void *workspace, bs_error *error)
 {
     const bs_graph *g = p->graph;
     bs_weight_spec specs[BS_MAX_WEIGHTS];
-    int32_t *tensors = workspace, *buffer = tensors + p->room->tensors, count = 0;
+    int32_t *tensors = workspace, *buffer = tensors + BS_MAX_WEIGHTS * g->n_nodes, count = 0;
     for (int32_t n = 1; n < g->n_nodes; n++)
         for (int32_t i = 0; bs_plan_needs_weights(p, n) && i < bs_node_weights(g, &g->nodes[n], specs); i++)
             tensors[count++] = n * BS_MAX_WEIGHTS + i;
@@ -44150,7 +44147,6 @@ static bs_plan_room room_of(const bs_graph *g, const bs_plan_desc *desc, const b
                       .domains = g->n_domains,
                       .routers = g->n_routers,
                       .blocks = g->n_blocks,
-                      .tensors = bs_plan_tensors(g),
                       .twins = g->n_nodes + more->nodes,
                       .parts = may_tile(g, desc) ? bs_plan_most_parts(g) + more->nodes : 0};
     for (int32_t d = 0; d < g->n_domains; d++)
@@ -44374,8 +44370,8 @@ bs_plan *bs_plan_create(bs_arena *arena, bs_arena *scratch, const bs_graph *grap
     desc = desc ? desc : &none;
     if (bs_graph_check(graph, error) != BS_OK || !bs_plan_desc_sound(desc, error))
         return NULL;
-    if (!arena) {
-        bs_fail(error, BS_ERROR_ARGUMENT, "bs_plan_create: the arena is NULL");
+    if (!arena || (scratch && !bs_arenas_apart(arena, scratch))) {
+        bs_fail(error, BS_ERROR_ARGUMENT, "bs_plan_create: the arena is NULL, or scratch is part of it");
         return NULL;
     }
     bs_arena *const lender = scratch ? scratch : arena;
@@ -45514,8 +45510,11 @@ const bs_plan *bs_plan_open(bs_arena *arena, bs_arena *scratch, const bs_graph *
     memset(&head, 0, sizeof head);
     if (bs_graph_check(graph, error) != BS_OK)
         return NULL;
-    if (!arena || !image || bs_to_aligned(image, BS_IMAGE_ALIGNMENT) != 0) {
-        bs_fail(error, BS_ERROR_ARGUMENT, "bs_plan_open: the arena or the image is NULL, or not at a multiple of %d",
+    if (!arena || !image || bs_to_aligned(image, BS_IMAGE_ALIGNMENT) != 0 ||
+        (scratch && !bs_arenas_apart(arena, scratch))) {
+        bs_fail(error, BS_ERROR_ARGUMENT,
+                "bs_plan_open: the arena or the image is NULL, or not at a multiple of %d, or scratch is part of "
+                "the arena",
                 BS_IMAGE_ALIGNMENT);
         return NULL;
     }

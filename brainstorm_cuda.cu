@@ -1,6 +1,6 @@
 /* brainstorm_cuda.cu - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: f2f0024125b0e351df401e5bd83c4d6b5f75b8a455af7d18cd43e8dfecdb634b
+ * sha256 of the parts: 68b3b1e7f187b28208e933f97537680fca10acf05a8855c4e76b8bc85acdd42f
  */
 #include "brainstorm.h"
 
@@ -680,6 +680,7 @@ void *bs_take_zeros(bs_arena *arena, bs_bytes bytes);
 /* The last bytes of what is free in an arena, for as long as nothing is taken of it but by bs_take_before, which takes
  * nothing from `end` on. NULL: there is no room. */
 void *bs_lend(bs_arena *arena, bs_bytes bytes);
+bool bs_arenas_apart(const bs_arena *a, const bs_arena *b); /* no byte is in both */
 void *bs_take_before(bs_arena *arena, bs_bytes bytes, const void *end);
 /* A table that may have no entries, but always has an address: its bytes; and the table itself, or NULL with a message
  * that says what it was for (base/error.c). */
@@ -1840,8 +1841,7 @@ static inline int32_t bs_plan_most_parts(const bs_graph *g) { return g->n_cell_n
 /* What is needed while a plan is made: entries of the graph, at most, and of what is made of them. */
 typedef struct bs_plan_room {
     int64_t nodes, values, operands, domains, routers, blocks;
-    int64_t tensors; /* weights of all nodes, one by one */
-    int64_t twins;   /* nodes that may have the same ones */
+    int64_t twins; /* nodes that may have the same weights */
     int64_t instrs, parts;
     int64_t units, phases, uses; /* uses: units of all phases */
     bool patches;
@@ -1853,7 +1853,6 @@ bs_bytes bs_plan_fuse_workspace(const bs_plan_room *room);
 bs_bytes bs_plan_share_workspace(const bs_plan_room *room);
 bs_bytes bs_plan_lower_workspace(const bs_plan_room *room);
 bs_bytes bs_plan_memory_workspace(const bs_plan_room *room);
-int64_t bs_plan_tensors(const bs_graph *graph);
 
 /* Streaming: plan/units.c. */
 #if !defined(BS_NO_STREAM)

@@ -133,7 +133,12 @@ static void rows_of_arenas(void)
               "a plan is made in as much as it says, %d bytes off", (int)skip);
     }
     bs_plan_create(NULL, NULL, g, NULL, &error);
-    message_is(&error, BS_ERROR_ARGUMENT, "bs_plan_create: the arena is NULL");
+    message_is(&error, BS_ERROR_ARGUMENT, "bs_plan_create: the arena is NULL, or scratch is part of it");
+    bs_arena part = arena;
+    part.base += 64;
+    part.size = 64;
+    bs_plan_create(&arena, &part, g, NULL, &error);
+    message_is(&error, BS_ERROR_ARGUMENT, "bs_plan_create: the arena is NULL, or scratch is part of it");
     bs_plan_create(&arena, NULL, NULL, NULL, &error);
     message_is(&error, BS_ERROR_ARGUMENT,
                "the graph is NULL (did bs_graph_create fit its arena, and its bs_graph_desc the limits?)");

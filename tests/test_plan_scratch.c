@@ -167,6 +167,11 @@ static void test_copy(void)
             return;
     }
     const bs_graph *copy = p[1]->graph;
+    bs_arena arena;
+    bs_arena_init(&arena, "arena", scratch_memory, sizeof scratch_memory);
+    check(!bs_plan_open(&arena, &arena, copy, image.bytes, image.size, &image.error) &&
+              image.error.status == BS_ERROR_ARGUMENT && arena.used == 0,
+          "an arena is not its own scratch: %s", image.error.message);
     check(image.size == other.size && memcmp(image.bytes, other.bytes, image.size) == 0, "both have one image");
     memset(scratch_memory, 0xA5, sizeof scratch_memory);
     memset(graph_memory, 0xA5, sizeof graph_memory);

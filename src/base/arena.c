@@ -51,6 +51,12 @@ void *bs_lend(bs_arena *arena, bs_bytes bytes)
     return arena->base + arena->used + free_bytes;
 }
 
+bool bs_arenas_apart(const bs_arena *a, const bs_arena *b)
+{
+    const uintptr_t first = (uintptr_t)a->base, second = (uintptr_t)b->base;
+    return first + a->size <= second || second + b->size <= first;
+}
+
 void *bs_take_before(bs_arena *arena, bs_bytes bytes, const void *end)
 {
     size_t size = 0;

@@ -91,6 +91,7 @@ void *bs_take_zeros(bs_arena *arena, bs_bytes bytes);
 /* The last bytes of what is free in an arena, for as long as nothing is taken of it but by bs_take_before, which takes
  * nothing from `end` on. NULL: there is no room. */
 void *bs_lend(bs_arena *arena, bs_bytes bytes);
+bool bs_arenas_apart(const bs_arena *a, const bs_arena *b); /* no byte is in both */
 void *bs_take_before(bs_arena *arena, bs_bytes bytes, const void *end);
 /* A table that may have no entries, but always has an address: its bytes; and the table itself, or NULL with a message
  * that says what it was for (base/error.c). */

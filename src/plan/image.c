@@ -141,8 +141,11 @@ const bs_plan *bs_plan_open(bs_arena *arena, bs_arena *scratch, const bs_graph *
     memset(&head, 0, sizeof head);
     if (bs_graph_check(graph, error) != BS_OK)
         return NULL;
-    if (!arena || !image || bs_to_aligned(image, BS_IMAGE_ALIGNMENT) != 0) {
-        bs_fail(error, BS_ERROR_ARGUMENT, "bs_plan_open: the arena or the image is NULL, or not at a multiple of %d",
+    if (!arena || !image || bs_to_aligned(image, BS_IMAGE_ALIGNMENT) != 0 ||
+        (scratch && !bs_arenas_apart(arena, scratch))) {
+        bs_fail(error, BS_ERROR_ARGUMENT,
+                "bs_plan_open: the arena or the image is NULL, or not at a multiple of %d, or scratch is part of "
+                "the arena",
                 BS_IMAGE_ALIGNMENT);
         return NULL;
     }

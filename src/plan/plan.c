@@ -61,7 +61,6 @@ static bs_plan_room room_of(const bs_graph *g, const bs_plan_desc *desc, const b
                       .domains = g->n_domains,
                       .routers = g->n_routers,
                       .blocks = g->n_blocks,
-                      .tensors = bs_plan_tensors(g),
                       .twins = g->n_nodes + more->nodes,
                       .parts = may_tile(g, desc) ? bs_plan_most_parts(g) + more->nodes : 0};
     for (int32_t d = 0; d < g->n_domains; d++)
@@ -285,8 +284,8 @@ bs_plan *bs_plan_create(bs_arena *arena, bs_arena *scratch, const bs_graph *grap
     desc = desc ? desc : &none;
     if (bs_graph_check(graph, error) != BS_OK || !bs_plan_desc_sound(desc, error))
         return NULL;
-    if (!arena) {
-        bs_fail(error, BS_ERROR_ARGUMENT, "bs_plan_create: the arena is NULL");
+    if (!arena || (scratch && !bs_arenas_apart(arena, scratch))) {
+        bs_fail(error, BS_ERROR_ARGUMENT, "bs_plan_create: the arena is NULL, or scratch is part of it");
         return NULL;
     }
     bs_arena *const lender = scratch ? scratch : arena;

@@ -213,8 +213,7 @@ static inline int32_t bs_plan_most_parts(const bs_graph *g) { return g->n_cell_n
 /* What is needed while a plan is made: entries of the graph, at most, and of what is made of them. */
 typedef struct bs_plan_room {
     int64_t nodes, values, operands, domains, routers, blocks;
-    int64_t tensors; /* weights of all nodes, one by one */
-    int64_t twins;   /* nodes that may have the same ones */
+    int64_t twins; /* nodes that may have the same weights */
     int64_t instrs, parts;
     int64_t units, phases, uses; /* uses: units of all phases */
     bool patches;
@@ -226,7 +225,6 @@ bs_bytes bs_plan_fuse_workspace(const bs_plan_room *room);
 bs_bytes bs_plan_share_workspace(const bs_plan_room *room);
 bs_bytes bs_plan_lower_workspace(const bs_plan_room *room);
 bs_bytes bs_plan_memory_workspace(const bs_plan_room *room);
-int64_t bs_plan_tensors(const bs_graph *graph);
 
 /* Streaming: plan/units.c. */
 #if !defined(BS_NO_STREAM)

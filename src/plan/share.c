@@ -91,25 +91,17 @@ static bool tensors_agree(const bs_graph *g, int32_t a, int32_t b, bs_error *err
                      bs_node_name(n));
 }
 
-int64_t bs_plan_tensors(const bs_graph *g)
-{
-    bs_weight_spec specs[BS_MAX_WEIGHTS];
-    int64_t count = 0;
-    for (int32_t n = 1; n < g->n_nodes; n++)
-        count += bs_node_weights(g, &g->nodes[n], specs);
-    return count;
-}
-
+/* Of each node as many as any has: other passes take more. */
 bs_bytes bs_plan_share_workspace(const bs_plan_room *room)
 {
-    return bs_bytes_align(bs_bytes_array(2 * room->tensors, sizeof(int32_t)));
+    return bs_bytes_align(bs_bytes_array(2 * BS_MAX_WEIGHTS * room->nodes, sizeof(int32_t)));
 }
 
 bool bs_plan_share(bs_plan *p, void *workspace, bs_error *error)
 {
     const bs_graph *g = p->graph;
     bs_weight_spec specs[BS_MAX_WEIGHTS];
-    int32_t *tensors = workspace, *buffer = tensors + p->room->tensors, count = 0;
+    int32_t *tensors = workspace, *buffer = tensors + BS_MAX_WEIGHTS * g->n_nodes, count = 0;
     for (int32_t n = 1; n < g->n_nodes; n++)
         for (int32_t i = 0; bs_plan_needs_weights(p, n) && i < bs_node_weights(g, &g->nodes[n], specs); i++)
             tensors[count++] = n * BS_MAX_WEIGHTS + i;
