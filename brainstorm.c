@@ -1,6 +1,6 @@
 /* brainstorm.c - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: 39467f98705dbc7f6f39534e407321fd550f11ef725eeb500c4f5b95d6fb2deb
+ * sha256 of the parts: e8f2fa9659316d99da554914f469c42c6c8eadc6e17f02843ef373f2566eda44
  */
 #if !defined(_POSIX_C_SOURCE) && !defined(BS_NO_POSIX)
 #define _POSIX_C_SOURCE 200809L
@@ -44534,8 +44534,10 @@ static uint32_t mix_work(uint32_t crc, const bs_graph *g, const bs_node *node)
 static uint32_t mix_node(uint32_t crc, const bs_graph *g, const bs_node *node)
 {
     crc = IMAGE_MIX(mix_text(mix_work(crc, g, node), bs_node_name(node)), node, first_out, writer);
-    for (const bs_tail *t = g->tails + node->tail; t < g->tails + node->tail + node->n_tail; t++)
+    for (int32_t i = 0; i < node->n_tail; i++) {
+        const bs_tail *t = &g->tails[node->tail + i];
         crc = mix_enum(mix_enum(IMAGE_MIX(mix_work(crc, g, &t->node), t, at, own), (int32_t)t->from), (int32_t)t->to);
+    }
     return crc;
 }
 

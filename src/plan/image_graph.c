@@ -30,8 +30,10 @@ static uint32_t mix_work(uint32_t crc, const bs_graph *g, const bs_node *node)
 static uint32_t mix_node(uint32_t crc, const bs_graph *g, const bs_node *node)
 {
     crc = IMAGE_MIX(mix_text(mix_work(crc, g, node), bs_node_name(node)), node, first_out, writer);
-    for (const bs_tail *t = g->tails + node->tail; t < g->tails + node->tail + node->n_tail; t++)
+    for (int32_t i = 0; i < node->n_tail; i++) {
+        const bs_tail *t = &g->tails[node->tail + i];
         crc = mix_enum(mix_enum(IMAGE_MIX(mix_work(crc, g, &t->node), t, at, own), (int32_t)t->from), (int32_t)t->to);
+    }
     return crc;
 }
 
