@@ -1,6 +1,6 @@
 /* brainstorm.c - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: e8f2fa9659316d99da554914f469c42c6c8eadc6e17f02843ef373f2566eda44
+ * sha256 of the parts: 2ceaf4157d71b6e42a4e3b622786744a50028b9c4db5180fb39c71aef601c55a
  */
 #if !defined(_POSIX_C_SOURCE) && !defined(BS_NO_POSIX)
 #define _POSIX_C_SOURCE 200809L
@@ -24627,12 +24627,16 @@ typedef enum bs_op_flags {
     BS_OP_REFUSES = 65536 /* a row may hold what it refuses (bs_call_fail), so it is computed for rows that ask only */
 } bs_op_flags;
 
-/* What a field holds: a number, or one of a list of brainstorm.h (ops/describe.c has the names). */
+/* The lists of brainstorm.h (BS_..._LIST) that fields of descriptors choose from. */
+#define BS_FIELD_LISTS(X)                                                                          \
+    X(PADDING) X(ACT) X(BINARY) X(COMPARE) X(UNARY) X(EDGE) X(POOL) X(RESIZE) X(CENTRES) X(REDUCE) \
+    X(UPDATE) X(SEGMENT) X(GATHER)
+
+/* What a field holds: a number, or one of a list (ops/describe.c has the names). */
 typedef enum bs_field_kind {
-    BS_FIELD_INT, BS_FIELD_FLOAT, BS_FIELD_DTYPE, BS_FIELD_PROTOCOL,
-    BS_FIELD_PADDING, BS_FIELD_ACT, BS_FIELD_BINARY, BS_FIELD_COMPARE, BS_FIELD_UNARY, BS_FIELD_EDGE, BS_FIELD_POOL,
-    BS_FIELD_RESIZE, BS_FIELD_CENTRES, BS_FIELD_REDUCE, BS_FIELD_UPDATE, BS_FIELD_SEGMENT, BS_FIELD_GATHER,
-    BS_FIELD_KINDS
+#define BS_FIELD_ENUM(list) BS_FIELD_##list,
+    BS_FIELD_INT, BS_FIELD_FLOAT, BS_FIELD_DTYPE, BS_FIELD_PROTOCOL, BS_FIELD_LISTS(BS_FIELD_ENUM) BS_FIELD_KINDS
+#undef BS_FIELD_ENUM
 } bs_field_kind;
 
 /* A field of a descriptor, in order: for model files and `inspect`, and to check that integers are within low .. high
@@ -36715,10 +36719,7 @@ static void describe_outputs(const bs_graph *g, const bs_node *node, bs_text *t)
     describe_domain(g, node->domain, t);
 }
 
-/* The lists of brainstorm.h, in the order of bs_field_kind. */
-#define DESCRIBE_EACH(X)                                                                           \
-    X(PADDING) X(ACT) X(BINARY) X(COMPARE) X(UNARY) X(EDGE) X(POOL) X(RESIZE) X(CENTRES) X(REDUCE) \
-    X(UPDATE) X(SEGMENT) X(GATHER)
+/* All lists' names, one behind the other, and how many each has. */
 #define DESCRIBE_NAME(name, text) text "\0"
 #define DESCRIBE_NAMES(list) BS_##list##_LIST(DESCRIBE_NAME)
 #define DESCRIBE_COUNT(list) [BS_FIELD_##list] = BS_##list##_COUNT,
@@ -36730,12 +36731,12 @@ static const char *describe_name(const bs_field *field, int32_t n)
         return bs_dtype_name((bs_dtype)n);
     if (field->holds == BS_FIELD_PROTOCOL)
         return bs_protocol_name((bs_protocol)n);
-    static const uint8_t counts[BS_FIELD_KINDS] = {DESCRIBE_EACH(DESCRIBE_COUNT)};
+    static const uint8_t counts[BS_FIELD_KINDS] = {BS_FIELD_LISTS(DESCRIBE_COUNT)};
     int32_t before = 0;
     for (int32_t kind = 0; kind < field->holds; kind++)
         before += counts[kind];
     const int32_t count = counts[field->holds];
-    return n >= 0 && n < count ? bs_name_of(DESCRIBE_EACH(DESCRIBE_NAMES), before + n, before + count) : NULL;
+    return n >= 0 && n < count ? bs_name_of(BS_FIELD_LISTS(DESCRIBE_NAMES), before + n, before + count) : NULL;
 }
 
 static void describe_field(const bs_field *field, const uint8_t *word, bs_text *t)
@@ -44300,7 +44301,7 @@ static bool is_right(const bs_plan *p, void *workspace, bs_error *error)
 
 /* All passes, in order. When tiles are too large for a device's shared memory, their domain is planned again, to run
  * layer by layer. */
-static bool plan_make(bs_plan *p, void *workspace, bs_error *error)
+static bool run_passes(bs_plan *p, void *workspace, bs_error *error)
 {
     if (!bs_plan_live(p, workspace, error))
         return false;
@@ -44360,7 +44361,7 @@ static const bs_plan *make_plan(const bs_graph *graph, const bs_plan_desc *desc,
     p->room = &room;
     p->tier = desc->tier ? (uint32_t)desc->tier : bs_tier_best();
     bs_plan_begin(p);
-    return plan_make(p, bs_carve_bytes(&c, workspace_bytes(&room)), error) ? p : NULL;
+    return run_passes(p, bs_carve_bytes(&c, workspace_bytes(&room)), error) ? p : NULL;
 }
 
 bs_plan *bs_plan_create(bs_arena *arena, bs_arena *scratch, const bs_graph *graph, const bs_plan_desc *desc,

@@ -19,6 +19,12 @@ OPS='-DBS_ONLY_OPS -DBS_OP_conv2d -DBS_OP_linear -DBS_OP_pool2d'
 FLAGS='-std=c11 -ffunction-sections -fdata-sections -I.' SMALL='-Os -DBS_SMALL'
 prefix=aarch64-linux-gnu- cc=aarch64-linux-gnu-gcc machine="aarch64 (cross)"
 command -v $cc >/dev/null || { prefix='' cc=cc machine="$(uname -m) (no aarch64 cross compiler here)"; }
+# Other compilers have the limits that all had before: none but for the small one.
+if [ "$cc" = cc ] || [ "$($cc -dumpversion | cut -d. -f1)" != 12 ]; then
+    measured=no LIMIT_FAST=99999999 LIMIT_SIZE=99999999 LIMIT_SMALL=358400 LIMIT_LEAST=138240
+else
+    measured=yes
+fi
 mkdir -p "$BUILD" && rm -f "$BUILD"/*.o || exit 1
 
 compile() { # NAME FLAG...
@@ -118,8 +124,8 @@ if [ -n "$X86" ] && [ -f "$BUILD/x86_all.o" ]; then
     set -- $(bytes x86_no_avx2) && row "  without AVX-512 and AVX2" "$1"
 fi
 right=0
-if [ "$cc" = cc ] || [ "$($cc -dumpversion | cut -d. -f1)" != 12 ]; then
-    echo "limits and figures on pages are of gcc 12 for aarch64, which this is not" && over=0
+if [ $measured = no ]; then
+    echo "figures on pages are of gcc 12 for aarch64, which this is not"
 elif command -v "$PYTHON" >/dev/null; then
     "$PYTHON" tests/test_pages.py --sizes "$BUILD/figures.txt" || right=1
 fi

@@ -174,12 +174,16 @@ typedef enum bs_op_flags {
     BS_OP_REFUSES = 65536 /* a row may hold what it refuses (bs_call_fail), so it is computed for rows that ask only */
 } bs_op_flags;
 
-/* What a field holds: a number, or one of a list of brainstorm.h (ops/describe.c has the names). */
+/* The lists of brainstorm.h (BS_..._LIST) that fields of descriptors choose from. */
+#define BS_FIELD_LISTS(X)                                                                          \
+    X(PADDING) X(ACT) X(BINARY) X(COMPARE) X(UNARY) X(EDGE) X(POOL) X(RESIZE) X(CENTRES) X(REDUCE) \
+    X(UPDATE) X(SEGMENT) X(GATHER)
+
+/* What a field holds: a number, or one of a list (ops/describe.c has the names). */
 typedef enum bs_field_kind {
-    BS_FIELD_INT, BS_FIELD_FLOAT, BS_FIELD_DTYPE, BS_FIELD_PROTOCOL,
-    BS_FIELD_PADDING, BS_FIELD_ACT, BS_FIELD_BINARY, BS_FIELD_COMPARE, BS_FIELD_UNARY, BS_FIELD_EDGE, BS_FIELD_POOL,
-    BS_FIELD_RESIZE, BS_FIELD_CENTRES, BS_FIELD_REDUCE, BS_FIELD_UPDATE, BS_FIELD_SEGMENT, BS_FIELD_GATHER,
-    BS_FIELD_KINDS
+#define BS_FIELD_ENUM(list) BS_FIELD_##list,
+    BS_FIELD_INT, BS_FIELD_FLOAT, BS_FIELD_DTYPE, BS_FIELD_PROTOCOL, BS_FIELD_LISTS(BS_FIELD_ENUM) BS_FIELD_KINDS
+#undef BS_FIELD_ENUM
 } bs_field_kind;
 
 /* A field of a descriptor, in order: for model files and `inspect`, and to check that integers are within low .. high

@@ -39,10 +39,7 @@ static void describe_outputs(const bs_graph *g, const bs_node *node, bs_text *t)
     describe_domain(g, node->domain, t);
 }
 
-/* The lists of brainstorm.h, in the order of bs_field_kind. */
-#define DESCRIBE_EACH(X)                                                                           \
-    X(PADDING) X(ACT) X(BINARY) X(COMPARE) X(UNARY) X(EDGE) X(POOL) X(RESIZE) X(CENTRES) X(REDUCE) \
-    X(UPDATE) X(SEGMENT) X(GATHER)
+/* All lists' names, one behind the other, and how many each has. */
 #define DESCRIBE_NAME(name, text) text "\0"
 #define DESCRIBE_NAMES(list) BS_##list##_LIST(DESCRIBE_NAME)
 #define DESCRIBE_COUNT(list) [BS_FIELD_##list] = BS_##list##_COUNT,
@@ -54,12 +51,12 @@ static const char *describe_name(const bs_field *field, int32_t n)
         return bs_dtype_name((bs_dtype)n);
     if (field->holds == BS_FIELD_PROTOCOL)
         return bs_protocol_name((bs_protocol)n);
-    static const uint8_t counts[BS_FIELD_KINDS] = {DESCRIBE_EACH(DESCRIBE_COUNT)};
+    static const uint8_t counts[BS_FIELD_KINDS] = {BS_FIELD_LISTS(DESCRIBE_COUNT)};
     int32_t before = 0;
     for (int32_t kind = 0; kind < field->holds; kind++)
         before += counts[kind];
     const int32_t count = counts[field->holds];
-    return n >= 0 && n < count ? bs_name_of(DESCRIBE_EACH(DESCRIBE_NAMES), before + n, before + count) : NULL;
+    return n >= 0 && n < count ? bs_name_of(BS_FIELD_LISTS(DESCRIBE_NAMES), before + n, before + count) : NULL;
 }
 
 static void describe_field(const bs_field *field, const uint8_t *word, bs_text *t)

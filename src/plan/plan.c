@@ -214,7 +214,7 @@ static bool is_right(const bs_plan *p, void *workspace, bs_error *error)
 
 /* All passes, in order. When tiles are too large for a device's shared memory, their domain is planned again, to run
  * layer by layer. */
-static bool plan_make(bs_plan *p, void *workspace, bs_error *error)
+static bool run_passes(bs_plan *p, void *workspace, bs_error *error)
 {
     if (!bs_plan_live(p, workspace, error))
         return false;
@@ -274,7 +274,7 @@ static const bs_plan *make_plan(const bs_graph *graph, const bs_plan_desc *desc,
     p->room = &room;
     p->tier = desc->tier ? (uint32_t)desc->tier : bs_tier_best();
     bs_plan_begin(p);
-    return plan_make(p, bs_carve_bytes(&c, workspace_bytes(&room)), error) ? p : NULL;
+    return run_passes(p, bs_carve_bytes(&c, workspace_bytes(&room)), error) ? p : NULL;
 }
 
 bs_plan *bs_plan_create(bs_arena *arena, bs_arena *scratch, const bs_graph *graph, const bs_plan_desc *desc,
