@@ -1,6 +1,6 @@
 /* brainstorm.c - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: 2ceaf4157d71b6e42a4e3b622786744a50028b9c4db5180fb39c71aef601c55a
+ * sha256 of the parts: c08b834b339a1d1bfee8dc528fda6070198d1ea0a293b4566c732b1e701fd12b
  */
 #if !defined(_POSIX_C_SOURCE) && !defined(BS_NO_POSIX)
 #define _POSIX_C_SOURCE 200809L
@@ -24163,7 +24163,7 @@ typedef struct bs_node {
     int32_t merged; /* in a graph as it is planned: how many nodes it stands for beside itself */
     int32_t built_in; /* the domain in which it was built; it may run in another one (ops/lift.c, plan/dataflow.c) */
     int32_t makes;  /* 1 + the symbol that is known when this has run; 0 none */
-    int32_t child[2]; /* in the tree of names, for ops with BS_OP_NAMED; of others in that of equal work */
+    int32_t child[2]; /* in the tree of names, for ops that are named; of others in that of equal work */
     int32_t tail, n_tail; /* in a graph as it is planned: steps that follow its kernel, in the table of tails */
     const void *params; /* the descriptor, name resolved into the graph's text */
 } bs_node;
@@ -24324,7 +24324,7 @@ static inline const char *bs_node_name(const bs_node *node)
 BS_INTERNAL const char *bs_graph_text(bs_graph *graph, const char *text);
 BS_INTERNAL const void *bs_graph_keep(bs_graph *graph, const void *bytes, size_t count); /* a copy, aligned for pointers */
 BS_INTERNAL int32_t bs_graph_domain(bs_graph *graph, const bs_domain *domain); /* an equal one, or this one added; -1 on failure */
-/* The node of this name among ops with BS_OP_NAMED: a router, or (false) an input, a state or an output. 0: there is
+/* The node of this name among ops that are named: a router, or (false) an input, a state or an output. 0: there is
  * none. */
 int32_t bs_graph_named(const bs_graph *graph, const char *name, bool router);
 static inline int32_t bs_graph_router_named(const bs_graph *graph, const char *name) /* 0: there is none */
@@ -24494,15 +24494,26 @@ typedef struct bs_node_plan {
     int32_t algorithm;      /* the op's own meaning; conv2d: bs_conv_algorithm */
     bool half;              /* a device whose weights are prepared in f16 */
     uint8_t fusion;         /* 0, or the fused kernel of the chain that ends at this node (plan/fuse.c) */
+    /* What its kernel does with images: whether it adds one (bs_call.residual) where a sum is the first step behind
+     * it; */
+    bool adds;
+    /* > 1: it stores a result so many times as large as the step right behind it does (bs_call.phases); its weights are
+     * in that order, and neither kernel nor rules go by the extents of the result in the graph; */
+    uint8_t phases;
+    /* the result has the same bits in whatever rectangles it is computed, if these begin and end at multiples of so
+     * many pixels from where the row's own does, or end with it; */
+    uint8_t grain;
+    /* and rows with an image each, of the same extents, that a call should have, where there are as many. */
+    int32_t images;
     int32_t ahead_of;       /* for a look-ahead: the router whose choice it predicts; else 0 */
-    int32_t work_items;         /* > 0: work items of each row; bs_call.work_item says which (BS_OP_CROSS_ROW) */
+    int32_t work_items;         /* > 0: work items of each row; bs_call.work_item says which (BS_ROWS_SEGMENT) */
     int32_t fused_in[2];    /* the operands of a fused kernel */
     int32_t unit;           /* unit whose slot holds its prepared weights; 0: resident */
     int32_t instr;          /* of a node that makes a symbol: the instruction that calls it; else -1 */
     int32_t owner;          /* the node whose prepared copy it reads: itself, or an earlier twin with the same layout */
     bs_bytes prepared_bytes; /* offset of its weights, in its unit's slot or the resident weights */
     bs_bytes prepared_offset;
-    /* for each thread; on a device for all blocks together, in its memory, and only with bs_op_rules.on_device */
+    /* for each thread; on a device (bs_memory_contract.on_device only) for all blocks together, in its memory */
     bs_bytes scratch_bytes;
 } bs_node_plan;
 
@@ -24519,23 +24530,23 @@ typedef struct bs_call {
     bs_operand *out; /* [n_out] */
     const void *prepared; /* the node's prepared weights */
     void *scratch;
-    const bs_operand *residual; /* what it adds to its result (bs_image_rules.adds), of the same extents; or NULL */
-    /* r > 1, only with bs_image_rules.shuffles: the result is every r-th pixel of an image that is r times as large,
+    const bs_operand *residual; /* what it adds to its result (bs_node_plan.adds), of the same extents; or NULL */
+    /* r > 1, only where bs_node_plan.phases is: the result is every r-th pixel of an image that is r times as large,
      * and its channel c r r + i r + j lies i rows and j pixels of that image on, as channel c */
     int32_t phases;
     char *fault; /* [BS_FAULT_BYTES] for what is wrong with the data of this run, or NULL */
     /* of an op that makes a symbol (bs_infer_data_dim): where it says what the extent is, 0 so far. Its results have
      * the maximum as their extent; it writes no element beyond that, and says more when there are more */
     int64_t *extent;
-    /* BS_OP_CROSS_ROW only */
+    /* BS_ROWS_SEGMENT only */
     /* where outputs begin among the rows of their domain; operands in segments are whole, from row 0 */
     int32_t row;
     int32_t work_item; /* 0 .. plan->work_items - 1 */
     bs_segment_rows segments, of_keys; /* of the rows that are made or, of ops that make none, read; of operand 1 */
-    /* BS_OP_DECIDED only: one row a call */
+    /* BS_ROWS_DECIDED only: one row a call */
     const bs_decision_data *decision; /* of the node's router */
     int32_t decided;                  /* the row of it that this call is about */
-    int32_t around;                   /* BS_OP_AROUND only: rows of operand 0 */
+    int32_t around;                   /* BS_ROWS_AROUND only: rows of operand 0 */
     bool ahead;                       /* the route is forced: there are no scores */
     /* for a look-ahead, which has no outputs. [paths of its router]: the largest margins so far, -1: no row chooses
      * that path; and [paths] scratch */
@@ -24602,30 +24613,59 @@ typedef enum bs_role {
 /* How a run uses the memory that is bound to a node's name: bits. */
 enum { BS_BOUND_READ = 1, BS_BOUND_WRITTEN = 2 };
 
-typedef enum bs_op_flags {
-    BS_OP_SPATIAL = 1,      /* rank-3 images: called one row at a time with rects; may be split into bands of rows */
-    BS_OP_CAPTURE = 2,      /* operands after the first may be root values: their row_stride is 0 */
-    /* its rule checks the domains of its operands; it reads rows of these wherever they are */
-    BS_OP_STRUCTURAL = 4,
-    BS_OP_CORE_INPUT = 8,   /* sees the core only: needs no halo beyond `halo` */
-    BS_OP_VARIADIC = 16,
-    BS_OP_CLAMPS = 32,      /* finds the frame's edge itself: may read a view, which has no zeros around it */
-    BS_OP_CHANNELS_LAST = 64, /* reads and writes images with channel step 1 only (or one channel): no planar views */
-    BS_OP_ROWS = 1024,      /* prepares rows of its first weight by themselves */
-    BS_OP_PICKS = 16384,    /* reads few elements of operand 0, so its rows may lie anywhere */
-    BS_OP_AXES = 4096,      /* takes operands of BS_MAX_AXES dimensions, not of BS_MAX_RANK at most */
-    BS_OP_CAPTURE_FIRST = 2048, /* so may operand 0; its rule says which domain the result is of */
-    BS_OP_DECIDED = 512,    /* reads its router's decision, row by row */
-    /* its kernel takes operands without elements; of other ops such a run is BS_ERROR_DATA, unless the result is empty
-     * as well: then no kernel is called */
-    BS_OP_EMPTY = 8192,
-    BS_OP_NAMED = 256,      /* its name must be unique: inputs, states and outputs; routers */
-    /* rows of a segment influence each other: never in a tile, operands whole; its rule checks their domains */
-    BS_OP_CROSS_ROW = 128,
-    /* reads what a loop around it carries: never in a tile, operand 0 is all rows of the loop's domain */
-    BS_OP_AROUND = 32768,
-    BS_OP_REFUSES = 65536 /* a row may hold what it refuses (bs_call_fail), so it is computed for rows that ask only */
-} bs_op_flags;
+/* ------------------------------------------------------------------------------------------------ the contract
+ * What passes and runs ask of an op, instead of its name: which rows it reads, how its kernel takes what lies in memory,
+ * what it may make where, and its weights. */
+
+/* Which rows of its operands a row of the result is made of. Of all but the first the op's rule checks the domains. */
+typedef enum bs_row_source {
+    BS_ROWS_OWN,     /* those in its place */
+    BS_ROWS_SEGMENT, /* all of its segment: never in a tile, operands whole */
+    BS_ROWS_ANY,     /* what its rule says, wherever they are */
+    BS_ROWS_DECIDED, /* the same; it reads its router's decision, row by row */
+    BS_ROWS_AROUND   /* the same; operand 0 is what a loop around it carries, all rows of it: never in a tile */
+} bs_row_source;
+
+typedef struct bs_rows_contract {
+    uint8_t of;              /* bs_row_source */
+    bool captures : 1;       /* operands after the first may be root values: their row_stride is 0 */
+    bool captures_first : 1; /* so may operand 0; its rule says which domain the result is of */
+    bool refuses : 1;        /* a row may hold what it refuses (bs_call_fail): it is computed for rows that ask only */
+} bs_rows_contract;
+
+typedef struct bs_layout_contract {
+    bool images : 1;        /* rank 3 is an image: one row a call, with rects; may be split into bands of rows */
+    bool edges : 1;         /* finds the edge of a frame or core itself: needs no zeros around it, may read a view */
+    bool channels_last : 1; /* takes and makes images with channel step 1 (or one channel) only: no planar views */
+    bool picks : 1;         /* reads few elements of operand 0, so its rows may lie anywhere */
+    bool axes : 1;          /* takes operands of BS_MAX_AXES dimensions, not of BS_MAX_RANK at most */
+    bool empty : 1;         /* takes operands without elements; with other ops such a run is BS_ERROR_DATA, unless the
+                             * result is empty as well: then no kernel is called */
+} bs_layout_contract;
+
+/* An op without weights can follow a kernel as a step of its tail (plan/tails.c) if it goes by elements or by lines. */
+typedef struct bs_memory_contract {
+    bool elements : 1;  /* each element of its result depends on those in its place alone, and may be made over any of
+                         * them that takes as many bytes */
+    bool lines : 1;     /* each line of the last dimension depends on that of operand 0 alone, and may be made over it;
+                         * chains of a device may begin with it (cuda/op_lines_chain.cuh) */
+    bool chained : 1;   /* chains of a device have its function (cuda/op_chain.cuh) */
+    bool sums : 1;      /* as such a step it is the sum of its two operands */
+    bool updates : 1;   /* its result is operand 0 with some elements changed, and may be made in the place of that */
+    bool on_device : 1; /* on a device it has scratch as well, one for all blocks: nothing runs beside it */
+} bs_memory_contract;
+
+typedef struct bs_weights_contract {
+    /* Their number; fills specs. NULL: it has none. */
+    int32_t (*specs)(const bs_graph *graph, const bs_node *node, bs_weight_spec *specs);
+    /* Canonical weights (dense, in spec order) -> prepared; of the first tensor rows (of its first dimension) first ..
+     * first + count: all, or (by_rows) a few at a time, in order. NULL: copied, each aligned to BS_ALIGNMENT. */
+    void (*prepare)(const bs_graph *graph, const bs_node *node, const bs_node_plan *plan, const void *const *weights,
+                    int32_t first, int32_t count, void *prepared);
+    /* Whether two nodes with the same weights, algorithm and prepared bytes prepare them alike. NULL: they do. */
+    bool (*same_layout)(const bs_graph *graph, const bs_node *a, const bs_node *b);
+    bool by_rows;
+} bs_weights_contract;
 
 /* The lists of brainstorm.h (BS_..._LIST) that fields of descriptors choose from. */
 #define BS_FIELD_LISTS(X)                                                                          \
@@ -24648,52 +24688,20 @@ typedef struct bs_field {
     int32_t high;
 } bs_field;
 
-/* Rules of an op whose kernel goes over images in blocks of pixels: all of them. */
-typedef struct bs_image_rules {
-    /* Whether a kernel adds an image to its own result (bs_call.residual) where a sum is the first step behind it. */
-    bool (*adds)(const bs_node *node, const bs_node_plan *plan);
-    /* Of what may have a step that enlarges (bs_op_rules.enlarges) right behind it: whether its kernel stores its
-     * result there itself (bs_call.phases), for which its weights are in that order. Its rules and its kernel do not go
-     * by the extents of its result in the graph. */
-    bool (*shuffles)(const bs_graph *graph, const bs_node *node, const bs_node_plan *plan);
-    /* A call's result has the same bits in whatever rectangles it is computed, if these begin and end at multiples of
-     * this many pixels from where the row's own does, or end with it. */
-    int32_t (*grain)(const bs_node_plan *plan);
-    /* Rows with an image each of the same extents that a call should have, where there are as many. */
-    int32_t (*images)(const bs_graph *graph, const bs_node *node, const bs_node_plan *plan);
-} bs_image_rules;
-
-/* Rules that only some ops have: for weights and what a plan decides, and for older files. */
+/* Rules that only some ops have. */
 typedef struct bs_op_rules {
-    /* Converts the fields of a model file of an older op set; NULL: nothing changed. */
-    void (*upgrade)(int32_t *fields, int32_t opset);
-    /* Weights: NULL = none. Returns their number, fills specs. */
-    int32_t (*weights)(const bs_graph *graph, const bs_node *node, bs_weight_spec *specs);
-    /* Chooses algorithm, prepared and scratch bytes; max_rect: largest output rect. NULL: weights are prepared as they
-     * are, each aligned to BS_ALIGNMENT. */
+    bs_weights_contract weights;
+    /* Margin that input `index` needs when the output has `margin`; NULL: the same margin. */
+    int32_t (*halo)(const bs_graph *graph, const bs_node *node, int32_t index, int32_t out_margin);
+    /* Chooses what bs_node_plan has of a kernel; max_rect: largest output rect. NULL: all as bs_plan_size_node sets
+     * it. */
     void (*plan)(const bs_graph *graph, const bs_node *node, bs_conv_choice choice, int32_t max_h, int32_t max_w,
                  bs_node_plan *plan);
-    /* Canonical weights (dense, in spec order) -> prepared; of the first tensor rows (of its first dimension) first ..
-     * first + count: all, or with BS_OP_ROWS a few at a time, in order. NULL: copied. */
-    void (*prepare)(const bs_graph *graph, const bs_node *node, const bs_node_plan *plan, const void *const *weights,
-                    int32_t first, int32_t count, void *prepared);
-    /* What lets an op follow a kernel as a step of its tail (plan/tails.c): it has no weights, and each element of its
-     * result depends on those in its place alone, and may be made over any of them that takes as many bytes; or each
-     * line of the last dimension depends on that line of operand 0 alone, and may be made over it. And whether chains
-     * of a device have its function, or may only begin with it (cuda/op_chain.cuh, op_lines_chain.cuh). */
-    bool element_wise, line_wise, chained, heads_chain;
-    /* Whether such a step is the sum of its two operands. */
-    bool sum;
-    /* Its result is operand 0 with some elements changed, and may be made in the place of that. */
-    bool updates;
-    /* Its scratch lies in a device's memory, too, for all blocks together: no other step runs beside it. */
-    bool on_device;
-    /* What else may follow one as a step: it makes a [C, r H, r W] of f32 from [C r r, H, W] by moving elements. Its r.
-     * NULL: it is none. */
+    /* What else may follow a kernel as a step: it makes a [C, r H, r W] of f32 from [C r r, H, W] by moving elements.
+     * Its r. NULL: it is none. */
     int32_t (*enlarges)(const bs_node *node);
-    const bs_image_rules *of_images; /* NULL: it has none of these */
-    /* Whether two nodes with the same weights, algorithm and prepared bytes prepare them alike. NULL: they do. */
-    bool (*same_layout)(const bs_graph *graph, const bs_node *a, const bs_node *b);
+    /* Converts the fields of a model file of an older op set; NULL: nothing changed. */
+    void (*upgrade)(int32_t *fields, int32_t opset);
 } bs_op_rules;
 
 typedef struct bs_op {
@@ -24702,15 +24710,18 @@ typedef struct bs_op {
     uint16_t max_in;                   /* operands; 0: as many as min_in */
     uint8_t min_in;
     uint8_t params_bytes;              /* sizeof the descriptor: name pointer, then 4-byte fields */
-    uint32_t flags : 17, n_fields : 8;
-    uint32_t work : 3;                 /* bs_op_work */
-    uint32_t more_out : 2;             /* results behind the first */
-    uint32_t bound : 2;                /* BS_BOUND_READ: an input; _WRITTEN: an output; both: a state; 0: nothing */
+    uint8_t n_fields;
+    uint8_t work : 3;                  /* bs_op_work */
+    uint8_t more_out : 2;              /* results behind the first */
+    uint8_t bound : 2;                 /* BS_BOUND_READ: an input; _WRITTEN: an output; both: a state; 0: nothing */
+    bool named : 1;                    /* its name must be unique: inputs, states and outputs; routers */
+    bool variadic : 1;                 /* has a list of operands; those of a structural op may be none */
+    bs_rows_contract rows;
+    bs_layout_contract layout;
+    bs_memory_contract memory;
     uint8_t roles[BS_MAX_OPERANDS];    /* bs_role of each operand; further operands are data */
     /* Shape rule: fills out[] (dtype, rank, dims, scale) or refuses (bs_infer_fail) and returns false. */
     bool (*infer)(bs_infer *infer);
-    /* Margin that input `index` needs when the output has `margin`; NULL: the same margin. */
-    int32_t (*halo)(const bs_graph *graph, const bs_node *node, int32_t index, int32_t out_margin);
     /* Cost rule: floating-point operations of one row at maximum extents; NULL: one for each output element. */
     double (*flops)(const bs_graph *graph, const bs_node *node);
     const bs_op_rules *rules; /* NULL: it has none of these */
@@ -24718,26 +24729,28 @@ typedef struct bs_op {
     bs_status (*run)(const bs_call *call);
 } bs_op;
 
-/* NULL: it has none. */
-static inline const bs_image_rules *bs_op_image_rules(const bs_op *op)
-{
-    return op->rules ? op->rules->of_images : NULL;
-}
-
-/* bs_image_rules.grain of a node that is planned; 1 where there is none. */
-static inline int32_t bs_op_grain(const bs_op *op, const bs_node_plan *plan)
-{
-    const bs_image_rules *rules = bs_op_image_rules(op);
-    return rules ? rules->grain(plan) : 1;
-}
-
-/* Whether weights are brought into another form than they come in. */
-static inline bool bs_op_prepares(const bs_op *op) { return op->rules && op->rules->prepare; }
-
+/* Whether its rows are computed one by one, each of the rows in its place; and whether none of them may be refused:
+ * then they may be computed wherever, and for whichever rows, that pays. */
+static inline bool bs_op_is_by_row(const bs_op *op) { return op->rows.of == BS_ROWS_OWN; }
+static inline bool bs_op_is_pure(const bs_op *op) { return bs_op_is_by_row(op) && !op->rows.refuses; }
+/* Whether its rule says where its rows are, not one of the rows of its operands. */
+static inline bool bs_op_is_structural(const bs_op *op) { return op->rows.of >= BS_ROWS_ANY; }
 /* Whether its rows need others, which a tile may not have. */
-static inline bool bs_op_sees_rows(const bs_op *op) { return (op->flags & (BS_OP_CROSS_ROW | BS_OP_AROUND)) != 0; }
+static inline bool bs_op_sees_rows(const bs_op *op)
+{
+    return op->rows.of == BS_ROWS_SEGMENT || op->rows.of == BS_ROWS_AROUND;
+}
 /* Whether it may refuse what an operand holds: those marked, and of those that see rows some. */
-static inline bool bs_op_may_refuse(const bs_op *op) { return bs_op_sees_rows(op) || (op->flags & BS_OP_REFUSES) != 0; }
+static inline bool bs_op_may_refuse(const bs_op *op) { return bs_op_sees_rows(op) || op->rows.refuses; }
+/* Whether it may need more of an image than it makes (bs_op_rules.halo). */
+static inline bool bs_op_has_halo(const bs_op *op) { return op->rules && op->rules->halo; }
+/* Its weights; NULL: it has none. */
+static inline const bs_weights_contract *bs_op_weights_of(const bs_op *op)
+{
+    return op->rules && op->rules->weights.specs ? &op->rules->weights : NULL;
+}
+/* Whether they are brought into another form than they come in. */
+static inline bool bs_op_prepares(const bs_op *op) { return op->rules && op->rules->weights.prepare; }
 
 static inline int32_t bs_op_max_in(const bs_op *op) { return bs_or_default(op->max_in, op->min_in); }
 
@@ -25498,11 +25511,11 @@ static bool operands_known(bs_graph *g, const bs_op *op, const int32_t *in, int3
                              " operands (bs_graph_desc.max_nodes, max_operands)",
                              g->max_nodes, g->max_operands);
     for (int32_t i = 0; i < n_in; i++) {
-        const bool none = in[i] == 0 && op->flags & BS_OP_VARIADIC && op->flags & BS_OP_STRUCTURAL;
+        const bool none = in[i] == 0 && op->variadic && bs_op_is_structural(op);
         if (!none && (in[i] < 1 || in[i] >= g->n_values))
             return bs_graph_fail(g, BS_ERROR_GRAPH, "operand %" PRId32 " is value %" PRId32 ", which does not exist", i,
                                  in[i]);
-        if (!none && g->values[in[i]].rank > BS_MAX_RANK && !(op->flags & BS_OP_AXES))
+        if (!none && g->values[in[i]].rank > BS_MAX_RANK && !op->layout.axes)
             return bs_graph_fail(g, BS_ERROR_SHAPE, "operand %" PRId32 " has rank %" PRId32 ", expected %d at most", i,
                                  g->values[in[i]].rank, BS_MAX_RANK);
     }
@@ -25512,14 +25525,14 @@ static bool operands_known(bs_graph *g, const bs_op *op, const int32_t *in, int3
 /* Ops combine rows of one domain; a captured operand may be a root value. */
 static bool operands_agree(bs_graph *g, bs_infer *infer)
 {
-    if (infer->op->flags & (BS_OP_STRUCTURAL | BS_OP_CROSS_ROW))
+    if (!bs_op_is_by_row(infer->op))
         return true;
     int32_t of = 0; /* the operand whose domain others must have */
     for (int32_t i = 1; i < infer->n_in; i++) {
-        if (infer->in[of]->domain == 0 && infer->op->flags & BS_OP_CAPTURE_FIRST)
+        if (infer->in[of]->domain == 0 && infer->op->rows.captures_first)
             of = i;
         const int32_t d = infer->in[i]->domain, first = infer->in[of]->domain;
-        if (d != first && !(d == 0 && infer->op->flags & BS_OP_CAPTURE))
+        if (d != first && !(d == 0 && infer->op->rows.captures))
             return bs_graph_fail(g, BS_ERROR_DOMAIN,
                                  "operand %" PRId32 " is of %s, operand %" PRId32 " of %s: scatter or gather it first",
                                  i, bs_say_domain(infer, d), of, bs_say_domain(infer, first));
@@ -25723,9 +25736,9 @@ bs_node *bs_graph_add(bs_graph *graph, const bs_op *op, int32_t number, const in
     take_operands(graph, in, n_in, scatters ? node->domain : -1);
     take_outputs(graph, &infer);
     const bool calls = op->work == BS_WORK_CALL && node->n_out > 0 && !node->makes;
-    if (scatters || (calls && !(op->flags & (BS_OP_NAMED | BS_OP_AROUND))))
+    if (scatters || (calls && op->rows.of != BS_ROWS_AROUND))
         bs_graph_find_same(graph, op, graph->n_nodes);
-    if (op->flags & BS_OP_NAMED)
+    if (op->named)
         *named_link(graph, bs_node_name(node), is_router(node)) = graph->n_nodes;
     graph->n_cell_nodes += node->domain != 0;
     graph->n_nodes++;
@@ -26244,10 +26257,6 @@ BS_INTERNAL bs_bytes bs_weight_elements(const bs_weight_spec *spec);
 #define BS_PARAMS(type, array) \
     .params_bytes = sizeof(type), .fields = array, .n_fields = (uint8_t)(sizeof(array) / sizeof *(array))
 
-/* The rules of ops that have no others than that they go element by element; on a device in chains too; so does a sum;
- * or line by line. */
-extern const bs_op_rules bs_element_wise, bs_chained, bs_sum, bs_line_wise;
-
 /* Every refusal reads: op "node": text (bs_graph_fail). Returns false always. */
 #define bs_infer_fail(infer, status, ...) bs_graph_fail((infer)->graph, status, __VA_ARGS__)
 
@@ -26369,10 +26378,6 @@ BS_EFFORT_LOOPS
 /* ops/common.c - shared shape, halo and cost rules.
  * Relies on common.h. Must never touch data. */
 /* #include "ops/common.h" */
-
-const bs_op_rules bs_element_wise = {.element_wise = true}, bs_line_wise = {.line_wise = true, .heads_chain = true};
-const bs_op_rules bs_chained = {.element_wise = true, .chained = true};
-const bs_op_rules bs_sum = {.element_wise = true, .chained = true, .sum = true};
 
 /* ------------------------------------------------------------------------------------------------ refusals */
 
@@ -28010,22 +28015,23 @@ static bs_status sub_run(const bs_call *call) { return binary_run(call, sub_inne
 static bs_status mul_run(const bs_call *call) { return binary_run(call, mul_inner_f32, mul_inner_i32); }
 
 /* A macro so that each is a plain constant table. */
-#define BINARY_OP(op, traits)                                         \
+#define BINARY_OP(op, ...)                                            \
     extern const bs_op bs_op_##op;                                    \
     const bs_op bs_op_##op = {.name = #op,                            \
                               .min_in = 2,                            \
                               .max_in = 2,                            \
                               .infer = binary_infer,                  \
-                              .flags = BS_OP_SPATIAL | BS_OP_CAPTURE, \
-                              .rules = &traits,                       \
+                              .rows = {.captures = true},             \
+                              .layout = {.images = true},             \
+                              .memory = {.elements = true, __VA_ARGS__}, \
                               .run = op##_run};                       \
     bs_value bs_##op(bs_graph *graph, bs_value a, bs_value b)         \
     {                                                                 \
         return bs_op_build_two(graph, a, b, NULL, &bs_op_##op);       \
     }
-BINARY_OP(add, bs_sum)
-BINARY_OP(sub, bs_chained)
-BINARY_OP(mul, bs_chained)
+BINARY_OP(add, .chained = true, .sums = true)
+BINARY_OP(sub, .chained = true)
+BINARY_OP(mul, .chained = true)
 #undef BINARY_OP
 
 /* ------------------------------------------------------------------------------------------------ binary */
@@ -28083,10 +28089,11 @@ static bs_status binary_kind_run(const bs_call *call) { return binary_run(call, 
 extern const bs_op bs_op_binary;
 const bs_op bs_op_binary = {.name = "binary",
                             .min_in = 2,
-                            .flags = BS_OP_SPATIAL | BS_OP_CAPTURE,
+                            .rows = {.captures = true},
+                            .layout = {.images = true},
                             BS_PARAMS(bs_binary_desc, binary_fields),
                             .infer = binary_kind_infer,
-                            .rules = &bs_chained,
+                            .memory = {.elements = true, .chained = true},
                             .run = binary_kind_run};
 
 bs_value bs_binary(bs_graph *graph, bs_value a, bs_value b, bs_binary_kind kind)
@@ -28196,7 +28203,8 @@ static bs_status concat_run(const bs_call *call)
 const bs_op bs_op_concat = {.name = "concat",
                             .min_in = 1,
                             .max_in = BS_MAX_OPERANDS,
-                            .flags = BS_OP_SPATIAL | BS_OP_VARIADIC | BS_OP_EMPTY,
+                            .layout = {.images = true, .empty = true},
+                            .variadic = true,
                             BS_PARAMS(bs_concat_desc, concat_fields),
                             .infer = concat_infer,
                             .run = concat_run};
@@ -28249,7 +28257,7 @@ static bs_status slice_run(const bs_call *call)
 
 const bs_op bs_op_slice = {.name = "slice",
                            .min_in = 1,
-                           .flags = BS_OP_SPATIAL | BS_OP_AXES,
+                           .layout = {.images = true, .axes = true},
                            BS_PARAMS(bs_slice_desc, slice_fields),
                            .infer = slice_infer,
                            .run = slice_run};
@@ -28280,7 +28288,7 @@ static bs_status roll_run(const bs_call *call)
 
 const bs_op bs_op_roll = {.name = "roll",
                           .min_in = 1,
-                          .flags = BS_OP_SPATIAL,
+                          .layout = {.images = true},
                           BS_PARAMS(bs_roll_desc, roll_fields),
                           .infer = roll_infer,
                           .run = roll_run};
@@ -28350,11 +28358,11 @@ static bs_status constant_run(const bs_call *call)
     return BS_OK;
 }
 
-static const bs_op_rules constant_rules = {.weights = constant_weights};
+static const bs_op_rules constant_rules = {.weights = {.specs = constant_weights}};
 
 const bs_op bs_op_constant = {.name = "constant",
                               .min_in = 0,
-                              .flags = BS_OP_SPATIAL,
+                              .layout = {.images = true},
                               .work = BS_WORK_GIVEN,
                               BS_PARAMS(bs_constant_desc, constant_fields),
                               .infer = constant_infer,
@@ -28552,6 +28560,34 @@ static int32_t conv2d_fold_rows(const bs_conv_geometry *g)
     return (int32_t)bs_max_i64(bs_min_i64(g->out_channels, most), 1);
 }
 
+#ifdef BS_SMALL
+#define CONV2D_PHASES(plan) ((void)(plan), 1)
+#else
+#define CONV2D_PHASES(plan) (plan)->phases
+/* r of the step behind it that a kernel whose blocks have so many outputs can do (bs_conv_task.phases), or 1. */
+static uint8_t conv2d_phases(const bs_graph *graph, const bs_node *node, int32_t block)
+{
+    const bs_conv2d_desc *desc = node->params;
+    const int32_t r = bs_node_phases(graph, node);
+    const bool plain = desc->act == BS_ACT_NONE || desc->act == BS_RELU;
+    return r > 1 && block > 0 && plain && desc->out / (r * r) % block == 0 ? (uint8_t)r : 1;
+}
+#endif
+
+/* What Winograd's kernels do with images; direct ones of many products keep partial sums where the result goes, which a
+ * residual would prevent. */
+static void conv2d_plan_winograd(const bs_graph *graph, const bs_node *node, const bs_conv_geometry *g,
+                                 bs_node_plan *plan)
+{
+    plan->grain = BS_CONV_WINOGRAD_TILE;
+    plan->adds = ((const bs_conv2d_desc *)node->params)->act == BS_ACT_NONE;
+#ifndef BS_SMALL
+    plan->phases = conv2d_phases(graph, node, bs_conv_block_outputs(g, BS_CONV_WINOGRAD4, plan->tier));
+#else
+    (void)graph, (void)g;
+#endif
+}
+
 /* Prepared memory: packed weights, bias, slopes; and with batch norm, behind them, room for some folded weights before
  * they are packed (the tensor itself may be mapped read-only). Folding at export saves this room. */
 static void conv2d_plan(const bs_graph *graph, const bs_node *node, bs_conv_choice choice, int32_t max_h, int32_t max_w,
@@ -28559,11 +28595,17 @@ static void conv2d_plan(const bs_graph *graph, const bs_node *node, bs_conv_choi
 {
     const bs_conv2d_desc *desc = node->params;
     const bs_conv_geometry g = conv2d_form_at(graph, node).geometry;
+    enum { ENOUGH = 2048 };
     (void)max_h, (void)max_w;
     plan->algorithm = conv2d_algorithm(&g, plan, choice, conv2d_has_few_pixels(graph, node));
     plan->prepared_bytes = bs_conv2d_layout(desc, &g, plan).bytes;
     if (plan->algorithm == BS_CONV_REFERENCE)
         return;
+    if (plan->algorithm == BS_CONV_WINOGRAD4)
+        conv2d_plan_winograd(graph, node, &g, plan);
+    /* Winograd reads, or makes, its weights once for all tiles of a call, some strips of them; direct kernels theirs
+     * once for all pixels of small images. */
+    plan->images = 1 + (int32_t)(ENOUGH / (1 + conv2d_pixels(graph, node)));
     plan->scratch_bytes = conv2d_bytes(
         bs_bytes_of(bs_conv_scratch_floats(&g, (bs_conv_algorithm)plan->algorithm, plan->tier)));
     const bs_bytes row = bs_bytes_share(conv2d_bytes(conv2d_weight_floats(&g)), (uint64_t)g.out_channels);
@@ -28635,26 +28677,6 @@ static bool conv2d_same_layout(const bs_graph *graph, const bs_node *a, const bs
            bs_node_phases(graph, a) == bs_node_phases(graph, b);
 }
 
-#ifdef BS_SMALL
-#define conv2d_phases(graph, node, plan) ((void)(graph), (void)(node), (void)(plan), 1)
-#else
-/* r of the step behind it that the kernel can do (bs_conv_task.phases), or 1. */
-static int32_t conv2d_phases(const bs_graph *graph, const bs_node *node, const bs_node_plan *plan)
-{
-    const bs_conv2d_desc *desc = node->params;
-    const bs_conv_geometry g = conv2d_form_at(graph, node).geometry;
-    const int32_t r = bs_node_phases(graph, node),
-                  block = bs_conv_block_outputs(&g, (bs_conv_algorithm)plan->algorithm, plan->tier);
-    const bool plain = desc->act == BS_ACT_NONE || desc->act == BS_RELU;
-    return r > 1 && block > 0 && plain && desc->out / (r * r) % block == 0 ? r : 1;
-}
-#endif
-
-static bool conv2d_shuffles(const bs_graph *graph, const bs_node *node, const bs_node_plan *plan)
-{
-    return conv2d_phases(graph, node, plan) > 1;
-}
-
 static void conv2d_prepare(const bs_graph *graph, const bs_node *node, const bs_node_plan *plan,
                            const void *const *weights, int32_t first, int32_t count, void *prepared)
 {
@@ -28667,7 +28689,7 @@ static void conv2d_prepare(const bs_graph *graph, const bs_node *node, const bs_
     if (desc->batch_norm)
         for (int32_t i = 0; i < 4; i++)
             norm[i] = weights[next++];
-    const int32_t r = conv2d_phases(graph, node, plan);
+    const int32_t r = CONV2D_PHASES(plan);
     conv2d_fold_bias(bias, norm, desc->out, r, (float *)(void *)bs_bytes_at(prepared, layout.bias));
     if (desc->act == BS_PRELU)
         memcpy(bs_bytes_at(prepared, layout.slopes), weights[next], 4 * (size_t)desc->out);
@@ -28739,45 +28761,17 @@ static bs_status conv2d_run(const bs_call *call)
     return bs_epilogue_run(call, &form, &epilogue, conv2d_reference, conv2d_fast);
 }
 
-/* Winograd reads, or makes, its weights once for all tiles of a call, some strips of them; direct kernels theirs once
- * for all pixels of small images. */
-static int32_t conv2d_images(const bs_graph *graph, const bs_node *node, const bs_node_plan *plan)
-{
-    enum { ENOUGH = 2048 };
-    const int64_t pixels = conv2d_pixels(graph, node);
-    return plan->algorithm == BS_CONV_WINOGRAD4 || plan->algorithm == BS_CONV_DIRECT
-               ? 1 + (int32_t)(ENOUGH / (1 + pixels))
-               : 1;
-}
-
-static int32_t conv2d_grain(const bs_node_plan *plan)
-{
-    return plan->algorithm == BS_CONV_WINOGRAD4 ? BS_CONV_WINOGRAD_TILE : 1;
-}
-
-/* Only Winograd: a direct kernel of many products keeps partial sums where the result goes, which a residual would
- * prevent. */
-static bool conv2d_adds(const bs_node *node, const bs_node_plan *plan)
-{
-    const bs_conv2d_desc *desc = node->params;
-    return plan->algorithm == BS_CONV_WINOGRAD4 && desc->act == BS_ACT_NONE;
-}
-
-static const bs_image_rules conv2d_image_rules = {
-    .adds = conv2d_adds, .shuffles = conv2d_shuffles, .grain = conv2d_grain, .images = conv2d_images};
-static const bs_op_rules conv2d_rules = {.upgrade = conv2d_upgrade,
-                                         .weights = conv2d_weights,
-                                         .plan = conv2d_plan,
-                                         .prepare = conv2d_prepare,
-                                         .same_layout = conv2d_same_layout,
-                                         .of_images = &conv2d_image_rules};
+static const bs_op_rules conv2d_rules = {
+    .weights = {conv2d_weights, conv2d_prepare, conv2d_same_layout, .by_rows = true},
+    .halo = conv2d_halo,
+    .plan = conv2d_plan,
+    .upgrade = conv2d_upgrade};
 
 const bs_op bs_op_conv2d = {.name = "conv2d",
                             .min_in = 1,
-                            .flags = BS_OP_SPATIAL | BS_OP_CHANNELS_LAST | BS_OP_ROWS,
+                            .layout = {.images = true, .channels_last = true},
                             BS_PARAMS(bs_conv2d_desc, conv2d_fields),
                             .infer = conv2d_infer,
-                            .halo = conv2d_halo,
                             .flops = conv2d_flops,
                             .rules = &conv2d_rules,
                             .run = conv2d_run};
@@ -28967,10 +28961,10 @@ static bs_status convert_run(const bs_call *call)
 
 const bs_op bs_op_convert = {.name = "convert",
                              .min_in = 1,
-                             .flags = BS_OP_SPATIAL,
+                             .layout = {.images = true},
                              BS_PARAMS(bs_convert_desc, convert_fields),
                              .infer = convert_infer,
-                             .rules = &bs_element_wise,
+                             .memory = {.elements = true},
                              .run = convert_run};
 
 bs_value bs_convert(bs_graph *graph, bs_value x, const bs_convert_desc *desc)
@@ -29262,18 +29256,16 @@ static bs_status deconv2d_run(const bs_call *call)
     return bs_epilogue_run(call, &f, &epilogue, deconv2d_reference, deconv2d_fast);
 }
 
-static const bs_op_rules deconv2d_rules = {.upgrade = deconv2d_upgrade,
-                                           .weights = deconv2d_weights,
+static const bs_op_rules deconv2d_rules = {.weights = {deconv2d_weights, deconv2d_prepare, deconv2d_same_layout},
+                                           .halo = deconv2d_halo,
                                            .plan = deconv2d_plan,
-                                           .prepare = deconv2d_prepare,
-                                           .same_layout = deconv2d_same_layout};
+                                           .upgrade = deconv2d_upgrade};
 
 const bs_op bs_op_deconv2d = {.name = "deconv2d",
                               .min_in = 1,
-                              .flags = BS_OP_SPATIAL | BS_OP_CHANNELS_LAST,
+                              .layout = {.images = true, .channels_last = true},
                               BS_PARAMS(bs_deconv2d_desc, deconv2d_fields),
                               .infer = deconv2d_infer,
-                              .halo = deconv2d_halo,
                               .flops = deconv2d_flops,
                               .rules = &deconv2d_rules,
                               .run = deconv2d_run};
@@ -29380,10 +29372,10 @@ static bs_status activation_run(const bs_call *call)
 
 const bs_op bs_op_activation = {.name = "activation",
                                 .min_in = 1,
-                                .flags = BS_OP_SPATIAL,
+                                .layout = {.images = true},
                                 BS_PARAMS(bs_activation_desc, activation_fields),
                                 .infer = activation_infer,
-                                .rules = &bs_chained,
+                                .memory = {.elements = true, .chained = true},
                                 .run = activation_run};
 
 bs_value bs_activation(bs_graph *graph, bs_value x, bs_act act, float param)
@@ -29428,10 +29420,10 @@ static bs_status clip_run(const bs_call *call) { return unary_run(call, clip_inn
 
 const bs_op bs_op_clip = {.name = "clip",
                           .min_in = 1,
-                          .flags = BS_OP_SPATIAL,
+                          .layout = {.images = true},
                           BS_PARAMS(bs_clip_desc, clip_fields),
                           .infer = clip_infer,
-                          .rules = &bs_chained,
+                          .memory = {.elements = true, .chained = true},
                           .run = clip_run};
 
 bs_value bs_clip(bs_graph *graph, bs_value x, float low, float high)
@@ -29460,10 +29452,10 @@ static bs_status affine_run(const bs_call *call) { return unary_run(call, affine
 
 const bs_op bs_op_affine = {.name = "affine",
                             .min_in = 1,
-                            .flags = BS_OP_SPATIAL,
+                            .layout = {.images = true},
                             BS_PARAMS(bs_affine_desc, affine_fields),
                             .infer = unary_infer,
-                            .rules = &bs_chained,
+                            .memory = {.elements = true, .chained = true},
                             .run = affine_run};
 
 bs_value bs_affine(bs_graph *graph, bs_value x, float scale, float offset)
@@ -29514,11 +29506,11 @@ static bs_status prelu_run(const bs_call *call)
     return BS_OK;
 }
 
-static const bs_op_rules prelu_rules = {.weights = prelu_weights};
+static const bs_op_rules prelu_rules = {.weights = {.specs = prelu_weights}};
 
 const bs_op bs_op_prelu = {.name = "prelu",
                            .min_in = 1,
-                           .flags = BS_OP_SPATIAL,
+                           .layout = {.images = true},
                            .params_bytes = sizeof(bs_prelu_desc),
                            .infer = channel_infer,
                            .rules = &prelu_rules,
@@ -29589,14 +29581,12 @@ static bs_status batch_norm_run(const bs_call *call)
     return BS_OK;
 }
 
-static const bs_op_rules batch_norm_rules = {.weights = batch_norm_weights,
-                                             .plan = batch_norm_plan,
-                                             .prepare = batch_norm_prepare,
-                                             .same_layout = batch_norm_same_layout};
+static const bs_op_rules batch_norm_rules = {
+    .weights = {batch_norm_weights, batch_norm_prepare, batch_norm_same_layout}, .plan = batch_norm_plan};
 
 const bs_op bs_op_batch_norm = {.name = "batch_norm",
                                 .min_in = 1,
-                                .flags = BS_OP_SPATIAL,
+                                .layout = {.images = true},
                                 BS_PARAMS(bs_norm_desc, batch_norm_fields),
                                 .infer = channel_infer,
                                 .rules = &batch_norm_rules,
@@ -29736,7 +29726,7 @@ static bs_status nonzero_run(const bs_call *call)
 const bs_op bs_op_nonzero = {.name = "nonzero",
                              .min_in = 1,
                              .roles = {BS_ROLE_DECIDING},
-                             .flags = BS_OP_EMPTY,
+                             .layout = {.empty = true},
                              BS_PARAMS(bs_extent_desc, nonzero_fields),
                              .infer = nonzero_infer,
                              .run = nonzero_run};
@@ -30017,24 +30007,22 @@ static bs_status scatter_rows_run(const bs_call *call) { return write_run(call, 
 
 const bs_op bs_op_gather_rows = {.name = "gather_rows",
                                  .min_in = 2,
-                                 .flags = BS_OP_CAPTURE | BS_OP_REFUSES,
+                                 .rows = {.captures = true, .refuses = true},
                                  .infer = gather_rows_infer,
                                  .run = gather_rows_run};
 
-static const bs_op_rules writes = {.updates = true};
-
-#define INDEXED_OP(op, operands, desc, array, how, more)                                                             \
+#define INDEXED_OP(op, operands, desc, array, ...)                                                                   \
     const bs_op bs_op_##op = {.name = #op,                                                                           \
                               .min_in = operands,                                                                    \
-                              .flags = BS_OP_CAPTURE | BS_OP_CAPTURE_FIRST | BS_OP_REFUSES | more,                   \
+                              .rows = {.captures = true, .captures_first = true, .refuses = true},                   \
+                              __VA_ARGS__,                                                                           \
                               BS_PARAMS(desc, array),                                                                \
                               .infer = op##_infer,                                                                   \
-                              .rules = how,                                                                          \
                               .run = op##_run}
-INDEXED_OP(select, 2, bs_select_desc, select_fields, NULL, BS_OP_PICKS);
-INDEXED_OP(gather_elements, 2, bs_select_desc, select_fields, NULL, BS_OP_PICKS);
-INDEXED_OP(scatter_elements, 3, bs_update_desc, update_fields, &writes, BS_OP_EMPTY);
-INDEXED_OP(scatter_rows, 3, bs_update_desc, update_fields, &writes, BS_OP_EMPTY);
+INDEXED_OP(select, 2, bs_select_desc, select_fields, .layout = {.picks = true});
+INDEXED_OP(gather_elements, 2, bs_select_desc, select_fields, .layout = {.picks = true});
+INDEXED_OP(scatter_elements, 3, bs_update_desc, update_fields, .layout = {.empty = true}, .memory = {.updates = true});
+INDEXED_OP(scatter_rows, 3, bs_update_desc, update_fields, .layout = {.empty = true}, .memory = {.updates = true});
 #undef INDEXED_OP
 
 bs_value bs_gather_rows(bs_graph *graph, bs_value table, bs_value indices)
@@ -30292,13 +30280,11 @@ static bs_status linear_run(const bs_call *call)
     return BS_OK;
 }
 
-static const bs_op_rules linear_rules = {.weights = linear_weights,
-                                         .plan = linear_plan,
-                                         .prepare = linear_prepare};
+static const bs_op_rules linear_rules = {.weights = {linear_weights, linear_prepare, .by_rows = true},
+                                         .plan = linear_plan};
 
 const bs_op bs_op_linear = {.name = "linear",
                             .min_in = 1,
-                            .flags = BS_OP_ROWS,
                             BS_PARAMS(bs_linear_desc, linear_fields),
                             .infer = linear_infer,
                             .flops = linear_flops,
@@ -30455,8 +30441,8 @@ static bs_status softmax_run(const bs_call *call)
 }
 
 const bs_op bs_op_softmax = {
-    .name = "softmax", .min_in = 1, .flags = BS_OP_SPATIAL, .infer = lines_infer, .flops = softmax_flops,
-    .rules = &bs_line_wise, .run = softmax_run};
+    .name = "softmax", .min_in = 1, .layout = {.images = true}, .infer = lines_infer, .flops = softmax_flops,
+    .memory = {.lines = true}, .run = softmax_run};
 
 bs_value bs_softmax(bs_graph *graph, bs_value x) { return bs_op_build_one(graph, x, NULL, &bs_op_softmax); }
 
@@ -30505,25 +30491,27 @@ static bs_status norm_run(const bs_call *call, bool biased)
 static bs_status layer_norm_run(const bs_call *call) { return norm_run(call, true); }
 static bs_status rms_norm_run(const bs_call *call) { return norm_run(call, false); }
 
-static const bs_op_rules layer_norm_rules = {.weights = layer_norm_weights, .heads_chain = true};
+static const bs_op_rules layer_norm_rules = {.weights = {.specs = layer_norm_weights}};
 
 const bs_op bs_op_layer_norm = {.name = "layer_norm",
                                 .min_in = 1,
-                                .flags = BS_OP_SPATIAL,
+                                .layout = {.images = true},
                                 BS_PARAMS(bs_norm_desc, norm_fields),
                                 .infer = norm_infer,
                                 .flops = softmax_flops,
+                                .memory = {.lines = true},
                                 .rules = &layer_norm_rules,
                                 .run = layer_norm_run};
 
-static const bs_op_rules rms_norm_rules = {.weights = rms_norm_weights, .heads_chain = true};
+static const bs_op_rules rms_norm_rules = {.weights = {.specs = rms_norm_weights}};
 
 const bs_op bs_op_rms_norm = {.name = "rms_norm",
                               .min_in = 1,
-                              .flags = BS_OP_SPATIAL,
+                              .layout = {.images = true},
                               BS_PARAMS(bs_norm_desc, norm_fields),
                               .infer = norm_infer,
                               .flops = softmax_flops,
+                              .memory = {.lines = true},
                               .rules = &rms_norm_rules,
                               .run = rms_norm_run};
 
@@ -30765,7 +30753,7 @@ static bs_status lrn_run(const bs_call *call)
 
 const bs_op bs_op_lrn = {.name = "lrn",
                          .min_in = 1,
-                         .flags = BS_OP_SPATIAL,
+                         .layout = {.images = true},
                          BS_PARAMS(bs_lrn_desc, lrn_fields),
                          .infer = lrn_infer,
                          .flops = lrn_flops,
@@ -30878,7 +30866,8 @@ static const bs_op_rules matmul_rules = {.plan = matmul_plan};
 
 const bs_op bs_op_matmul = {.name = "matmul",
                             .min_in = 2,
-                            .flags = BS_OP_CAPTURE | BS_OP_EMPTY,
+                            .rows = {.captures = true},
+                            .layout = {.empty = true},
                             BS_PARAMS(bs_matmul_desc, matmul_fields),
                             .infer = matmul_infer,
                             .flops = matmul_flops,
@@ -31018,14 +31007,15 @@ static bs_status nms_run(const bs_call *call)
     return status;
 }
 
-static const bs_op_rules nms_rules = {.plan = nms_plan, .on_device = true};
+static const bs_op_rules nms_rules = {.plan = nms_plan};
 
 const bs_op bs_op_nms = {.name = "nms",
                          .min_in = 2,
                          .roles = {BS_ROLE_DECIDING, BS_ROLE_DECIDING},
-                         .flags = BS_OP_EMPTY,
+                         .layout = {.empty = true},
                          BS_PARAMS(bs_nms_desc, nms_fields),
                          .infer = nms_infer,
+                         .memory = {.on_device = true},
                          .rules = &nms_rules,
                          .run = nms_run};
 
@@ -31139,7 +31129,7 @@ static const bs_op_rules pad_rules = {.upgrade = pad_upgrade};
 
 const bs_op bs_op_pad = {.name = "pad",
                          .min_in = 1,
-                         .flags = BS_OP_SPATIAL,
+                         .layout = {.images = true},
                          BS_PARAMS(bs_pad_desc, pad_fields),
                          .rules = &pad_rules,
                          .infer = pad_infer,
@@ -31241,14 +31231,16 @@ static bs_status patch_features_run(const bs_call *call)
 #undef BS_FEATURE_BUCKETS
 #undef BS_FEATURE_MOST
 
+static const bs_op_rules patch_features_rules = {.halo = patch_features_halo};
+
 const bs_op bs_op_patch_features = {.name = "patch_features",
                                     .min_in = 1,
                                     .max_in = 2,
-                                    .flags = BS_OP_SPATIAL | BS_OP_CORE_INPUT,
+                                    .layout = {.images = true, .edges = true},
                                     BS_PARAMS(bs_patch_features_desc, patch_features_fields),
                                     .infer = patch_features_infer,
-                                    .halo = patch_features_halo,
                                     .flops = patch_features_flops,
+                                    .rules = &patch_features_rules,
                                     .run = patch_features_run};
 
 bs_value bs_patch_features(bs_graph *graph, bs_value cells, bs_value reference, const bs_patch_features_desc *desc)
@@ -31456,23 +31448,23 @@ static bs_status pixel_unshuffle_run(const bs_call *call)
     return BS_OK;
 }
 
-static const bs_op_rules pixel_shuffle_rules = {.enlarges = pixel_shuffle_factor};
+static const bs_op_rules pixel_shuffle_rules = {.halo = pixel_shuffle_halo, .enlarges = pixel_shuffle_factor},
+                         pixel_unshuffle_rules = {.halo = pixel_unshuffle_halo};
 
 const bs_op bs_op_pixel_shuffle = {.name = "pixel_shuffle",
                                    .min_in = 1,
-                                   .flags = BS_OP_SPATIAL | BS_OP_CLAMPS,
+                                   .layout = {.images = true, .edges = true},
                                    BS_PARAMS(bs_pixel_shuffle_desc, pixel_shuffle_fields),
                                    .infer = pixel_shuffle_infer,
-                                   .halo = pixel_shuffle_halo,
                                    .rules = &pixel_shuffle_rules,
                                    .run = pixel_shuffle_run};
 
 const bs_op bs_op_pixel_unshuffle = {.name = "pixel_unshuffle",
                                      .min_in = 1,
-                                     .flags = BS_OP_SPATIAL | BS_OP_CLAMPS,
+                                     .layout = {.images = true, .edges = true},
                                      BS_PARAMS(bs_pixel_shuffle_desc, pixel_shuffle_fields),
                                      .infer = pixel_unshuffle_infer,
-                                     .halo = pixel_unshuffle_halo,
+                                     .rules = &pixel_unshuffle_rules,
                                      .run = pixel_unshuffle_run};
 
 bs_value bs_pixel_shuffle(bs_graph *graph, bs_value x, int32_t r)
@@ -31703,15 +31695,14 @@ static bs_status pool2d_run(const bs_call *call)
     return BS_OK;
 }
 
-static const bs_op_rules pool2d_rules = {.upgrade = pool2d_upgrade};
+static const bs_op_rules pool2d_rules = {.halo = pool2d_halo, .upgrade = pool2d_upgrade};
 
 const bs_op bs_op_pool2d = {.name = "pool2d",
                             .min_in = 1,
-                            .flags = BS_OP_SPATIAL | BS_OP_CLAMPS,
+                            .layout = {.images = true, .edges = true},
                             BS_PARAMS(bs_pool2d_desc, pool2d_fields),
                             .rules = &pool2d_rules,
                             .infer = pool2d_infer,
-                            .halo = pool2d_halo,
                             .flops = pool2d_flops,
                             .run = pool2d_run};
 
@@ -31861,7 +31852,7 @@ static void recurrent_prepare(const bs_graph *graph, const bs_node *node, const 
     const int32_t lines = bs_recurrent_gates(net.gru) * net.hidden;
     const bool plain = plan->algorithm == BS_CONV_REFERENCE;
     const void *of_h = weights[net.inputs > 0];
-    (void)first, (void)count; /* all of it: BS_OP_ROWS is not set */
+    (void)first, (void)count; /* all of it: not by_rows */
     if (!plain) {
         bs_recurrent_prepare(tier, &net, weights[0], of_h, prepared);
     } else {
@@ -31995,8 +31986,7 @@ static bs_status recurrent_run(const bs_call *call)
     return BS_OK;
 }
 
-static const bs_op_rules recurrent_rules = {
-    .weights = recurrent_weights, .plan = recurrent_plan, .prepare = recurrent_prepare};
+static const bs_op_rules recurrent_rules = {.weights = {recurrent_weights, recurrent_prepare}, .plan = recurrent_plan};
 
 #define RECURRENT_OP(text, operands)                                                                                \
     {                                                                                                               \
@@ -32196,7 +32186,7 @@ static bs_status reduce_run(const bs_call *call)
 
 const bs_op bs_op_reduce = {.name = "reduce",
                             .min_in = 1,
-                            .flags = BS_OP_SPATIAL | BS_OP_EMPTY,
+                            .layout = {.images = true, .empty = true},
                             BS_PARAMS(bs_reduce_desc, reduce_fields),
                             .infer = reduce_infer,
                             .flops = bs_lines_flops,
@@ -32481,7 +32471,7 @@ static const bs_op_rules rope_rules = {.plan = rope_plan};
 
 const bs_op bs_op_rope = {.name = "rope",
                           .min_in = 2,
-                          .flags = BS_OP_REFUSES,
+                          .rows = {.refuses = true},
                           BS_PARAMS(bs_rope_desc, rope_fields),
                           .infer = rope_infer,
                           .flops = rope_flops,
@@ -32724,7 +32714,7 @@ static bs_status reshape_run(const bs_call *call)
 
 const bs_op bs_op_reshape = {.name = "reshape",
                              .min_in = 1,
-                             .flags = BS_OP_AXES,
+                             .layout = {.axes = true},
                              BS_PARAMS(bs_reshape_desc, reshape_fields),
                              .infer = reshape_infer,
                              .run = reshape_run};
@@ -32831,7 +32821,7 @@ bs_status bs_transpose_reshape_run(const bs_call *call)
 
 const bs_op bs_op_transpose = {.name = "transpose",
                                .min_in = 1,
-                               .flags = BS_OP_AXES,
+                               .layout = {.axes = true},
                                BS_PARAMS(bs_transpose_desc, transpose_fields),
                                .infer = transpose_infer,
                                .run = transpose_run};
@@ -33252,12 +33242,14 @@ static bs_status resize_run(const bs_call *call)
     return BS_OK;
 }
 
+static const bs_op_rules resize_rules = {.halo = resize_halo};
+
 const bs_op bs_op_resize = {.name = "resize",
                             .min_in = 1,
-                            .flags = BS_OP_SPATIAL | BS_OP_CLAMPS,
+                            .layout = {.images = true, .edges = true},
                             BS_PARAMS(bs_resize_desc, resize_fields),
                             .infer = resize_infer,
-                            .halo = resize_halo,
+                            .rules = &resize_rules,
                             .flops = resize_flops,
                             .run = resize_run};
 
@@ -34009,13 +34001,15 @@ static const bs_field source_fields[] = {BS_NAMED("dtype", DTYPE), BS_INT("rank"
                                          BS_INT("dim1"),  BS_INT("dim2"), BS_INT("dim3")};
 
 const bs_op bs_op_input = {.name = "input",
-                           .flags = BS_OP_STRUCTURAL | BS_OP_NAMED,
+                           .rows = {.of = BS_ROWS_ANY},
+                           .named = true,
                            .work = BS_WORK_GIVEN,
                            .bound = BS_BOUND_READ,
                            BS_PARAMS(bs_source_params, source_fields),
                            .infer = source_infer};
 const bs_op bs_op_state = {.name = "state",
-                           .flags = BS_OP_STRUCTURAL | BS_OP_NAMED,
+                           .rows = {.of = BS_ROWS_ANY},
+                           .named = true,
                            .work = BS_WORK_GIVEN,
                            .bound = BS_BOUND_READ | BS_BOUND_WRITTEN,
                            BS_PARAMS(bs_source_params, source_fields),
@@ -34060,7 +34054,8 @@ static bool output_infer(bs_infer *infer)
 
 const bs_op bs_op_output = {.name = "output",
                             .min_in = 1,
-                            .flags = BS_OP_STRUCTURAL | BS_OP_NAMED,
+                            .rows = {.of = BS_ROWS_ANY},
+                            .named = true,
                             .work = BS_WORK_MOVE,
                             .bound = BS_BOUND_WRITTEN,
                             .params_bytes = sizeof(bs_name_params),
@@ -34094,7 +34089,7 @@ bool bs_infer_state(bs_infer *infer)
 {
     bs_graph *g = infer->graph;
     bs_node *source = &g->nodes[infer->in[0]->node];
-    if (!bs_node_is(source, &bs_op_state))
+    if (!bs_node_is_state(source))
         return bs_infer_fail(infer, BS_ERROR_GRAPH, "operand 0 is made by %s \"%s\", expected a state",
                              bs_op_get(source->op)->name, bs_node_name(source));
     if (source->writer)
@@ -34117,7 +34112,7 @@ static bool state_write_infer(bs_infer *infer)
 
 const bs_op bs_op_state_write = {.name = "state_write",
                                  .min_in = 2,
-                                 .flags = BS_OP_STRUCTURAL,
+                                 .rows = {.of = BS_ROWS_ANY},
                                  .work = BS_WORK_MOVE,
                                  .roles = {BS_ROLE_STATE},
                                  .params_bytes = sizeof(bs_name_params),
@@ -34186,7 +34181,7 @@ static const bs_field patches_fields[] = {BS_INT("size"), BS_INT("like")};
 const bs_op bs_op_patches = {.name = "patches",
                              .min_in = 1,
                              .max_in = 2,
-                             .flags = BS_OP_STRUCTURAL,
+                             .rows = {.of = BS_ROWS_ANY},
                              .work = BS_WORK_VIEW,
                              .roles = {BS_ROLE_DATA, BS_ROLE_LIKE},
                              BS_PARAMS(bs_patches_desc, patches_fields),
@@ -34212,7 +34207,8 @@ static bool assemble_infer(bs_infer *infer)
     return true;
 }
 
-const bs_op bs_op_assemble = {.name = "assemble", .min_in = 1, .flags = BS_OP_STRUCTURAL,
+const bs_op bs_op_assemble = {.name = "assemble", .min_in = 1, .rows = {.of = BS_ROWS_ANY},
+                               .layout = {.channels_last = true},
                               .work = BS_WORK_MOVE, .params_bytes = sizeof(bs_name_params), .infer = assemble_infer};
 
 bs_value bs_assemble(bs_graph *graph, bs_value cells)
@@ -34266,7 +34262,7 @@ static bool rows_infer(bs_infer *infer)
 const bs_op bs_op_rows = {.name = "rows",
                           .min_in = 1,
                           .max_in = 2,
-                          .flags = BS_OP_STRUCTURAL,
+                          .rows = {.of = BS_ROWS_ANY},
                           .work = BS_WORK_VIEW,
                           .roles = {BS_ROLE_DATA, BS_ROLE_LIKE},
                           .params_bytes = sizeof(bs_name_params),
@@ -34294,7 +34290,7 @@ static bool collect_infer(bs_infer *infer)
     return bs_infer_stacked(infer, patches ? bs_dim_const(g, d->max_rows) : d->rows);
 }
 
-const bs_op bs_op_collect = {.name = "collect", .min_in = 1, .flags = BS_OP_STRUCTURAL,
+const bs_op bs_op_collect = {.name = "collect", .min_in = 1, .rows = {.of = BS_ROWS_ANY},
                              .work = BS_WORK_MOVE, .params_bytes = sizeof(bs_name_params), .infer = collect_infer};
 
 bs_value bs_collect(bs_graph *graph, bs_value cells)
@@ -34466,12 +34462,13 @@ static int32_t route_weights(const bs_graph *graph, const bs_node *node, bs_weig
 static const bs_field route_fields[] = {
     BS_NAMED("protocol", PROTOCOL), BS_INT("paths"),     BS_INT("k"),     BS_FLOAT("threshold"), BS_INT("fallback"),
     BS_INT("capacity"),             BS_INT("normalise"), BS_INT("floor"), BS_INT("spill")};
-static const bs_op_rules route_rules = {.weights = route_weights};
+static const bs_op_rules route_rules = {.weights = {.specs = route_weights}};
 
 const bs_op bs_op_route = {.name = "route",
                            .min_in = 1,
                            .max_in = 2,
-                           .flags = BS_OP_STRUCTURAL | BS_OP_NAMED,
+                           .rows = {.of = BS_ROWS_ANY},
+                           .named = true,
                            .work = BS_WORK_ROUTE,
                            .roles = {BS_ROLE_DECIDING, BS_ROLE_DECIDING},
                            BS_PARAMS(bs_route_desc, route_fields),
@@ -34544,7 +34541,7 @@ static bool scatter_infer(bs_infer *infer)
 static const bs_field router_fields[] = {BS_INT("router"), BS_INT("path")};
 const bs_op bs_op_scatter = {.name = "scatter",
                              .min_in = 1,
-                             .flags = BS_OP_STRUCTURAL,
+                             .rows = {.of = BS_ROWS_ANY},
                              .work = BS_WORK_VIEW,
                              BS_PARAMS(bs_router_params, router_fields),
                              .infer = scatter_infer};
@@ -34625,13 +34622,13 @@ static bs_status score_run(const bs_call *call)
 }
 
 const bs_op bs_op_route_price = {.name = "route_price",
-                                 .flags = BS_OP_STRUCTURAL | BS_OP_DECIDED,
+                                 .rows = {.of = BS_ROWS_DECIDED},
                                  BS_PARAMS(bs_router_params, router_fields),
                                  .infer = price_infer,
                                  .run = price_run};
 const bs_op bs_op_route_score = {.name = "route_score",
                                  .min_in = 1,
-                                 .flags = BS_OP_STRUCTURAL | BS_OP_DECIDED,
+                                 .rows = {.of = BS_ROWS_DECIDED},
                                  BS_PARAMS(bs_router_params, router_fields),
                                  .infer = score_infer,
                                  .run = score_run};
@@ -34729,7 +34726,8 @@ static const bs_field gather_fields[] = {BS_INT("router"), BS_NAMED("mode", GATH
 const bs_op bs_op_gather = {.name = "gather",
                             .min_in = 2,
                             .max_in = BS_MAX_PATHS + 1,
-                            .flags = BS_OP_STRUCTURAL | BS_OP_VARIADIC,
+                            .rows = {.of = BS_ROWS_ANY},
+                            .variadic = true,
                             .work = BS_WORK_MOVE,
                             BS_PARAMS(bs_gather_params, gather_fields),
                             .infer = gather_infer};
@@ -34851,7 +34849,9 @@ static bool loop_infer(bs_infer *infer)
 
 const bs_op bs_op_loop = {.name = "loop",
                           .min_in = 3,
-                          .flags = BS_OP_STRUCTURAL | BS_OP_VARIADIC | BS_OP_NAMED,
+                          .rows = {.of = BS_ROWS_ANY},
+                          .named = true,
+                          .variadic = true,
                           .work = BS_WORK_ROUTE,
                           .roles = {BS_ROLE_LIKE, BS_ROLE_DECIDING, BS_ROLE_LIKE},
                           BS_PARAMS(bs_loop_params, loop_fields),
@@ -34909,7 +34909,7 @@ static bool carry_infer(bs_infer *infer)
 
 const bs_op bs_op_loop_carry = {.name = "loop_carry",
                                 .min_in = 1,
-                                .flags = BS_OP_STRUCTURAL,
+                                .rows = {.of = BS_ROWS_ANY},
                                 .work = BS_WORK_VIEW,
                                 BS_PARAMS(bs_gather_params, of_loop_fields),
                                 .infer = carry_infer};
@@ -34959,7 +34959,7 @@ static bs_status trip_run(const bs_call *call)
 }
 
 const bs_op bs_op_loop_trip = {.name = "loop_trip",
-                               .flags = BS_OP_STRUCTURAL | BS_OP_DECIDED,
+                               .rows = {.of = BS_ROWS_DECIDED},
                                BS_PARAMS(bs_gather_params, of_loop_fields),
                                .infer = trip_infer,
                                .run = trip_run};
@@ -34973,7 +34973,7 @@ static bs_status parent_run(const bs_call *call)
 }
 
 const bs_op bs_op_loop_parent = {.name = "loop_parent",
-                                 .flags = BS_OP_STRUCTURAL | BS_OP_DECIDED,
+                                 .rows = {.of = BS_ROWS_DECIDED},
                                  BS_PARAMS(bs_gather_params, of_loop_fields),
                                  .infer = parent_infer,
                                  .run = parent_run};
@@ -35027,7 +35027,7 @@ static bool loop_slice_infer(bs_infer *infer)
 
 const bs_op bs_op_loop_slice = {.name = "loop_slice",
                                 .min_in = 1,
-                                .flags = BS_OP_STRUCTURAL,
+                                .rows = {.of = BS_ROWS_ANY},
                                 .work = BS_WORK_VIEW,
                                 BS_PARAMS(bs_gather_params, of_loop_fields),
                                 .infer = loop_slice_infer};
@@ -35043,11 +35043,17 @@ bs_value bs_loop_slice(bs_graph *graph, bs_router loop, bs_value x)
     return bs_select(graph, bs_scatter(graph, loop, 0, x), trip_of(graph, loop, BS_TRIP_INDEX), 0);
 }
 
+/* Whether a node is what the body of this loop reads a carried value by. */
+static bool carries(const bs_infer *infer, const bs_node *node)
+{
+    return bs_node_is(node, &bs_op_loop_carry) && node->router == infer->router;
+}
+
 /* Whether operand `index` is a value that the loop carries. */
 static bool is_carried(bs_infer *infer, int32_t index)
 {
     const bs_node *carry = &infer->graph->nodes[infer->in[index]->node];
-    return (bs_node_is(carry, &bs_op_loop_carry) && carry->router == infer->router) ||
+    return carries(infer, carry) ||
            bs_infer_fail(infer, BS_ERROR_GRAPH, "operand %d is made by %s, expected a value that loop \"%s\" carries",
                          (int)index, bs_op_get(carry->op)->name, infer->graph->routers[infer->router].desc->name);
 }
@@ -35108,7 +35114,7 @@ static bs_status loop_rows_run(const bs_call *call)
 
 const bs_op bs_op_loop_rows = {.name = "loop_rows",
                                .min_in = 2,
-                               .flags = BS_OP_STRUCTURAL | BS_OP_AROUND,
+                               .rows = {.of = BS_ROWS_AROUND},
                                BS_PARAMS(bs_gather_params, of_loop_fields),
                                .infer = loop_rows_infer,
                                .run = loop_rows_run};
@@ -35133,8 +35139,7 @@ static bool next_infer(bs_infer *infer)
     infer->out[0].domain = loop->domain;
     if (infer->ids[2] == 0)
         return infer->ids[1] == 0 || bs_infer_fail(infer, BS_ERROR_GRAPH, "what it begins with is of no carried value");
-    if (bs_op_get(carry->op) != &bs_op_loop_carry || carry->router != infer->router ||
-        bs_node_in(g, carry)[0] != infer->ids[1])
+    if (!carries(infer, carry) || bs_node_in(g, carry)[0] != infer->ids[1])
         return bs_infer_fail(infer, BS_ERROR_GRAPH,
                              "operand 2 is made by %s, expected a value that loop \"%s\" carries from operand 1",
                              bs_op_get(carry->op)->name, loop->desc->name);
@@ -35151,7 +35156,8 @@ static bool next_infer(bs_infer *infer)
 
 const bs_op bs_op_loop_next = {.name = "loop_next",
                                .min_in = 3,
-                               .flags = BS_OP_STRUCTURAL | BS_OP_VARIADIC,
+                               .rows = {.of = BS_ROWS_ANY},
+                               .variadic = true,
                                .work = BS_WORK_MOVE,
                                .roles = {BS_ROLE_DATA, BS_ROLE_DATA, BS_ROLE_LIKE},
                                BS_PARAMS(bs_gather_params, of_loop_fields),
@@ -35193,7 +35199,8 @@ static bool loop_collect_infer(bs_infer *infer)
 
 const bs_op bs_op_loop_collect = {.name = "loop_collect",
                                   .min_in = 2,
-                                  .flags = BS_OP_STRUCTURAL | BS_OP_VARIADIC,
+                                  .rows = {.of = BS_ROWS_ANY},
+                                  .variadic = true,
                                   .work = BS_WORK_MOVE,
                                   BS_PARAMS(bs_gather_params, of_loop_fields),
                                   .infer = loop_collect_infer};
@@ -35239,7 +35246,8 @@ static bool again_infer(bs_infer *infer)
 
 const bs_op bs_op_loop_again = {.name = "loop_again",
                                 .min_in = 2,
-                                .flags = BS_OP_STRUCTURAL | BS_OP_VARIADIC,
+                                .rows = {.of = BS_ROWS_ANY},
+                                .variadic = true,
                                 .work = BS_WORK_ROUTE,
                                 .roles = {BS_ROLE_DECIDING, BS_ROLE_DECIDING},
                                 BS_PARAMS(bs_gather_params, of_loop_fields),
@@ -35262,9 +35270,6 @@ BS_EFFORT_ONCE
  * Relies on structure.h. Must never change a result, nor refuse what would be built in the body, unless the
  * graph is full. */
 /* #include "ops/structure.h" */
-
-/* Not computed row by row, or only where the loop is. */
-#define STAYS (BS_OP_STRUCTURAL | BS_OP_CROSS_ROW | BS_OP_DECIDED | BS_OP_AROUND)
 
 /* A scatter that the node reads, if all that it reads in the body where it stands are scatters, and the rest is of the
  * root; NULL: it stays. lift: from now on it reads what they show. */
@@ -35304,11 +35309,10 @@ bs_node *bs_lift(bs_graph *graph, bs_node *node)
     const bs_router_info *loop;
     int32_t loops = 0;
     /* a scatter shows no more dimensions than other ops take; of several results none has more */
-    if (!node || bs_node_op(node)->flags & STAYS || graph->values[node->first_out].rank > BS_MAX_RANK)
+    if (!node || !bs_op_is_by_row(bs_node_op(node)) || graph->values[node->first_out].rank > BS_MAX_RANK)
         return node;
     /* rows that make no trip may hold what is refused; so may they hold nothing, where extents come from data */
-    const uint32_t refuses = (bs_node_op(node)->flags & BS_OP_REFUSES) | (uint32_t)graph->makes;
-    const bs_lifts least = refuses ? BS_LIFTS_ALL : BS_LIFTS_SOUND;
+    const bs_lifts least = !bs_op_is_pure(bs_node_op(node)) || graph->makes ? BS_LIFTS_ALL : BS_LIFTS_SOUND;
     const int32_t count = node->n_out;
     while ((loop = &graph->routers[graph->domains[node->domain].router])->lifts >= least &&
            (around[loops] = reads_around(graph, node, false)) != NULL) {
@@ -35501,12 +35505,13 @@ static bs_status levels_run(const bs_call *call)
                                           : bs_call_fail(call, "the children of row %" PRId32 " go round", row);
 }
 
-static const bs_op_rules levels_rules = {.plan = levels_plan, .on_device = true};
+static const bs_op_rules levels_rules = {.plan = levels_plan};
 
 const bs_op bs_op_levels = {.name = "levels",
                             .min_in = 1,
                             .roles = {BS_ROLE_DECIDING},
                             .infer = levels_infer,
+                            .memory = {.on_device = true},
                             .rules = &levels_rules,
                             .run = levels_run};
 
@@ -35559,7 +35564,7 @@ static bs_status look_ahead_run(const bs_call *call)
 
 const bs_op bs_op_look_ahead = {.name = "look_ahead",
                                 .min_in = 1,
-                                .flags = BS_OP_STRUCTURAL,
+                                .rows = {.of = BS_ROWS_ANY},
                                 .roles = {BS_ROLE_DECIDING}, .params_bytes = sizeof(bs_name_params),
                                 .infer = look_ahead_infer,
                                 .run = look_ahead_run};
@@ -35596,7 +35601,7 @@ int32_t bs_infer_segments(bs_infer *infer, int32_t index)
 bool bs_infer_segment_input(bs_infer *infer, int32_t index, int32_t domain, const char *what)
 {
     const bs_value_info *v = infer->in[index];
-    if (!bs_node_is(&infer->graph->nodes[v->node], &bs_op_input))
+    if (!bs_node_is_input(&infer->graph->nodes[v->node]))
         return bs_infer_fail(infer, BS_ERROR_GRAPH, "operand %" PRId32 " (%s) is made by %s, expected an input", index,
                              what, bs_op_get(infer->graph->nodes[v->node].op)->name);
     if (v->dtype != BS_I32 || v->rank != 1)
@@ -35620,7 +35625,7 @@ static bool segments_infer(bs_infer *infer)
 
 const bs_op bs_op_segments = {.name = "segments",
                               .min_in = 2,
-                              .flags = BS_OP_STRUCTURAL,
+                              .rows = {.of = BS_ROWS_ANY},
                               .work = BS_WORK_VIEW,
                               .roles = {BS_ROLE_DATA, BS_ROLE_LIKE},
                               .params_bytes = sizeof(bs_name_params),
@@ -35663,7 +35668,7 @@ static bool state_append_infer(bs_infer *infer)
 
 const bs_op bs_op_state_append = {.name = "state_append",
                                   .min_in = 3,
-                                  .flags = BS_OP_STRUCTURAL,
+                                  .rows = {.of = BS_ROWS_ANY},
                                   .work = BS_WORK_MOVE,
                                   .roles = {BS_ROLE_STATE, BS_ROLE_DATA, BS_ROLE_CACHE_LENGTH},
                                   .params_bytes = sizeof(bs_name_params),
@@ -35730,7 +35735,7 @@ static bs_status segment_index_run(const bs_call *call)
 const bs_op bs_op_segment_index = {.name = "segment_index",
                                    .min_in = 1,
                                    .max_in = 2,
-                                   .flags = BS_OP_CROSS_ROW,
+                                   .rows = {.of = BS_ROWS_SEGMENT},
                                    .roles = {[1] = BS_ROLE_CACHE_LENGTH},
                                    .params_bytes = sizeof(bs_name_params),
                                    .infer = segment_index_infer,
@@ -35773,7 +35778,7 @@ static bs_status segment_spread_run(const bs_call *call)
 /* The second operand only tells the domain and is not read (bs_plan_in). */
 const bs_op bs_op_segment_spread = {.name = "segment_spread",
                                     .min_in = 2,
-                                    .flags = BS_OP_CROSS_ROW,
+                                    .rows = {.of = BS_ROWS_SEGMENT},
                                     .roles = {BS_ROLE_DATA, BS_ROLE_LIKE}, .params_bytes = sizeof(bs_name_params),
                                     .infer = segment_spread_infer,
                                     .run = segment_spread_run};
@@ -35930,7 +35935,7 @@ static const bs_op_rules segment_reduce_rules = {.plan = segment_reduce_plan};
 
 const bs_op bs_op_segment_reduce = {.name = "segment_reduce",
                                     .min_in = 1,
-                                    .flags = BS_OP_CROSS_ROW,
+                                    .rows = {.of = BS_ROWS_SEGMENT},
                                     BS_PARAMS(bs_segment_reduce_desc, segment_reduce_fields),
                                     .infer = segment_reduce_infer,
                                     .flops = segment_reduce_flops,
@@ -36028,10 +36033,10 @@ static bs_status unary_op_run(const bs_call *call)
 extern const bs_op bs_op_unary;
 const bs_op bs_op_unary = {.name = "unary",
                            .min_in = 1,
-                           .flags = BS_OP_SPATIAL,
+                           .layout = {.images = true},
                            BS_PARAMS(bs_unary_desc, unary_fields),
                            .infer = unary_op_infer,
-                           .rules = &bs_chained,
+                           .memory = {.elements = true, .chained = true},
                            .run = unary_op_run};
 
 bs_value bs_unary(bs_graph *graph, bs_value x, bs_unary_kind kind)
@@ -36138,15 +36143,16 @@ static bs_status unique_run(const bs_call *call)
     return BS_OK;
 }
 
-static const bs_op_rules unique_rules = {.plan = unique_plan, .on_device = true};
+static const bs_op_rules unique_rules = {.plan = unique_plan};
 
 const bs_op bs_op_unique = {.name = "unique",
                             .min_in = 1,
                             .more_out = UNIQUE_OUTPUTS - 1,
                             .roles = {BS_ROLE_DECIDING},
-                            .flags = BS_OP_EMPTY,
+                            .layout = {.empty = true},
                             BS_PARAMS(bs_extent_desc, unique_fields),
                             .infer = unique_infer,
+                            .memory = {.on_device = true},
                             .rules = &unique_rules,
                             .run = unique_run};
 
@@ -36236,10 +36242,11 @@ static bs_status compare_run(const bs_call *call)
 extern const bs_op bs_op_compare;
 const bs_op bs_op_compare = {.name = "compare",
                              .min_in = 2,
-                             .flags = BS_OP_SPATIAL | BS_OP_CAPTURE,
+                             .rows = {.captures = true},
+                             .layout = {.images = true},
                              BS_PARAMS(bs_compare_desc, compare_fields),
                              .infer = compare_infer,
-                             .rules = &bs_element_wise,
+                             .memory = {.elements = true},
                              .run = compare_run};
 
 bs_value bs_compare(bs_graph *graph, bs_value a, bs_value b, bs_compare_kind kind)
@@ -36287,9 +36294,10 @@ static bs_status where_run(const bs_call *call)
 extern const bs_op bs_op_where;
 const bs_op bs_op_where = {.name = "where",
                            .min_in = 3,
-                           .flags = BS_OP_SPATIAL | BS_OP_CAPTURE,
+                           .rows = {.captures = true},
+                           .layout = {.images = true},
                            .infer = where_infer,
-                           .rules = &bs_element_wise,
+                           .memory = {.elements = true},
                            .run = where_run};
 
 bs_value bs_where(bs_graph *graph, bs_value condition, bs_value a, bs_value b)
@@ -36548,7 +36556,7 @@ static const bs_op_rules attention_rules = {.plan = attention_plan};
 const bs_op bs_op_attention = {.name = "attention",
                                .min_in = 3,
                                .max_in = 7,
-                               .flags = BS_OP_CROSS_ROW,
+                               .rows = {.of = BS_ROWS_SEGMENT},
                                .roles = {[1] = BS_ROLE_KEYS, [5] = BS_ROLE_CACHE_LENGTH},
                                BS_PARAMS(bs_attention_desc, attention_fields),
                                .infer = attention_infer,
@@ -36652,7 +36660,8 @@ bs_value bs_op_build_one(bs_graph *graph, bs_value x, const void *params, const 
 int32_t bs_node_weights(const bs_graph *graph, const bs_node *node, bs_weight_spec *specs)
 {
     const bs_op *op = bs_op_get(node->op);
-    return op && op->rules && op->rules->weights ? op->rules->weights(graph, node, specs) : 0;
+    const bs_weights_contract *weights = op ? bs_op_weights_of(op) : NULL;
+    return weights ? weights->specs(graph, node, specs) : 0;
 }
 
 bs_bytes bs_weight_elements(const bs_weight_spec *spec)
@@ -36883,7 +36892,7 @@ static double bytes_moved(const bs_graph *g, const bs_node *node)
     for (int32_t i = 0; i < node->n_out; i++)
         made += row_bytes(g, node->first_out + i);
     for (int32_t i = 0; i < node->n_read; i++)
-        read += i == 0 && (bs_node_op(node)->flags & BS_OP_PICKS) ? made : row_bytes(g, bs_node_in(g, node)[i]);
+        read += i == 0 && bs_node_op(node)->layout.picks ? made : row_bytes(g, bs_node_in(g, node)[i]);
     return read + (node->n_out > 0 ? made : read);
 }
 
@@ -37133,7 +37142,7 @@ bs_status bs_weight_load_rows(const bs_weights *weights, const char *name, const
 
 int32_t bs_weight_rows(const bs_op *op, const bs_weight_spec *specs)
 {
-    if (!(op->flags & BS_OP_ROWS))
+    if (!op->rules->weights.by_rows)
         return 0;
     const bs_bytes bytes = bs_weight_spec_bytes(specs);
     if (!bs_bytes_known(bytes))
@@ -37163,7 +37172,7 @@ void bs_weight_prepare(const bs_graph *graph, const bs_node *node, const bs_node
     const bs_op *op = bs_op_get(node->op);
     const int32_t count = bs_node_weights(graph, node, specs);
     if (count > 0 && bs_op_prepares(op)) {
-        op->rules->prepare(graph, node, plan, tensors, 0, (int32_t)specs[0].dim[0], prepared);
+        op->rules->weights.prepare(graph, node, plan, tensors, 0, (int32_t)specs[0].dim[0], prepared);
         return;
     }
     for (int32_t i = 0; i < count; i++)
@@ -37259,10 +37268,7 @@ BS_INTERNAL bool bs_tails_move(const bs_graph *graph, const bs_node *node);
 #ifdef BS_SMALL
 #define bs_tails_are_stored(graph, node, plan) ((void)(graph), (void)(node), (void)(plan), false)
 #else
-static inline bool bs_tails_are_stored(const bs_graph *graph, const bs_node *node, const bs_node_plan *plan)
-{
-    return bs_node_phases(graph, node) > 1 && bs_op_image_rules(bs_node_op(node))->shuffles(graph, node, plan);
-}
+#define bs_tails_are_stored(graph, node, plan) ((plan)->phases > 1)
 #endif
 /* How many of `lines`, each of so many bytes, it then takes at a time: whole grains, one at least. */
 static inline int32_t bs_tail_lines(uint64_t bytes, int32_t grain, int32_t lines)
@@ -37334,21 +37340,19 @@ BS_EFFORT_ONCE
 /* plan/tails.c - finds chains of nodes behind a kernel: each changes a result that nothing else reads, element by
  * element or line by line, on the same rows, without changing its extents. The chain becomes one node, which stands
  * where the last one stood: all that its steps read is there by then.
- * What may be a step, and what may have one, are traits (bs_op_rules). Relies on plan/tails.h. Must never put together
- * what anything could see apart. */
+ * What may be a step, and what may have one, its contract says (bs_memory_contract). Relies on plan/tails.h. Must never
+ * put together what anything could see apart. */
 /* #include "plan/tails.h" */
 
 /* #include "ops/common.h" */
 /* #include "ops/structure.h" */
 
-#define WHOLE_RESULTS (BS_OP_STRUCTURAL | BS_OP_CROSS_ROW | BS_OP_DECIDED | BS_OP_AROUND)
-
 /* Chains of a device have the functions of some ops alone. */
 static bool is_step(const bs_node *node, bool chains)
 {
-    const bs_op_rules *rules = bs_node_op(node)->rules;
-    const bool step = rules && (rules->element_wise || rules->line_wise || bs_node_enlarges(node) > 1);
-    return step && (!chains || rules->chained) && !node->makes;
+    const bs_op *op = bs_node_op(node);
+    const bool step = op->memory.elements || (op->memory.lines && !bs_op_weights_of(op)) || bs_node_enlarges(node) > 1;
+    return step && (!chains || op->memory.chained) && !node->makes;
 }
 
 /* A kernel that makes its one result in whole rows of its domain, none of them in two calls. (One that changes a value
@@ -37357,13 +37361,13 @@ static bool makes_rows(const bs_node *node)
 {
     const bs_op *op = bs_node_op(node);
     return bs_node_work(node) == BS_WORK_CALL && node->n_out == 1 && node->n_read == node->n_in &&
-           !(op->flags & WHOLE_RESULTS) && !(op->rules && op->rules->updates);
+           bs_op_is_by_row(op) && !op->memory.updates;
 }
 
 static bool may_have_tail(const bs_node *node, bool chains)
 {
-    const bs_op_rules *rules = bs_node_op(node)->rules;
-    return !node->makes && (chains ? rules && (rules->chained || rules->heads_chain) : makes_rows(node));
+    const bs_memory_contract memory = bs_node_op(node)->memory;
+    return !node->makes && (chains ? memory.chained || memory.lines : makes_rows(node));
 }
 
 /* Whether the element types fit. In a tail the bytes of an element change once, and only where little is kept in
@@ -37390,7 +37394,7 @@ static bool may_enlarge(const bs_tails *t, const bs_value_info *a, const bs_valu
 {
     enum { LARGEST = 8, CHANNELS = 8 }; /* bands of an image begin at multiples of 4 x 8 */
     return LARGEST % r == 0 && bs_dim_max(t->graph, b->dims[0]) % CHANNELS == 0 &&
-           bs_op_image_rules(bs_node_op(&t->graph->nodes[a->node])) && !bs_value_in_patches(t->graph, a);
+           bs_node_op(&t->graph->nodes[a->node])->layout.channels_last && !bs_value_in_patches(t->graph, a);
 }
 
 /* Whether b can be made of a by the threads that made a, by node n: images are cut where both ops are of images. */
@@ -37403,7 +37407,7 @@ static bool is_alike(const bs_tails *t, const bs_value_info *a, const bs_value_i
     const bool fits = r > 1 ? may_enlarge(t, a, b, r)
                             : bs_same_shape(a, &shape) && !(scaled && bs_value_in_patches(t->graph, a));
     return fits && fits_type(t, a, b) &&
-           (a->rank != 3 || bs_node_op(&t->graph->nodes[a->node])->flags & BS_OP_SPATIAL);
+           (a->rank != 3 || bs_node_op(&t->graph->nodes[a->node])->layout.images);
 }
 
 bool bs_tails_move(const bs_graph *g, const bs_node *node)
@@ -37420,8 +37424,8 @@ bs_bytes bs_tails_scratch(const bs_graph *g, const bs_node *node, const bs_node_
     const bs_value_info *out = &g->values[node->first_out];
     const bs_tail *first = &g->tails[node->tail];
     const size_t element = bs_dtype_bytes(first->from);
-    const int32_t grain = bs_op_grain(bs_node_op(node), plan) * bs_node_phases(g, node);
-    if (!bs_tails_move(g, node)) /* a small library (BS_SMALL) needs it where others do not (bs_image_rules.shuffles) */
+    const int32_t grain = plan->grain * bs_node_phases(g, node);
+    if (!bs_tails_move(g, node)) /* a small library (BS_SMALL) needs it where others do not (bs_node_plan.phases) */
         return bs_bytes_of(0);
     if (out->rank != 3) { /* a row is no more */
         const bs_bytes row = bs_bytes_product(bs_value_elements(g, out), bs_bytes_of(element));
@@ -37536,7 +37540,6 @@ BS_EFFORT_ONCE
 /* #include "ops/structure.h" */
 /* #include "plan/tails.h" */
 
-#define BUILT_FOR_ALL (BS_OP_STRUCTURAL | BS_OP_CROSS_ROW | BS_OP_DECIDED | BS_OP_AROUND | BS_OP_REFUSES)
 #define MOST_LEVELS 64 /* that are looked at, so that this takes linear time whatever a file nests */
 #define LEFT_OUT -1    /* in place of a domain */
 #define NOTHING -1     /* reads it */
@@ -37560,23 +37563,17 @@ typedef struct dataflow_pass {
 
 /* -------------------------------------------------------------------------------------------------- asking */
 
-static bool has_weights(const bs_node *node)
-{
-    const bs_op *op = bs_node_op(node);
-    return op->rules && op->rules->weights;
-}
-
 /* Weights that stream are loaded with what is built beside them. */
 static bool may_sink(const bs_graph *g, const bs_node *node, int32_t what)
 {
     return what & BS_DATAFLOW_MOVES && bs_node_work(node) == BS_WORK_CALL && node->n_out > 0 && node->domain != 0 &&
-           !(bs_node_op(node)->flags & BUILT_FOR_ALL) && !node->makes && !g->makes &&
-           !(what & BS_DATAFLOW_STAYS && node->block != 0 && has_weights(node));
+           bs_op_is_pure(bs_node_op(node)) && !node->makes && !g->makes &&
+           !(what & BS_DATAFLOW_STAYS && node->block != 0 && bs_op_weights_of(bs_node_op(node)));
 }
 
 static bool is_scatter(const bs_graph *g, const bs_node *node)
 {
-    return bs_node_is(node, &bs_op_scatter) && !bs_router_loops(g, node->router);
+    return node->path >= 0 && !bs_router_loops(g, node->router);
 }
 
 /* A value that is built in one domain and read on one path of it alone. */
@@ -38602,20 +38599,36 @@ BS_EFFORT_ONCE
 /* #include "ops/structure.h" */
 /* #include "kernels/elementwise.h" */
 
-/* The node of op `name` that makes `value` by itself, when a live node is the only reader of that value; else 0. */
-static int32_t only_use(const bs_fusion_search *f, int32_t value, const char *name)
+#define LINKS 3
+
+typedef struct bs_fusion {
+    const char *name;
+    const char *chain[LINKS]; /* ops, the first one first */
+    bool (*match)(const bs_fusion_search *f, const struct bs_fusion *fusion, int32_t node, bs_fusion_match *match);
+    bs_status (*run)(const bs_call *call);
+    int32_t operands;
+    bool images; /* it wants images with their channels side by side */
+} bs_fusion;
+
+/* Whether a node, or a step of a tail, is link k of a fusion's chain. */
+static bool is_link(const bs_node *node, const bs_fusion *fusion, int32_t k)
+{
+    return strcmp(bs_node_op(node)->name, fusion->chain[k]) == 0;
+}
+
+/* The node that is link k and makes `value` by itself, when a live node is the only reader of that value; else 0. */
+static int32_t only_use(const bs_fusion_search *f, int32_t value, const bs_fusion *fusion, int32_t k)
 {
     const bs_graph *g = f->plan->graph;
     const int32_t n = g->values[value].node;
-    const bool is = strcmp(bs_op_get(g->nodes[n].op)->name, name) == 0 && f->plan->nodes[n].fusion == 0 &&
-                    g->nodes[n].n_tail == 0;
+    const bool is = is_link(&g->nodes[n], fusion, k) && f->plan->nodes[n].fusion == 0 && g->nodes[n].n_tail == 0;
     return is && (!f->readers || f->readers[value] == 1) ? n : 0;
 }
 
 /* ------------------------------------------------------- pixel_shuffle 2 of [4,h,w] + base -> codes [1,2h,2w] */
 
 /* On a CPU the sum and the conversion are the shuffle's tail. */
-static bool sr_store_match_tail(const bs_fusion_search *f, int32_t n, bs_fusion_match *m)
+static bool sr_store_match_tail(const bs_fusion_search *f, const bs_fusion *fusion, int32_t n, bs_fusion_match *m)
 {
     const bs_plan *p = f->plan;
     const bs_graph *g = p->graph;
@@ -38624,10 +38637,8 @@ static bool sr_store_match_tail(const bs_fusion_search *f, int32_t n, bs_fusion_
     const int32_t *in = bs_node_in(g, shuffle);
     bs_value_info sum = g->values[shuffle->first_out];
     sum.dtype = BS_F32;
-    if (shuffle->n_tail != 2 || strcmp(bs_op_get(shuffle->op)->name, "pixel_shuffle") != 0 ||
-        strcmp(bs_op_get(tail[0].node.op)->name, "add") != 0 ||
-        strcmp(bs_op_get(tail[1].node.op)->name, "convert") != 0 || tail[0].from != BS_F32 ||
-        (tail[1].to != BS_U8 && tail[1].to != BS_U16) ||
+    if (shuffle->n_tail != 2 || !is_link(shuffle, fusion, 0) || !is_link(&tail[0].node, fusion, 1) ||
+        !is_link(&tail[1].node, fusion, 2) || tail[0].from != BS_F32 || (tail[1].to != BS_U8 && tail[1].to != BS_U16) ||
         p->values[shuffle->first_out].margin != 0 ||
         !bs_same_shape(&g->values[in[1]], &sum) ||
         g->values[in[1]].domain != shuffle->domain || bs_dim_max(g, g->values[shuffle->first_out].dims[0]) != 1 ||
@@ -38637,23 +38648,23 @@ static bool sr_store_match_tail(const bs_fusion_search *f, int32_t n, bs_fusion_
     return !f->wanted || (f->wanted[0] == in[0] && f->wanted[1] == in[1]);
 }
 
-static bool sr_store_match(const bs_fusion_search *f, int32_t n, bs_fusion_match *m)
+static bool sr_store_match(const bs_fusion_search *f, const bs_fusion *fusion, int32_t n, bs_fusion_match *m)
 {
     if (f->plan->graph->nodes[n].n_tail)
-        return sr_store_match_tail(f, n, m);
+        return sr_store_match_tail(f, fusion, n, m);
     const bs_plan *p = f->plan;
     const bs_graph *g = p->graph;
     const bs_node *convert = &g->nodes[n];
     const bs_convert_desc *desc = convert->params;
-    if (strcmp(bs_op_get(convert->op)->name, "convert") != 0 || (desc->dtype != BS_U8 && desc->dtype != BS_U16) ||
+    if (!is_link(convert, fusion, 2) || (desc->dtype != BS_U8 && desc->dtype != BS_U16) ||
         g->values[convert->first_out].rank != 3 || p->values[convert->first_out].margin != 0)
         return false;
-    const int32_t add = only_use(f, bs_node_in(g, convert)[0], "add");
+    const int32_t add = only_use(f, bs_node_in(g, convert)[0], fusion, 1);
     if (!add)
         return false;
     for (int32_t side = 0; side < 2; side++) {
         const int32_t *in = bs_node_in(g, &g->nodes[add]);
-        const int32_t shuffle = only_use(f, in[side], "pixel_shuffle"), base = in[1 - side];
+        const int32_t shuffle = only_use(f, in[side], fusion, 0), base = in[1 - side];
         if (!shuffle || !bs_same_shape(&g->values[in[0]], &g->values[in[1]]) ||
             g->values[base].domain != convert->domain)
             continue;
@@ -38698,12 +38709,12 @@ static bs_status sr_store_run(const bs_call *call)
 
 /* ------------------------------------------------------------------- reshape, then transpose; and the other way */
 
-static bool pair_match(const bs_fusion_search *f, int32_t n, const char *first, const char *last, bs_fusion_match *m)
+static bool pair_match(const bs_fusion_search *f, const bs_fusion *fusion, int32_t n, bs_fusion_match *m)
 {
     const bs_graph *g = f->plan->graph;
-    if (strcmp(bs_op_get(g->nodes[n].op)->name, last) != 0 || g->nodes[n].n_tail)
+    if (!is_link(&g->nodes[n], fusion, 1) || g->nodes[n].n_tail)
         return false;
-    const int32_t inner = only_use(f, bs_node_in(g, &g->nodes[n])[0], first);
+    const int32_t inner = only_use(f, bs_node_in(g, &g->nodes[n])[0], fusion, 0);
     if (!inner)
         return false;
     const int32_t x = bs_node_in(g, &g->nodes[inner])[0];
@@ -38713,47 +38724,30 @@ static bool pair_match(const bs_fusion_search *f, int32_t n, const char *first, 
     return true;
 }
 
-static bool reshape_transpose_match(const bs_fusion_search *f, int32_t n, bs_fusion_match *m)
-{
-    return pair_match(f, n, "reshape", "transpose", m);
-}
-
-static bool transpose_reshape_match(const bs_fusion_search *f, int32_t n, bs_fusion_match *m)
-{
-    return pair_match(f, n, "transpose", "reshape", m);
-}
-
 /* -------------------------------------------------------------------------------------------------- table */
-
-typedef struct bs_fusion {
-    const char *name;
-    bool (*match)(const bs_fusion_search *f, int32_t node, bs_fusion_match *match);
-    bs_status (*run)(const bs_call *call);
-    int32_t operands;
-    bool images; /* it wants images with their channels side by side */
-} bs_fusion;
 
 /* In a build without the ops of a chain. */
 #if defined(BS_ONLY_OPS)
-static bool never_match(const bs_fusion_search *f, int32_t n, bs_fusion_match *m)
+static bool never_match(const bs_fusion_search *f, const bs_fusion *fusion, int32_t n, bs_fusion_match *m)
 {
-    return (void)f, (void)n, (void)m, false;
+    return (void)f, (void)fusion, (void)n, (void)m, false;
 }
 #endif
 #define OF_SHUFFLE(yes, no) BS_OP_IF(pixel_shuffle, yes, no)
 #define OF_TRANSPOSE(yes, no) BS_OP_IF(transpose, yes, no)
 
 static const bs_fusion fusions[] = {
-    {"sr_store", OF_SHUFFLE(sr_store_match, never_match), OF_SHUFFLE(sr_store_run, NULL), 2, true},
-    {"reshape_transpose", OF_TRANSPOSE(reshape_transpose_match, never_match),
+    {"sr_store", {"pixel_shuffle", "add", "convert"}, OF_SHUFFLE(sr_store_match, never_match),
+     OF_SHUFFLE(sr_store_run, NULL), 2, true},
+    {"reshape_transpose", {"reshape", "transpose"}, OF_TRANSPOSE(pair_match, never_match),
      OF_TRANSPOSE(bs_reshape_transpose_run, NULL), 1, false},
-    {"transpose_reshape", OF_TRANSPOSE(transpose_reshape_match, never_match),
+    {"transpose_reshape", {"transpose", "reshape"}, OF_TRANSPOSE(pair_match, never_match),
      OF_TRANSPOSE(bs_transpose_reshape_run, NULL), 1, false}};
 #define FUSIONS ((int32_t)(sizeof fusions / sizeof *fusions))
 
 bool bs_fusion_find(const bs_fusion_search *search, int32_t node, int32_t fusion, bs_fusion_match *match)
 {
-    return fusions[fusion - 1].match(search, node, match);
+    return fusions[fusion - 1].match(search, &fusions[fusion - 1], node, match);
 }
 
 const int32_t *bs_plan_in(const bs_plan *plan, int32_t node, int32_t *count)
@@ -38975,8 +38969,9 @@ bool bs_plan_is_of_images(const bs_plan *p, int32_t n)
 {
     const bs_node *node = &p->graph->nodes[n];
     const bs_op *op = bs_op_get(node->op);
-    return op->halo || op->flags & (BS_OP_CHANNELS_LAST | BS_OP_CLAMPS) || bs_fusion_is_of_images(p->nodes[n].fusion) ||
-           (bs_node_is_view(node) && !is_view_of_rows(p->graph, node)) || bs_node_is(node, &bs_op_assemble);
+    return bs_op_has_halo(op) || op->layout.channels_last || op->layout.edges ||
+           bs_fusion_is_of_images(p->nodes[n].fusion) ||
+           (bs_node_is_view(node) && !is_view_of_rows(p->graph, node));
 }
 
 bool bs_plan_may_be_planar(const bs_plan *p, int32_t value)
@@ -38984,7 +38979,7 @@ bool bs_plan_may_be_planar(const bs_plan *p, int32_t value)
     const bs_value_info *v = &p->graph->values[value];
     const bs_node *node = &p->graph->nodes[v->node];
     const bool stored = bs_node_work(node) == BS_WORK_CALL || bs_loop_collects(p->graph, node) ||
-                        bs_node_is(node, &bs_op_collect);
+                        bs_node_joins_cells(node);
     return v->rank == 3 && v->domain == 0 && p->values[value].margin == 0 && !bs_plan_on_device(p) && stored &&
            !bs_plan_is_of_images(p, v->node);
 }
@@ -39026,13 +39021,13 @@ bool bs_plan_reads_in_a_row(const bs_plan *p, int32_t n, int32_t index, int32_t 
                !bs_plan_on_device(p); /* a callback sees all rows by one stride */
     if (bs_node_ends_run(node) && v->domain != 0)
         return false; /* copied when states are written: the old content must be kept until then */
-    if (op->flags & BS_OP_STRUCTURAL)
+    if (bs_op_is_structural(op))
         return !ends_a_trip_by_a_view(p, node, index, value);
     if (v->rank != 3 || index >= bs_node_own_in(g, node)) /* steps of a tail take images as they lie */
         return true;
-    const bool zeros = op->halo && !(op->flags & (BS_OP_CLAMPS | BS_OP_CORE_INPUT)) && p->values[value].margin > 0;
+    const bool zeros = bs_op_has_halo(op) && !op->layout.edges && p->values[value].margin > 0;
     const bool channels = bs_plan_is_planar(p, value) &&
-                          (op->flags & BS_OP_CHANNELS_LAST || bs_fusion_is_of_images(p->nodes[n].fusion));
+                          (op->layout.channels_last || bs_fusion_is_of_images(p->nodes[n].fusion));
     return !zeros && !channels;
 }
 
@@ -39042,10 +39037,10 @@ bool bs_plan_reads_in_a_row(const bs_plan *p, int32_t n, int32_t index, int32_t 
 bool bs_plan_reads_in_place(const bs_plan *p, int32_t n, int32_t index, int32_t value)
 {
     const bs_domain *domain = &p->graph->domains[p->graph->values[value].domain];
-    const uint32_t flags = bs_op_get(p->graph->nodes[n].op)->flags;
+    const bs_op *op = bs_op_get(p->graph->nodes[n].op);
     const bool apart = domain->kind == BS_DOMAIN_PATH && domain->patches < 0 && domain->max_rows > 1 &&
-                       !(flags & BS_OP_STRUCTURAL) && !(flags & BS_OP_PICKS && index == 0) &&
-                       (!bs_plan_on_device(p) || flags & BS_OP_CROSS_ROW);
+                       !bs_op_is_structural(op) && !(op->layout.picks && index == 0) &&
+                       (!bs_plan_on_device(p) || op->rows.of == BS_ROWS_SEGMENT);
     const bool trip = bs_plan_on_device(p) && bs_view_slices(p->graph, &p->graph->nodes[p->graph->values[value].node]);
     return !apart && !trip && bs_plan_reads_in_a_row(p, n, index, value);
 }
@@ -39060,10 +39055,9 @@ int32_t bs_plan_updates(const bs_plan *p, int32_t value)
 {
     const bs_graph *g = p->graph;
     const bs_node *node = &g->nodes[g->values[value].node];
-    const bs_op_rules *rules = bs_op_get(node->op)->rules;
-    const int32_t carried = rules && rules->updates ? bs_node_in(g, node)[0] : 0;
+    const int32_t carried = bs_op_get(node->op)->memory.updates ? bs_node_in(g, node)[0] : 0;
     const bs_node *carry = &g->nodes[g->values[carried].node];
-    const bool after = carried != 0 && bs_node_is(carry, &bs_op_loop_carry) && carry->domain == node->domain &&
+    const bool after = carried != 0 && bs_node_is_view(carry) && carry->domain == node->domain &&
                        carry->writer != 0 && bs_node_in(g, &g->nodes[carry->writer])[0] == value;
     return after && !bs_plan_on_device(p) ? carried : 0;
 }
@@ -39113,7 +39107,7 @@ int32_t bs_plan_margin_for(const bs_plan *plan, const bs_node *node, int32_t ind
     const int32_t out = g->domains[node->domain].patches >= 0 ? margin : 0;
     if (bs_node_joins_cells(node) || (bs_node_is_view(node) && node->router == 0) || node->n_out == 0)
         return 0;
-    return op->halo && index < bs_node_own_in(g, node) ? op->halo(g, node, index, out) : out;
+    return bs_op_has_halo(op) && index < bs_node_own_in(g, node) ? op->rules->halo(g, node, index, out) : out;
 }
 
 int32_t bs_plan_margin_needed(const bs_plan *plan, const bs_node *node, int32_t index)
@@ -39187,12 +39181,15 @@ void bs_plan_size_node(const bs_plan *p, int32_t n, bs_node_plan *np)
     np->tier = p->tier;
     np->half = p->desc.half;
     np->algorithm = np->work_items = 0;
+    np->adds = false;
+    np->phases = np->grain = 1;
+    np->images = 1;
     np->scratch_bytes = bs_bytes_of(0);
     np->prepared_bytes = bs_plan_canonical_bytes(g, node);
     /* larger plans are refused, whatever kernels want */
     if (op->rules && op->rules->plan && bs_bytes_figure(np->prepared_bytes) < BS_MAX_PLAN_BYTES)
         op->rules->plan(g, node, (bs_conv_choice)p->desc.conv, (int32_t)h, (int32_t)w, np);
-    if (bs_plan_on_device(p) && !(op->rules && op->rules->on_device))
+    if (bs_plan_on_device(p) && !op->memory.on_device)
         np->scratch_bytes = bs_bytes_of(0); /* blocks of a device have their own scratch */
     else if (node->n_tail && !np->fusion)
         np->scratch_bytes = bs_bytes_add(bs_bytes_align(np->scratch_bytes),
@@ -39202,9 +39199,10 @@ void bs_plan_size_node(const bs_plan *p, int32_t n, bs_node_plan *np)
 bool bs_plan_laid_out_alike(const bs_plan *p, int32_t a, int32_t b)
 {
     const bs_node_plan *x = &p->nodes[a], *y = &p->nodes[b];
-    const bs_op_rules *rules = bs_op_get(p->graph->nodes[a].op)->rules;
+    const bs_weights_contract *weights = bs_op_weights_of(bs_op_get(p->graph->nodes[a].op));
     return x->unit == y->unit && x->algorithm == y->algorithm && bs_bytes_same(x->prepared_bytes, y->prepared_bytes) &&
-           (!rules || !rules->same_layout || rules->same_layout(p->graph, &p->graph->nodes[a], &p->graph->nodes[b]));
+           (!weights || !weights->same_layout ||
+            weights->same_layout(p->graph, &p->graph->nodes[a], &p->graph->nodes[b]));
 }
 BS_EFFORT_END
 /* ==== end src/plan/facts.c ==================================================================== */
@@ -39712,7 +39710,7 @@ static bs_reach result_of(const bs_walk *w)
     const int32_t margin = w->p->values[made].margin; /* of value 0 there is none */
     if (i->extent == BS_EXTENT_ALL)
         return (bs_reach){margin, margin};
-    const int32_t grain = bs_op_grain(w->op, &w->p->nodes[i->node]);
+    const int32_t grain = w->p->nodes[i->node].grain;
     return (bs_reach){margin - (margin - i->reach.before) / grain * grain,
                       bs_min_i32(i->reach.after + grain - 1, margin)};
 }
@@ -39819,7 +39817,7 @@ bool bs_walk_may_run(bs_walk *w)
     case BS_INSTR_MOVE: return may_move(w);
     case BS_INSTR_CALL:
         return (w->node->router == 0 || bs_walk_is_decided(w, w->node->router)) && may_read_operands(w) &&
-               (!(w->op->flags & BS_OP_AROUND) || may_read_around(w)) &&
+               (w->op->rows.of != BS_ROWS_AROUND || may_read_around(w)) &&
                (i->extent != BS_EXTENT_RING || (w->last[i->node] >= 0 && bs_walk_covers(w, i->node, i->done)));
     case BS_INSTR_ROUTE: return may_read_operands(w);
     case BS_INSTR_RUN: break;
@@ -39843,7 +39841,7 @@ int32_t bs_walk_touched(const bs_plan *p, const bs_instr *i, int32_t k, bool *is
     k -= written + 2;
     if (k == -2)
         return i->value;
-    if (k == -1 && call && bs_node_op(node)->flags & BS_OP_AROUND)
+    if (k == -1 && call && bs_node_op(node)->rows.of == BS_ROWS_AROUND)
         return bs_view_of(g, &g->nodes[g->values[in[0]].node]);
     if (k == -1)
         return i->kind == BS_INSTR_MOVE && view ? bs_view_of(g, node) : 0;
@@ -39947,7 +39945,7 @@ static bool is_extent(const bs_walk *w, bs_instr *made)
     if (i->extent == BS_EXTENT_ALL)
         return true;
     if (i->extent > BS_EXTENT_RING || !w->tile || node->n_out != 1 || w->g->values[node->first_out].rank != 3 ||
-        !(w->op->flags & BS_OP_SPATIAL) || bs_plan_on_device(w->p))
+        !w->op->layout.images || bs_plan_on_device(w->p))
         return false;
     made->domain = ring ? i->domain : node->domain;
     return !ring ||
@@ -41410,7 +41408,7 @@ static void spread_image(bs_plan *p, int32_t n)
     int32_t n_in;
     const int32_t *in = bs_plan_in(p, n, &n_in);
     bool image = bs_plan_is_of_images(p, n);
-    const bool side_by_side = bs_op_get(node->op)->flags & BS_OP_SPATIAL || bs_plan_whole_view_of(p, n);
+    const bool side_by_side = bs_op_get(node->op)->layout.images || bs_plan_whole_view_of(p, n);
     if (!p->node_live[n] || !(image || side_by_side))
         return;
     for (int32_t i = 0; i < n_in; i++)
@@ -42491,7 +42489,7 @@ BS_EFFORT_ONCE
  * of a domain's routers one goes on, the one that needs the widest margins, and its domain is a stage further. A value
  * has a reach for each stage. A device computes all margins at once.
  * Relies on plan/lower.h, and on regions and storage classes being known. Must never change what a value is stored in,
- * nor the bits of what is computed: rectangles begin and end at an op's grain (bs_image_rules.grain). */
+ * nor the bits of what is computed: rectangles begin and end at an op's grain (bs_node_plan.grain). */
 /* #include "plan/lower.h" */
 
 #if !defined(BS_NO_PLANNER)
@@ -42546,12 +42544,9 @@ static void find_stages(bs_lower_pass *l, int32_t *pull)
 
 static int32_t grain_of(const bs_lower_pass *l, int32_t n)
 {
-    const bs_image_rules *rules = bs_op_image_rules(bs_op_get(l->g->nodes[n].op));
     bs_node_plan node = l->plan->nodes[n];
-    if (!rules)
-        return 1;
     bs_plan_size_node(l->plan, n, &node);
-    return rules->grain(&node);
+    return node.grain;
 }
 
 /* Whether a node's kernel may leave the ring for later. With a grain, rectangles begin where the row's own does: at the
@@ -42563,7 +42558,7 @@ static bool splits(const bs_lower_pass *l, int32_t n)
     const bs_value_plan *p = &l->plan->values[node->first_out];
     int64_t h, w;
     if (!l->plan->node_live[n] || bs_node_work(node) != BS_WORK_CALL || node->n_out != 1 || v->rank != 3 ||
-        !(bs_op_get(node->op)->flags & BS_OP_SPATIAL) || l->plan->nodes[n].fusion || p->planar || p->margin == 0 ||
+        !bs_op_get(node->op)->layout.images || l->plan->nodes[n].fusion || p->planar || p->margin == 0 ||
         p->storage != BS_STORAGE_SCRATCH || !l->is_on_way[node->domain] || l->g->domains[node->domain].patches < 0)
         return false;
     bs_plan_core(l->plan, v, &h, &w);
@@ -43086,7 +43081,7 @@ static void emit_joined(bs_lower_pass *l, int32_t n)
 static void emit_call(bs_lower_pass *l, int32_t n)
 {
     const bs_node *node = &l->g->nodes[n];
-    const bool decided = bs_op_get(node->op)->flags & BS_OP_DECIDED;
+    const bool decided = bs_op_get(node->op)->rows.of == BS_ROWS_DECIDED;
     if (node->n_out == 0 && !bs_plan_streams(l->plan))
         return;
     bs_instr *i = emit(l, BS_INSTR_CALL, l->part_of[n], n);
@@ -44676,6 +44671,10 @@ static void bounds_make(const bs_plan *p, image_bounds *b)
     X(nodes, half, FLAG)            \
     X(nodes, ahead_of, ROUTER)      \
     X(nodes, fusion, FUSION)        \
+    X(nodes, adds, FLAG)            \
+    X(nodes, phases, ANY)           \
+    X(nodes, grain, ANY)            \
+    X(nodes, images, ANY)           \
     X(nodes, fused_in[0], VALUE)    \
     X(nodes, fused_in[1], VALUE)    \
     X(nodes, unit, UNIT)            \
@@ -51004,7 +51003,7 @@ static bool zeroes(const bs_plan *p, const bs_instr *i)
     const bs_node *node = &p->graph->nodes[i->node];
     const bs_value_plan *v = &p->values[node->first_out];
     return i->kind == BS_INSTR_CALL && i->extent != BS_EXTENT_RING && node->n_out == 1 &&
-           !(bs_node_op(node)->flags & BS_OP_DECIDED) && p->graph->values[node->first_out].rank == 3 &&
+           bs_node_op(node)->rows.of != BS_ROWS_DECIDED && p->graph->values[node->first_out].rank == 3 &&
            v->storage == BS_STORAGE_SCRATCH && v->margin > 0;
 }
 
@@ -52132,8 +52131,7 @@ BS_EFFORT_LESS
 static const bs_operand *residual_of(const bs_call *call, const bs_operand *out)
 {
     const bs_tail *first = &call->graph->tails[call->node->tail];
-    const bs_image_rules *head = bs_op_image_rules(bs_node_op(call->node));
-    if (!bs_node_op(&first->node)->rules->sum || !head || !head->adds(call->node, call->plan))
+    if (!bs_node_op(&first->node)->memory.sums || !call->plan->adds)
         return NULL;
     const bs_operand *other = &call->in[first->other];
     const bool last = other->stride[0] == 1 && out->stride[0] == 1;
@@ -52256,7 +52254,7 @@ bs_status bs_exec_tail(const bs_call *call)
     const bs_operand small = small_of(out, scale);
     bs_operand near = near_of(&small, tail->from, &bytes);
     bytes /= (uint64_t)scale; /* of a line of the result */
-    const int32_t grain = image ? scale * bs_op_grain(bs_node_op(call->node), call->plan) : 1,
+    const int32_t grain = image ? scale * call->plan->grain : 1,
                   begin = image ? out->rect.y0 : 0, end = image ? out->rect.y1 : call->rows,
                   most = bs_tail_lines(bytes, grain, end - begin);
     bs_status status = BS_OK;
@@ -52322,12 +52320,12 @@ void bs_exec_prepare(const bs_context *c, const bs_node *node, int32_t row, int3
     call->phases = 1;
     call->margins = s->work.margins;
     call->order = s->work.order;
-    const bool across = bs_node_op(node)->flags & BS_OP_CROSS_ROW;
+    const bool across = bs_node_op(node)->rows.of == BS_ROWS_SEGMENT;
     for (int32_t i = 0; i < n_in; i++)
         bs_operand_make(c, in[i], across || s->graph->values[in[i]].domain == 0 ? 0 : row, &call->in[i]);
     if (across)
         bs_segment_call(c, row, call);
-    if (bs_node_op(node)->flags & BS_OP_AROUND)
+    if (bs_node_op(node)->rows.of == BS_ROWS_AROUND)
         call_around(c, in[0], call);
     for (int32_t i = 0; i < node->n_out; i++)
         bs_operand_make(c, node->first_out + i, row, &call->out[i]);
@@ -52345,7 +52343,7 @@ static void call_advance(const bs_context *c, int32_t row, bool own, call_rows *
     int32_t n_in;
     const int32_t *in = bs_plan_in(c->session->plan, (int32_t)(call->node - g->nodes), &n_in);
     const call_rows was = *at;
-    for (int32_t i = (bs_node_op(call->node)->flags & BS_OP_AROUND) != 0; i < call->n_in; i++) {
+    for (int32_t i = bs_node_op(call->node)->rows.of == BS_ROWS_AROUND; i < call->n_in; i++) {
         if (g->values[in[i]].domain == 0)
             continue;
         at->in[i] = bs_operand_row(c, in[i], row);
@@ -52373,7 +52371,7 @@ static void zero_margins(const bs_context *c, const bs_call *call)
     }
 }
 
-/* An op that reads a decision (BS_OP_DECIDED), row by row. */
+/* An op that reads a decision (BS_ROWS_DECIDED), row by row. */
 static void run_decided(const bs_context *c, const bs_node *node, int32_t row, int32_t rows)
 {
     const bool path = c->session->graph->domains[node->domain].kind == BS_DOMAIN_PATH;
@@ -52399,7 +52397,7 @@ static int32_t empty_along(const bs_session *s, int32_t value)
 }
 
 /* In a run with extents of 0: whether the kernel is to be called. It is not where all results are empty; where an
- * operand alone is, only some ops have a result (BS_OP_EMPTY). */
+ * operand alone is, only some ops have a result (bs_layout_contract.empty). */
 static bool wants_kernel(const bs_session *s, const bs_node *node, const bs_call *call, bs_status *status)
 {
     bool empty = node->n_out > 0;
@@ -52407,7 +52405,7 @@ static bool wants_kernel(const bs_session *s, const bs_node *node, const bs_call
     const int32_t *in = bs_plan_in(s->plan, (int32_t)(node - s->graph->nodes), &n_in);
     for (int32_t i = 0; i < node->n_out; i++)
         empty = empty && empty_along(s, node->first_out + i) >= 0;
-    for (int32_t i = 0; i < n_in && !empty && !(bs_node_op(node)->flags & BS_OP_EMPTY); i++) {
+    for (int32_t i = 0; i < n_in && !empty && !bs_node_op(node)->layout.empty; i++) {
         const int32_t along = empty_along(s, in[i]);
         char text[64];
         if (along < 0)
@@ -52493,7 +52491,7 @@ static bs_rect reached(const bs_context *c, const bs_instr *i, bs_rect r, bs_rea
 {
     const bs_plan *p = c->session->plan;
     const bs_node *node = &c->session->graph->nodes[i->node];
-    const int32_t grain = bs_op_grain(bs_node_op(node), &p->nodes[i->node]);
+    const int32_t grain = p->nodes[i->node].grain;
     int64_t h, w;
     bs_plan_core(p, &c->session->graph->values[node->first_out], &h, &w);
     reach_along(&r.y0, &r.y1, h, reach, grain);
@@ -52524,7 +52522,7 @@ void bs_exec_call(const bs_context *c, const bs_instr *i, int32_t row, int32_t r
     bs_call_room room;
     bs_call *const call = call_in(&room);
     const bs_node *node = &s->graph->nodes[i->node];
-    if (bs_node_op(node)->flags & BS_OP_DECIDED) {
+    if (bs_node_op(node)->rows.of == BS_ROWS_DECIDED) {
         run_decided(c, node, row, rows);
         return;
     }
@@ -52572,11 +52570,11 @@ static int32_t heavy_batch(const bs_session *s, const bs_instr *i)
 static int32_t image_batch(const bs_session *s, const bs_instr *i)
 {
     const bs_node *node = &s->graph->nodes[i->node];
-    const bs_image_rules *rules = bs_op_image_rules(bs_node_op(node));
     const int32_t rows = s->root.domains[i->domain].count, threads = s->plan->threads;
-    if (!rules || s->graph->domains[node->domain].patches >= 0 || bs_tails_move(s->graph, node))
+    const int32_t images = s->plan->nodes[i->node].images;
+    if (images == 1 || s->graph->domains[node->domain].patches >= 0 || bs_tails_move(s->graph, node))
         return 1;
-    return bs_min_i32(rules->images(s->graph, node, &s->plan->nodes[i->node]), (rows + threads - 1) / threads);
+    return bs_min_i32(images, (rows + threads - 1) / threads);
 }
 
 /* Few images; and one row of those that are found one by one, or moved, unless they are small. */
@@ -52589,7 +52587,7 @@ int32_t bs_exec_batch(const bs_session *s, const bs_instr *i)
         return is_small(s, i->value ? i->value : i->target) ? BATCH_ROWS : 1;
     if (s->plan->nodes[i->node].work_items > 0)
         return BS_CROSS_ROWS;
-    const bool across = bs_node_op(node)->flags & BS_OP_CROSS_ROW;
+    const bool across = bs_node_op(node)->rows.of == BS_ROWS_SEGMENT;
     if (bs_exec_scattered(s, i) && (across || !is_small(s, node->first_out)))
         return 1;
     bool image = node->n_out > 0 && s->graph->values[node->first_out].rank == 3;
@@ -52606,7 +52604,7 @@ int32_t bs_exec_bands(const bs_session *s, const bs_instr *i)
     int64_t h, w;
     if (i->kind == BS_INSTR_CALL && s->plan->nodes[i->node].work_items > 0)
         return s->plan->nodes[i->node].work_items;
-    if (i->kind != BS_INSTR_CALL || node->n_out != 1 || !(bs_node_op(node)->flags & BS_OP_SPATIAL) ||
+    if (i->kind != BS_INSTR_CALL || node->n_out != 1 || !bs_node_op(node)->layout.images ||
         s->graph->values[node->first_out].rank != 3)
         return 0;
     bs_plan_core(s->plan, &s->graph->values[node->first_out], &h, &w);
@@ -52651,7 +52649,7 @@ static bool is_plain_call(const bs_plan *p, const bs_instr *i)
 {
     const bs_node *node = &p->graph->nodes[i->node];
     bool plain = node->n_out > 0 && p->nodes[i->node].work_items == 0 &&
-                 !(bs_op_get(node->op)->flags & BS_OP_DECIDED);
+                 bs_op_get(node->op)->rows.of != BS_ROWS_DECIDED;
     for (int32_t k = 0; k < node->n_out; k++)
         plain = plain && is_short(p, node->first_out + k);
     return plain;
@@ -53906,7 +53904,7 @@ static uint8_t *load_target(const node_load *l, int32_t i)
     const bs_bytes offset = bs_weight_offset(l->specs, i);
     if (!bs_op_prepares(l->op))
         return bs_bytes_at(l->prepared, offset);
-    if (!(l->op->flags & BS_OP_ROWS))
+    if (!l->op->rules->weights.by_rows)
         return bs_bytes_at(l->staging, offset);
     const bs_bytes first = bs_weight_offset(l->specs, 1);
     return bs_bytes_at(l->staging, bs_bytes_sub(i > 0 ? offset : bs_weight_offset(l->specs, l->count), first));
@@ -53923,7 +53921,7 @@ static bool load_rows(node_load *l, const char *name, const bs_weight_info *info
         if (bs_weight_load_rows(l->weights, name, &l->specs[0], info, first, count, l->plan->tier, target, error) !=
             BS_OK)
             return false;
-        l->op->rules->prepare(l->s->graph, l->node, l->plan, l->tensors, first, count, l->prepared);
+        l->op->rules->weights.prepare(l->s->graph, l->node, l->plan, l->tensors, first, count, l->prepared);
     }
     return true;
 }
@@ -53942,7 +53940,7 @@ static bool load_tensors(node_load *l, bs_error *error)
         l->tensors[i] = bs_weight_view(l->weights, &l->specs[i], &info);
         if (l->tensors[i])
             continue;
-        if (i == 0 && (l->op->flags & BS_OP_ROWS)) {
+        if (i == 0 && l->op->rules->weights.by_rows) {
             memcpy(first, name, sizeof first);
             first_info = info;
             continue;
@@ -56089,13 +56087,13 @@ static void widen_convert(const bs_graph *graph, bs_model_node *node, int32_t bi
 static void widen_codes(const bs_graph *graph, bs_model_node *node, int32_t bits)
 {
     const bs_op *op = bs_op_get(node->op);
-    const bool convert = strcmp(op->name, "convert") == 0;
+    const bool converts = op->min_in > 0 && op->n_fields > 0 && op->fields[0].holds == BS_FIELD_DTYPE;
     for (int32_t i = 0; i < op->n_fields; i++)
         if (strcmp(op->fields[i].name, "code_bits") == 0)
             node->params[i] = bits;
-    if (convert)
+    if (converts)
         widen_convert(graph, node, bits);
-    if ((convert || op->bound & BS_BOUND_READ) && node->params[0] == BS_U8)
+    if ((converts || op->bound & BS_BOUND_READ) && node->params[0] == BS_U8)
         node->params[0] = BS_U16;
 }
 
@@ -57043,9 +57041,9 @@ static bool model_node_arrays(model_open *o)
  * operands that may be none are the two decisions of loops, of which the first has a name of its own. */
 static int32_t model_depth(const bs_op *op, int32_t depth)
 {
-    if (op->work != BS_WORK_ROUTE || !(op->flags & BS_OP_VARIADIC))
+    if (op->work != BS_WORK_ROUTE || !op->variadic)
         return depth;
-    return bs_clamp_i32(depth + (op->flags & BS_OP_NAMED ? 1 : -1), 0, BS_MAX_LOOP_DEPTH);
+    return bs_clamp_i32(depth + (op->named ? 1 : -1), 0, BS_MAX_LOOP_DEPTH);
 }
 
 /* One walk over all nodes: each can be decoded, the flat lists are used up, and the graph's text is counted. */
@@ -57061,7 +57059,7 @@ static bool model_nodes(model_open *o)
             return false;
         const bs_op *op = bs_op_get(node.op);
         depth = model_depth(op, depth);
-        const int32_t lifted = op->flags & BS_OP_STRUCTURAL ? 0 : depth * (1 + op->more_out);
+        const int32_t lifted = bs_op_is_structural(op) ? 0 : depth * (1 + op->more_out);
         m->n_lifted += lifted;
         const size_t text = op->params_bytes + sizeof(void *) + strlen(node.name) + 1;
         m->text_bytes = bs_bytes_add(m->text_bytes,

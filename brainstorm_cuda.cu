@@ -1,6 +1,6 @@
 /* brainstorm_cuda.cu - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: cd7e38ffa3d342e68ddb316f514703062cff2055ae7a8e68cc65c23e09a74834
+ * sha256 of the parts: b7a1667126698dfe39affcd15ffb1470845219929fd7153ac899202983cbd437
  */
 #include "brainstorm.h"
 
@@ -833,7 +833,7 @@ typedef struct bs_node {
     int32_t merged; /* in a graph as it is planned: how many nodes it stands for beside itself */
     int32_t built_in; /* the domain in which it was built; it may run in another one (ops/lift.c, plan/dataflow.c) */
     int32_t makes;  /* 1 + the symbol that is known when this has run; 0 none */
-    int32_t child[2]; /* in the tree of names, for ops with BS_OP_NAMED; of others in that of equal work */
+    int32_t child[2]; /* in the tree of names, for ops that are named; of others in that of equal work */
     int32_t tail, n_tail; /* in a graph as it is planned: steps that follow its kernel, in the table of tails */
     const void *params; /* the descriptor, name resolved into the graph's text */
 } bs_node;
@@ -994,7 +994,7 @@ static inline const char *bs_node_name(const bs_node *node)
 const char *bs_graph_text(bs_graph *graph, const char *text);
 const void *bs_graph_keep(bs_graph *graph, const void *bytes, size_t count); /* a copy, aligned for pointers */
 int32_t bs_graph_domain(bs_graph *graph, const bs_domain *domain); /* an equal one, or this one added; -1 on failure */
-/* The node of this name among ops with BS_OP_NAMED: a router, or (false) an input, a state or an output. 0: there is
+/* The node of this name among ops that are named: a router, or (false) an input, a state or an output. 0: there is
  * none. */
 int32_t bs_graph_named(const bs_graph *graph, const char *name, bool router);
 static inline int32_t bs_graph_router_named(const bs_graph *graph, const char *name) /* 0: there is none */
@@ -1144,15 +1144,26 @@ typedef struct bs_node_plan {
     int32_t algorithm;      /* the op's own meaning; conv2d: bs_conv_algorithm */
     bool half;              /* a device whose weights are prepared in f16 */
     uint8_t fusion;         /* 0, or the fused kernel of the chain that ends at this node (plan/fuse.c) */
+    /* What its kernel does with images: whether it adds one (bs_call.residual) where a sum is the first step behind
+     * it; */
+    bool adds;
+    /* > 1: it stores a result so many times as large as the step right behind it does (bs_call.phases); its weights are
+     * in that order, and neither kernel nor rules go by the extents of the result in the graph; */
+    uint8_t phases;
+    /* the result has the same bits in whatever rectangles it is computed, if these begin and end at multiples of so
+     * many pixels from where the row's own does, or end with it; */
+    uint8_t grain;
+    /* and rows with an image each, of the same extents, that a call should have, where there are as many. */
+    int32_t images;
     int32_t ahead_of;       /* for a look-ahead: the router whose choice it predicts; else 0 */
-    int32_t work_items;         /* > 0: work items of each row; bs_call.work_item says which (BS_OP_CROSS_ROW) */
+    int32_t work_items;         /* > 0: work items of each row; bs_call.work_item says which (BS_ROWS_SEGMENT) */
     int32_t fused_in[2];    /* the operands of a fused kernel */
     int32_t unit;           /* unit whose slot holds its prepared weights; 0: resident */
     int32_t instr;          /* of a node that makes a symbol: the instruction that calls it; else -1 */
     int32_t owner;          /* the node whose prepared copy it reads: itself, or an earlier twin with the same layout */
     bs_bytes prepared_bytes; /* offset of its weights, in its unit's slot or the resident weights */
     bs_bytes prepared_offset;
-    /* for each thread; on a device for all blocks together, in its memory, and only with bs_op_rules.on_device */
+    /* for each thread; on a device (bs_memory_contract.on_device only) for all blocks together, in its memory */
     bs_bytes scratch_bytes;
 } bs_node_plan;
 
@@ -1169,23 +1180,23 @@ typedef struct bs_call {
     bs_operand *out; /* [n_out] */
     const void *prepared; /* the node's prepared weights */
     void *scratch;
-    const bs_operand *residual; /* what it adds to its result (bs_image_rules.adds), of the same extents; or NULL */
-    /* r > 1, only with bs_image_rules.shuffles: the result is every r-th pixel of an image that is r times as large,
+    const bs_operand *residual; /* what it adds to its result (bs_node_plan.adds), of the same extents; or NULL */
+    /* r > 1, only where bs_node_plan.phases is: the result is every r-th pixel of an image that is r times as large,
      * and its channel c r r + i r + j lies i rows and j pixels of that image on, as channel c */
     int32_t phases;
     char *fault; /* [BS_FAULT_BYTES] for what is wrong with the data of this run, or NULL */
     /* of an op that makes a symbol (bs_infer_data_dim): where it says what the extent is, 0 so far. Its results have
      * the maximum as their extent; it writes no element beyond that, and says more when there are more */
     int64_t *extent;
-    /* BS_OP_CROSS_ROW only */
+    /* BS_ROWS_SEGMENT only */
     /* where outputs begin among the rows of their domain; operands in segments are whole, from row 0 */
     int32_t row;
     int32_t work_item; /* 0 .. plan->work_items - 1 */
     bs_segment_rows segments, of_keys; /* of the rows that are made or, of ops that make none, read; of operand 1 */
-    /* BS_OP_DECIDED only: one row a call */
+    /* BS_ROWS_DECIDED only: one row a call */
     const bs_decision_data *decision; /* of the node's router */
     int32_t decided;                  /* the row of it that this call is about */
-    int32_t around;                   /* BS_OP_AROUND only: rows of operand 0 */
+    int32_t around;                   /* BS_ROWS_AROUND only: rows of operand 0 */
     bool ahead;                       /* the route is forced: there are no scores */
     /* for a look-ahead, which has no outputs. [paths of its router]: the largest margins so far, -1: no row chooses
      * that path; and [paths] scratch */
@@ -1252,30 +1263,59 @@ typedef enum bs_role {
 /* How a run uses the memory that is bound to a node's name: bits. */
 enum { BS_BOUND_READ = 1, BS_BOUND_WRITTEN = 2 };
 
-typedef enum bs_op_flags {
-    BS_OP_SPATIAL = 1,      /* rank-3 images: called one row at a time with rects; may be split into bands of rows */
-    BS_OP_CAPTURE = 2,      /* operands after the first may be root values: their row_stride is 0 */
-    /* its rule checks the domains of its operands; it reads rows of these wherever they are */
-    BS_OP_STRUCTURAL = 4,
-    BS_OP_CORE_INPUT = 8,   /* sees the core only: needs no halo beyond `halo` */
-    BS_OP_VARIADIC = 16,
-    BS_OP_CLAMPS = 32,      /* finds the frame's edge itself: may read a view, which has no zeros around it */
-    BS_OP_CHANNELS_LAST = 64, /* reads and writes images with channel step 1 only (or one channel): no planar views */
-    BS_OP_ROWS = 1024,      /* prepares rows of its first weight by themselves */
-    BS_OP_PICKS = 16384,    /* reads few elements of operand 0, so its rows may lie anywhere */
-    BS_OP_AXES = 4096,      /* takes operands of BS_MAX_AXES dimensions, not of BS_MAX_RANK at most */
-    BS_OP_CAPTURE_FIRST = 2048, /* so may operand 0; its rule says which domain the result is of */
-    BS_OP_DECIDED = 512,    /* reads its router's decision, row by row */
-    /* its kernel takes operands without elements; of other ops such a run is BS_ERROR_DATA, unless the result is empty
-     * as well: then no kernel is called */
-    BS_OP_EMPTY = 8192,
-    BS_OP_NAMED = 256,      /* its name must be unique: inputs, states and outputs; routers */
-    /* rows of a segment influence each other: never in a tile, operands whole; its rule checks their domains */
-    BS_OP_CROSS_ROW = 128,
-    /* reads what a loop around it carries: never in a tile, operand 0 is all rows of the loop's domain */
-    BS_OP_AROUND = 32768,
-    BS_OP_REFUSES = 65536 /* a row may hold what it refuses (bs_call_fail), so it is computed for rows that ask only */
-} bs_op_flags;
+/* ------------------------------------------------------------------------------------------------ the contract
+ * What passes and runs ask of an op, instead of its name: which rows it reads, how its kernel takes what lies in memory,
+ * what it may make where, and its weights. */
+
+/* Which rows of its operands a row of the result is made of. Of all but the first the op's rule checks the domains. */
+typedef enum bs_row_source {
+    BS_ROWS_OWN,     /* those in its place */
+    BS_ROWS_SEGMENT, /* all of its segment: never in a tile, operands whole */
+    BS_ROWS_ANY,     /* what its rule says, wherever they are */
+    BS_ROWS_DECIDED, /* the same; it reads its router's decision, row by row */
+    BS_ROWS_AROUND   /* the same; operand 0 is what a loop around it carries, all rows of it: never in a tile */
+} bs_row_source;
+
+typedef struct bs_rows_contract {
+    uint8_t of;              /* bs_row_source */
+    bool captures : 1;       /* operands after the first may be root values: their row_stride is 0 */
+    bool captures_first : 1; /* so may operand 0; its rule says which domain the result is of */
+    bool refuses : 1;        /* a row may hold what it refuses (bs_call_fail): it is computed for rows that ask only */
+} bs_rows_contract;
+
+typedef struct bs_layout_contract {
+    bool images : 1;        /* rank 3 is an image: one row a call, with rects; may be split into bands of rows */
+    bool edges : 1;         /* finds the edge of a frame or core itself: needs no zeros around it, may read a view */
+    bool channels_last : 1; /* takes and makes images with channel step 1 (or one channel) only: no planar views */
+    bool picks : 1;         /* reads few elements of operand 0, so its rows may lie anywhere */
+    bool axes : 1;          /* takes operands of BS_MAX_AXES dimensions, not of BS_MAX_RANK at most */
+    bool empty : 1;         /* takes operands without elements; with other ops such a run is BS_ERROR_DATA, unless the
+                             * result is empty as well: then no kernel is called */
+} bs_layout_contract;
+
+/* An op without weights can follow a kernel as a step of its tail (plan/tails.c) if it goes by elements or by lines. */
+typedef struct bs_memory_contract {
+    bool elements : 1;  /* each element of its result depends on those in its place alone, and may be made over any of
+                         * them that takes as many bytes */
+    bool lines : 1;     /* each line of the last dimension depends on that of operand 0 alone, and may be made over it;
+                         * chains of a device may begin with it (cuda/op_lines_chain.cuh) */
+    bool chained : 1;   /* chains of a device have its function (cuda/op_chain.cuh) */
+    bool sums : 1;      /* as such a step it is the sum of its two operands */
+    bool updates : 1;   /* its result is operand 0 with some elements changed, and may be made in the place of that */
+    bool on_device : 1; /* on a device it has scratch as well, one for all blocks: nothing runs beside it */
+} bs_memory_contract;
+
+typedef struct bs_weights_contract {
+    /* Their number; fills specs. NULL: it has none. */
+    int32_t (*specs)(const bs_graph *graph, const bs_node *node, bs_weight_spec *specs);
+    /* Canonical weights (dense, in spec order) -> prepared; of the first tensor rows (of its first dimension) first ..
+     * first + count: all, or (by_rows) a few at a time, in order. NULL: copied, each aligned to BS_ALIGNMENT. */
+    void (*prepare)(const bs_graph *graph, const bs_node *node, const bs_node_plan *plan, const void *const *weights,
+                    int32_t first, int32_t count, void *prepared);
+    /* Whether two nodes with the same weights, algorithm and prepared bytes prepare them alike. NULL: they do. */
+    bool (*same_layout)(const bs_graph *graph, const bs_node *a, const bs_node *b);
+    bool by_rows;
+} bs_weights_contract;
 
 /* The lists of brainstorm.h (BS_..._LIST) that fields of descriptors choose from. */
 #define BS_FIELD_LISTS(X)                                                                          \
@@ -1298,52 +1338,20 @@ typedef struct bs_field {
     int32_t high;
 } bs_field;
 
-/* Rules of an op whose kernel goes over images in blocks of pixels: all of them. */
-typedef struct bs_image_rules {
-    /* Whether a kernel adds an image to its own result (bs_call.residual) where a sum is the first step behind it. */
-    bool (*adds)(const bs_node *node, const bs_node_plan *plan);
-    /* Of what may have a step that enlarges (bs_op_rules.enlarges) right behind it: whether its kernel stores its
-     * result there itself (bs_call.phases), for which its weights are in that order. Its rules and its kernel do not go
-     * by the extents of its result in the graph. */
-    bool (*shuffles)(const bs_graph *graph, const bs_node *node, const bs_node_plan *plan);
-    /* A call's result has the same bits in whatever rectangles it is computed, if these begin and end at multiples of
-     * this many pixels from where the row's own does, or end with it. */
-    int32_t (*grain)(const bs_node_plan *plan);
-    /* Rows with an image each of the same extents that a call should have, where there are as many. */
-    int32_t (*images)(const bs_graph *graph, const bs_node *node, const bs_node_plan *plan);
-} bs_image_rules;
-
-/* Rules that only some ops have: for weights and what a plan decides, and for older files. */
+/* Rules that only some ops have. */
 typedef struct bs_op_rules {
-    /* Converts the fields of a model file of an older op set; NULL: nothing changed. */
-    void (*upgrade)(int32_t *fields, int32_t opset);
-    /* Weights: NULL = none. Returns their number, fills specs. */
-    int32_t (*weights)(const bs_graph *graph, const bs_node *node, bs_weight_spec *specs);
-    /* Chooses algorithm, prepared and scratch bytes; max_rect: largest output rect. NULL: weights are prepared as they
-     * are, each aligned to BS_ALIGNMENT. */
+    bs_weights_contract weights;
+    /* Margin that input `index` needs when the output has `margin`; NULL: the same margin. */
+    int32_t (*halo)(const bs_graph *graph, const bs_node *node, int32_t index, int32_t out_margin);
+    /* Chooses what bs_node_plan has of a kernel; max_rect: largest output rect. NULL: all as bs_plan_size_node sets
+     * it. */
     void (*plan)(const bs_graph *graph, const bs_node *node, bs_conv_choice choice, int32_t max_h, int32_t max_w,
                  bs_node_plan *plan);
-    /* Canonical weights (dense, in spec order) -> prepared; of the first tensor rows (of its first dimension) first ..
-     * first + count: all, or with BS_OP_ROWS a few at a time, in order. NULL: copied. */
-    void (*prepare)(const bs_graph *graph, const bs_node *node, const bs_node_plan *plan, const void *const *weights,
-                    int32_t first, int32_t count, void *prepared);
-    /* What lets an op follow a kernel as a step of its tail (plan/tails.c): it has no weights, and each element of its
-     * result depends on those in its place alone, and may be made over any of them that takes as many bytes; or each
-     * line of the last dimension depends on that line of operand 0 alone, and may be made over it. And whether chains
-     * of a device have its function, or may only begin with it (cuda/op_chain.cuh, op_lines_chain.cuh). */
-    bool element_wise, line_wise, chained, heads_chain;
-    /* Whether such a step is the sum of its two operands. */
-    bool sum;
-    /* Its result is operand 0 with some elements changed, and may be made in the place of that. */
-    bool updates;
-    /* Its scratch lies in a device's memory, too, for all blocks together: no other step runs beside it. */
-    bool on_device;
-    /* What else may follow one as a step: it makes a [C, r H, r W] of f32 from [C r r, H, W] by moving elements. Its r.
-     * NULL: it is none. */
+    /* What else may follow a kernel as a step: it makes a [C, r H, r W] of f32 from [C r r, H, W] by moving elements.
+     * Its r. NULL: it is none. */
     int32_t (*enlarges)(const bs_node *node);
-    const bs_image_rules *of_images; /* NULL: it has none of these */
-    /* Whether two nodes with the same weights, algorithm and prepared bytes prepare them alike. NULL: they do. */
-    bool (*same_layout)(const bs_graph *graph, const bs_node *a, const bs_node *b);
+    /* Converts the fields of a model file of an older op set; NULL: nothing changed. */
+    void (*upgrade)(int32_t *fields, int32_t opset);
 } bs_op_rules;
 
 typedef struct bs_op {
@@ -1352,15 +1360,18 @@ typedef struct bs_op {
     uint16_t max_in;                   /* operands; 0: as many as min_in */
     uint8_t min_in;
     uint8_t params_bytes;              /* sizeof the descriptor: name pointer, then 4-byte fields */
-    uint32_t flags : 17, n_fields : 8;
-    uint32_t work : 3;                 /* bs_op_work */
-    uint32_t more_out : 2;             /* results behind the first */
-    uint32_t bound : 2;                /* BS_BOUND_READ: an input; _WRITTEN: an output; both: a state; 0: nothing */
+    uint8_t n_fields;
+    uint8_t work : 3;                  /* bs_op_work */
+    uint8_t more_out : 2;              /* results behind the first */
+    uint8_t bound : 2;                 /* BS_BOUND_READ: an input; _WRITTEN: an output; both: a state; 0: nothing */
+    bool named : 1;                    /* its name must be unique: inputs, states and outputs; routers */
+    bool variadic : 1;                 /* has a list of operands; those of a structural op may be none */
+    bs_rows_contract rows;
+    bs_layout_contract layout;
+    bs_memory_contract memory;
     uint8_t roles[BS_MAX_OPERANDS];    /* bs_role of each operand; further operands are data */
     /* Shape rule: fills out[] (dtype, rank, dims, scale) or refuses (bs_infer_fail) and returns false. */
     bool (*infer)(bs_infer *infer);
-    /* Margin that input `index` needs when the output has `margin`; NULL: the same margin. */
-    int32_t (*halo)(const bs_graph *graph, const bs_node *node, int32_t index, int32_t out_margin);
     /* Cost rule: floating-point operations of one row at maximum extents; NULL: one for each output element. */
     double (*flops)(const bs_graph *graph, const bs_node *node);
     const bs_op_rules *rules; /* NULL: it has none of these */
@@ -1368,26 +1379,28 @@ typedef struct bs_op {
     bs_status (*run)(const bs_call *call);
 } bs_op;
 
-/* NULL: it has none. */
-static inline const bs_image_rules *bs_op_image_rules(const bs_op *op)
-{
-    return op->rules ? op->rules->of_images : NULL;
-}
-
-/* bs_image_rules.grain of a node that is planned; 1 where there is none. */
-static inline int32_t bs_op_grain(const bs_op *op, const bs_node_plan *plan)
-{
-    const bs_image_rules *rules = bs_op_image_rules(op);
-    return rules ? rules->grain(plan) : 1;
-}
-
-/* Whether weights are brought into another form than they come in. */
-static inline bool bs_op_prepares(const bs_op *op) { return op->rules && op->rules->prepare; }
-
+/* Whether its rows are computed one by one, each of the rows in its place; and whether none of them may be refused:
+ * then they may be computed wherever, and for whichever rows, that pays. */
+static inline bool bs_op_is_by_row(const bs_op *op) { return op->rows.of == BS_ROWS_OWN; }
+static inline bool bs_op_is_pure(const bs_op *op) { return bs_op_is_by_row(op) && !op->rows.refuses; }
+/* Whether its rule says where its rows are, not one of the rows of its operands. */
+static inline bool bs_op_is_structural(const bs_op *op) { return op->rows.of >= BS_ROWS_ANY; }
 /* Whether its rows need others, which a tile may not have. */
-static inline bool bs_op_sees_rows(const bs_op *op) { return (op->flags & (BS_OP_CROSS_ROW | BS_OP_AROUND)) != 0; }
+static inline bool bs_op_sees_rows(const bs_op *op)
+{
+    return op->rows.of == BS_ROWS_SEGMENT || op->rows.of == BS_ROWS_AROUND;
+}
 /* Whether it may refuse what an operand holds: those marked, and of those that see rows some. */
-static inline bool bs_op_may_refuse(const bs_op *op) { return bs_op_sees_rows(op) || (op->flags & BS_OP_REFUSES) != 0; }
+static inline bool bs_op_may_refuse(const bs_op *op) { return bs_op_sees_rows(op) || op->rows.refuses; }
+/* Whether it may need more of an image than it makes (bs_op_rules.halo). */
+static inline bool bs_op_has_halo(const bs_op *op) { return op->rules && op->rules->halo; }
+/* Its weights; NULL: it has none. */
+static inline const bs_weights_contract *bs_op_weights_of(const bs_op *op)
+{
+    return op->rules && op->rules->weights.specs ? &op->rules->weights : NULL;
+}
+/* Whether they are brought into another form than they come in. */
+static inline bool bs_op_prepares(const bs_op *op) { return op->rules && op->rules->weights.prepare; }
 
 static inline int32_t bs_op_max_in(const bs_op *op) { return bs_or_default(op->max_in, op->min_in); }
 
@@ -3650,10 +3663,6 @@ void bs_row_lstm(bs_tier tier, const float *sums, const float *c, float *c_out, 
 #define BS_NAMED(field, list) {field, BS_FIELD_##list, 0, 0}
 #define BS_PARAMS(type, array) \
     .params_bytes = sizeof(type), .fields = array, .n_fields = (uint8_t)(sizeof(array) / sizeof *(array))
-
-/* The rules of ops that have no others than that they go element by element; on a device in chains too; so does a sum;
- * or line by line. */
-extern const bs_op_rules bs_element_wise, bs_chained, bs_sum, bs_line_wise;
 
 /* Every refusal reads: op "node": text (bs_graph_fail). Returns false always. */
 #define bs_infer_fail(infer, status, ...) bs_graph_fail((infer)->graph, status, __VA_ARGS__)
@@ -13657,7 +13666,7 @@ static void bs_cu_step_call(bs_cu_tables *l, const bs_instr *i, bs_device_step *
     const bs_node *node = &l->graph->nodes[i->node];
     int32_t n_in;
     const int32_t *in = bs_plan_in(l->plan, i->node, &n_in);
-    const bool around = bs_op_get(node->op)->flags & BS_OP_AROUND;
+    const bool around = bs_op_get(node->op)->rows.of == BS_ROWS_AROUND;
     for (int32_t k = 0; k < n_in; k++) {
         const bs_node *carry = &l->graph->nodes[l->graph->values[in[k]].node];
         bs_cu_add_in(l, s, around && k == 0 ? bs_view_of(l->graph, carry) : in[k]);
@@ -13834,7 +13843,7 @@ static void bs_cu_step_chain(bs_cu_tables *l, const bs_cu_node *n, bs_device_ste
         const bs_tail *tail = &g->tails[n->node->tail + i];
         bs_cu_chain_op(g, &tail->node, bs_cu_ops[tail->node.op].kernel, tail->at, tail->other, &s->tail[s->n_tail++]);
     }
-    const bool elements = bs_op_get(n->node->op)->rules->chained;
+    const bool elements = bs_op_get(n->node->op)->memory.chained;
     s->kernel = elements ? BS_CU_chain : BS_CU_line_chain;
     if (elements)
         s->p[BS_CU_CHAIN_HOW].i = how;
@@ -13854,7 +13863,7 @@ static void bs_cu_step(bs_cu_tables *l, const bs_instr *i, bs_device_step *s)
     s->unit = l->plan->nodes[i->node].unit;
     s->prepared = bs_bytes_figure(l->plan->nodes[i->node].prepared_offset);
     s->makes = i->kind == BS_INSTR_CALL ? node->makes : 0;
-    s->empty = i->kind != BS_INSTR_CALL || (bs_op_get(node->op)->flags & BS_OP_EMPTY) != 0;
+    s->empty = i->kind != BS_INSTR_CALL || bs_op_get(node->op)->layout.empty;
     switch (static_cast<bs_instr_kind>(i->kind)) {
     case BS_INSTR_CALL: bs_cu_step_call(l, i, s); break;
     case BS_INSTR_MOVE: bs_cu_move_of(i)->operands(l, i, s); break;

@@ -74,7 +74,7 @@ static inline const double *naive_view(naive *n, const bs_node *node, int32_t ro
 /* Cells whose operands are the same tensors have the same result: no need to work it out again. */
 static inline bool naive_same_operands(const naive *n, const bs_node *node, int32_t a, int32_t b)
 {
-    if (bs_op_get(node->op)->flags & BS_OP_CROSS_ROW)
+    if (bs_op_get(node->op)->rows.of == BS_ROWS_SEGMENT)
         return false;
     for (int32_t i = 0; i < node->n_in; i++) {
         const int32_t in = bs_node_in(n->g, node)[i];
@@ -94,7 +94,7 @@ static inline bool naive_has_elements(naive *n, const bs_node *node)
     for (int32_t i = 0; i < node->n_in; i++)
         takes = takes && naive_elements(n, bs_node_in(n->g, node)[i]) > 0;
     const int32_t kind = strcmp(op->name, "reduce") == 0 ? ((const bs_reduce_desc *)node->params)->kind : 0;
-    const bool refuses = !(op->flags & BS_OP_EMPTY) || (kind >= BS_REDUCE_MEAN && kind <= BS_REDUCE_MIN);
+    const bool refuses = !op->layout.empty || (kind >= BS_REDUCE_MEAN && kind <= BS_REDUCE_MIN);
     if (makes && !takes && refuses)
         n->status = BS_ERROR_DATA;
     return makes && n->status == BS_OK;
@@ -106,7 +106,7 @@ static inline void naive_cell(naive *n, const bs_node *node, int32_t row, int32_
     const double *in[BS_MAX_OPERANDS];
     const bool global = naive_is(node, "pool2d") && ((const bs_pool2d_desc *)node->params)->global;
     const double *view = naive_view(n, node, row);
-    const bool kernel = !(bs_op_get(node->op)->flags & BS_OP_STRUCTURAL);
+    const bool kernel = !bs_op_is_structural(bs_op_get(node->op));
     for (int32_t i = 0; i < node->n_out; i++) {
         if (kernel && !global && before >= 0 && naive_same_operands(n, node, row, before))
             n->cell[node->first_out + i][row] = n->cell[node->first_out + i][before];

@@ -276,7 +276,7 @@ static inline bs_call *op_call(op_run *r)
 
 static int32_t op_halo(const op_run *r, int32_t index, int32_t margin)
 {
-    return r->op->halo ? r->op->halo(r->graph, r->node, index, margin) : margin;
+    return bs_op_has_halo(r->op) ? r->op->rules->halo(r->graph, r->node, index, margin) : margin;
 }
 
 static inline void op_random_weights(op_run *r)
@@ -302,6 +302,8 @@ static void op_prepare(op_run *r, int32_t max_h, int32_t max_w)
     memset(r->in, 0, sizeof r->in);
     memset(r->out, 0, sizeof r->out);
     r->plan.tier = r->tier;
+    r->plan.phases = r->plan.grain = 1;
+    r->plan.images = 1;
     if (r->op->rules && r->op->rules->plan)
         r->op->rules->plan(r->graph, r->node, r->tier == BS_TIER_SCALAR ? BS_CONV_FORCE_REFERENCE : r->choice, max_h,
                            max_w, &r->plan);

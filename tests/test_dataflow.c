@@ -207,7 +207,7 @@ static bool is_sound(const bs_graph *g)
         const bs_node *node = &g->nodes[n];
         const bs_domain *d = &g->domains[node->domain];
         sound = sound && (d->kind != BS_DOMAIN_PATH || n > g->routers[d->router].node);
-        const bool structural = bs_node_op(node)->flags & (BS_OP_STRUCTURAL | BS_OP_CROSS_ROW);
+        const bool structural = !bs_op_is_by_row(bs_node_op(node));
         for (int32_t i = 0; i < node->n_in; i++) {
             const int32_t v = bs_node_in(g, node)[i], of = g->values[v].domain;
             sound = sound && (v == 0 || g->values[v].node < n) && (structural || of == 0 || of == node->domain);

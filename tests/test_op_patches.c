@@ -231,7 +231,7 @@ static void test_patches(const patch_case *p)
         const char *why = NULL;
         for (int32_t layout = 0; layout < LAYOUTS && !why; layout++) {
             op_run r = op_run_of(patch_graph(p, false, p->height, p->width), tier);
-            if (r.op->flags & BS_OP_CHANNELS_LAST && tier != BS_TIER_SCALAR && layout != LAYOUT_LAST &&
+            if (r.op->layout.channels_last && tier != BS_TIER_SCALAR && layout != LAYOUT_LAST &&
                 layout != LAYOUT_LAST_PADDED)
                 continue;
             op_random_weights(&r);

@@ -299,7 +299,7 @@ static void test_table(void)
     for (int32_t i = 0; i < bs_op_count(); i++) {
         const bs_op *op = bs_op_get(i);
         const size_t fields = (op->params_bytes - (op->params_bytes ? sizeof(void *) : 0)) / 4;
-        const bool kernel = (op->flags & BS_OP_STRUCTURAL) || op->run;
+        const bool kernel = bs_op_is_structural(op) || op->run;
         /* alignment may add one unnamed 4-byte gap at the end */
         const bool listed = (size_t)op->n_fields == fields || (size_t)op->n_fields + 1 == fields;
         wrong += bs_op_index(op->name) != i || !op->infer || !kernel || !listed;

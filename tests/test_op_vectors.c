@@ -409,7 +409,7 @@ static const char *case_run(const vector_case *c, op_run *r, const tensor *in, c
     r->call.extent = &extent;
     r->call.rows = rows;
     /* a part only: a band of rows, some columns */
-    if (r->op->flags & BS_OP_SPATIAL && out[0].operand.rank == 3 && layout % 2) {
+    if (r->op->layout.images && out[0].operand.rank == 3 && layout % 2) {
         bs_rect *rect = &out[0].operand.rect;
         rect->y0 = check_below(rect->y1), rect->y1 -= check_below(rect->y1 - rect->y0);
         rect->x0 = check_below(rect->x1), rect->x1 -= check_below(rect->x1 - rect->x0);

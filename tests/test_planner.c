@@ -74,7 +74,7 @@ static void count_plan(coverage *c, const bs_plan *p)
         c->around += p->node_live[n] && strcmp(bs_op_get(g->nodes[n].op)->name, "loop_rows") == 0;
     for (int32_t n = 1; n < g->n_nodes; n++) {
         const bs_domain *d = &g->domains[g->values[bs_node_in(g, &g->nodes[n])[0]].domain];
-        if (!p->node_live[n] || !(bs_op_get(g->nodes[n].op)->flags & BS_OP_CROSS_ROW) || d->kind != BS_DOMAIN_PATH)
+        if (!p->node_live[n] || bs_op_get(g->nodes[n].op)->rows.of != BS_ROWS_SEGMENT || d->kind != BS_DOMAIN_PATH)
             continue;
         c->parted += d->loop == 0;
         c->looped += d->loop != 0;
@@ -88,7 +88,7 @@ static void count_plan(coverage *c, const bs_plan *p)
     }
     for (int32_t n = 1; n < g->n_nodes; n++) {
         const bs_op *op = bs_node_op(&g->nodes[n]);
-        c->miscounted += !(op->flags & BS_OP_STRUCTURAL) && g->nodes[n].n_out != 1 + (int32_t)op->more_out;
+        c->miscounted += !bs_op_is_structural(op) && g->nodes[n].n_out != 1 + (int32_t)op->more_out;
     }
     for (int32_t n = 1; n < g->n_nodes; n++) {
         c->sunk += g->domains[g->nodes[n].built_in].depth < g->domains[g->nodes[n].domain].depth;

@@ -282,7 +282,7 @@ static bool reaches_less(uint8_t extent)
     for (int32_t k = plan->n_top; k < plan->n_instrs; k++) {
         bs_instr *i = &plan->instrs[k];
         if (i->kind != BS_INSTR_CALL || i->extent != extent ||
-            bs_op_grain(bs_node_op(&plan->graph->nodes[i->node]), &plan->nodes[i->node]) > 1)
+            plan->nodes[i->node].grain > 1)
             continue;
         const bs_reach less = extent == BS_EXTENT_RING ? i->done : (bs_reach){0, 0};
         if (i->reach.before <= less.before && i->reach.after <= less.after)

@@ -48,7 +48,7 @@ static void bs_cu_step_call(bs_cu_tables *l, const bs_instr *i, bs_device_step *
     const bs_node *node = &l->graph->nodes[i->node];
     int32_t n_in;
     const int32_t *in = bs_plan_in(l->plan, i->node, &n_in);
-    const bool around = bs_op_get(node->op)->flags & BS_OP_AROUND;
+    const bool around = bs_op_get(node->op)->rows.of == BS_ROWS_AROUND;
     for (int32_t k = 0; k < n_in; k++) {
         const bs_node *carry = &l->graph->nodes[l->graph->values[in[k]].node];
         bs_cu_add_in(l, s, around && k == 0 ? bs_view_of(l->graph, carry) : in[k]);
@@ -225,7 +225,7 @@ static void bs_cu_step_chain(bs_cu_tables *l, const bs_cu_node *n, bs_device_ste
         const bs_tail *tail = &g->tails[n->node->tail + i];
         bs_cu_chain_op(g, &tail->node, bs_cu_ops[tail->node.op].kernel, tail->at, tail->other, &s->tail[s->n_tail++]);
     }
-    const bool elements = bs_op_get(n->node->op)->rules->chained;
+    const bool elements = bs_op_get(n->node->op)->memory.chained;
     s->kernel = elements ? BS_CU_chain : BS_CU_line_chain;
     if (elements)
         s->p[BS_CU_CHAIN_HOW].i = how;
@@ -245,7 +245,7 @@ static void bs_cu_step(bs_cu_tables *l, const bs_instr *i, bs_device_step *s)
     s->unit = l->plan->nodes[i->node].unit;
     s->prepared = bs_bytes_figure(l->plan->nodes[i->node].prepared_offset);
     s->makes = i->kind == BS_INSTR_CALL ? node->makes : 0;
-    s->empty = i->kind != BS_INSTR_CALL || (bs_op_get(node->op)->flags & BS_OP_EMPTY) != 0;
+    s->empty = i->kind != BS_INSTR_CALL || bs_op_get(node->op)->layout.empty;
     switch (static_cast<bs_instr_kind>(i->kind)) {
     case BS_INSTR_CALL: bs_cu_step_call(l, i, s); break;
     case BS_INSTR_MOVE: bs_cu_move_of(i)->operands(l, i, s); break;

@@ -223,11 +223,11 @@ static bool operands_known(bs_graph *g, const bs_op *op, const int32_t *in, int3
                              " operands (bs_graph_desc.max_nodes, max_operands)",
                              g->max_nodes, g->max_operands);
     for (int32_t i = 0; i < n_in; i++) {
-        const bool none = in[i] == 0 && op->flags & BS_OP_VARIADIC && op->flags & BS_OP_STRUCTURAL;
+        const bool none = in[i] == 0 && op->variadic && bs_op_is_structural(op);
         if (!none && (in[i] < 1 || in[i] >= g->n_values))
             return bs_graph_fail(g, BS_ERROR_GRAPH, "operand %" PRId32 " is value %" PRId32 ", which does not exist", i,
                                  in[i]);
-        if (!none && g->values[in[i]].rank > BS_MAX_RANK && !(op->flags & BS_OP_AXES))
+        if (!none && g->values[in[i]].rank > BS_MAX_RANK && !op->layout.axes)
             return bs_graph_fail(g, BS_ERROR_SHAPE, "operand %" PRId32 " has rank %" PRId32 ", expected %d at most", i,
                                  g->values[in[i]].rank, BS_MAX_RANK);
     }
@@ -237,14 +237,14 @@ static bool operands_known(bs_graph *g, const bs_op *op, const int32_t *in, int3
 /* Ops combine rows of one domain; a captured operand may be a root value. */
 static bool operands_agree(bs_graph *g, bs_infer *infer)
 {
-    if (infer->op->flags & (BS_OP_STRUCTURAL | BS_OP_CROSS_ROW))
+    if (!bs_op_is_by_row(infer->op))
         return true;
     int32_t of = 0; /* the operand whose domain others must have */
     for (int32_t i = 1; i < infer->n_in; i++) {
-        if (infer->in[of]->domain == 0 && infer->op->flags & BS_OP_CAPTURE_FIRST)
+        if (infer->in[of]->domain == 0 && infer->op->rows.captures_first)
             of = i;
         const int32_t d = infer->in[i]->domain, first = infer->in[of]->domain;
-        if (d != first && !(d == 0 && infer->op->flags & BS_OP_CAPTURE))
+        if (d != first && !(d == 0 && infer->op->rows.captures))
             return bs_graph_fail(g, BS_ERROR_DOMAIN,
                                  "operand %" PRId32 " is of %s, operand %" PRId32 " of %s: scatter or gather it first",
                                  i, bs_say_domain(infer, d), of, bs_say_domain(infer, first));
@@ -448,9 +448,9 @@ bs_node *bs_graph_add(bs_graph *graph, const bs_op *op, int32_t number, const in
     take_operands(graph, in, n_in, scatters ? node->domain : -1);
     take_outputs(graph, &infer);
     const bool calls = op->work == BS_WORK_CALL && node->n_out > 0 && !node->makes;
-    if (scatters || (calls && !(op->flags & (BS_OP_NAMED | BS_OP_AROUND))))
+    if (scatters || (calls && op->rows.of != BS_ROWS_AROUND))
         bs_graph_find_same(graph, op, graph->n_nodes);
-    if (op->flags & BS_OP_NAMED)
+    if (op->named)
         *named_link(graph, bs_node_name(node), is_router(node)) = graph->n_nodes;
     graph->n_cell_nodes += node->domain != 0;
     graph->n_nodes++;

@@ -86,7 +86,7 @@ typedef struct bs_node {
     int32_t merged; /* in a graph as it is planned: how many nodes it stands for beside itself */
     int32_t built_in; /* the domain in which it was built; it may run in another one (ops/lift.c, plan/dataflow.c) */
     int32_t makes;  /* 1 + the symbol that is known when this has run; 0 none */
-    int32_t child[2]; /* in the tree of names, for ops with BS_OP_NAMED; of others in that of equal work */
+    int32_t child[2]; /* in the tree of names, for ops that are named; of others in that of equal work */
     int32_t tail, n_tail; /* in a graph as it is planned: steps that follow its kernel, in the table of tails */
     const void *params; /* the descriptor, name resolved into the graph's text */
 } bs_node;
@@ -247,7 +247,7 @@ static inline const char *bs_node_name(const bs_node *node)
 const char *bs_graph_text(bs_graph *graph, const char *text);
 const void *bs_graph_keep(bs_graph *graph, const void *bytes, size_t count); /* a copy, aligned for pointers */
 int32_t bs_graph_domain(bs_graph *graph, const bs_domain *domain); /* an equal one, or this one added; -1 on failure */
-/* The node of this name among ops with BS_OP_NAMED: a router, or (false) an input, a state or an output. 0: there is
+/* The node of this name among ops that are named: a router, or (false) an input, a state or an output. 0: there is
  * none. */
 int32_t bs_graph_named(const bs_graph *graph, const char *name, bool router);
 static inline int32_t bs_graph_router_named(const bs_graph *graph, const char *name) /* 0: there is none */

@@ -238,13 +238,13 @@ static void widen_convert(const bs_graph *graph, bs_model_node *node, int32_t bi
 static void widen_codes(const bs_graph *graph, bs_model_node *node, int32_t bits)
 {
     const bs_op *op = bs_op_get(node->op);
-    const bool convert = strcmp(op->name, "convert") == 0;
+    const bool converts = op->min_in > 0 && op->n_fields > 0 && op->fields[0].holds == BS_FIELD_DTYPE;
     for (int32_t i = 0; i < op->n_fields; i++)
         if (strcmp(op->fields[i].name, "code_bits") == 0)
             node->params[i] = bits;
-    if (convert)
+    if (converts)
         widen_convert(graph, node, bits);
-    if ((convert || op->bound & BS_BOUND_READ) && node->params[0] == BS_U8)
+    if ((converts || op->bound & BS_BOUND_READ) && node->params[0] == BS_U8)
         node->params[0] = BS_U16;
 }
 

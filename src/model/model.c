@@ -401,9 +401,9 @@ static bool model_node_arrays(model_open *o)
  * operands that may be none are the two decisions of loops, of which the first has a name of its own. */
 static int32_t model_depth(const bs_op *op, int32_t depth)
 {
-    if (op->work != BS_WORK_ROUTE || !(op->flags & BS_OP_VARIADIC))
+    if (op->work != BS_WORK_ROUTE || !op->variadic)
         return depth;
-    return bs_clamp_i32(depth + (op->flags & BS_OP_NAMED ? 1 : -1), 0, BS_MAX_LOOP_DEPTH);
+    return bs_clamp_i32(depth + (op->named ? 1 : -1), 0, BS_MAX_LOOP_DEPTH);
 }
 
 /* One walk over all nodes: each can be decoded, the flat lists are used up, and the graph's text is counted. */
@@ -419,7 +419,7 @@ static bool model_nodes(model_open *o)
             return false;
         const bs_op *op = bs_op_get(node.op);
         depth = model_depth(op, depth);
-        const int32_t lifted = op->flags & BS_OP_STRUCTURAL ? 0 : depth * (1 + op->more_out);
+        const int32_t lifted = bs_op_is_structural(op) ? 0 : depth * (1 + op->more_out);
         m->n_lifted += lifted;
         const size_t text = op->params_bytes + sizeof(void *) + strlen(node.name) + 1;
         m->text_bytes = bs_bytes_add(m->text_bytes,

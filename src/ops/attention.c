@@ -244,7 +244,7 @@ static const bs_op_rules attention_rules = {.plan = attention_plan};
 const bs_op bs_op_attention = {.name = "attention",
                                .min_in = 3,
                                .max_in = 7,
-                               .flags = BS_OP_CROSS_ROW,
+                               .rows = {.of = BS_ROWS_SEGMENT},
                                .roles = {[1] = BS_ROLE_KEYS, [5] = BS_ROLE_CACHE_LENGTH},
                                BS_PARAMS(bs_attention_desc, attention_fields),
                                .infer = attention_infer,

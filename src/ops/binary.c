@@ -63,22 +63,23 @@ static bs_status sub_run(const bs_call *call) { return binary_run(call, sub_inne
 static bs_status mul_run(const bs_call *call) { return binary_run(call, mul_inner_f32, mul_inner_i32); }
 
 /* A macro so that each is a plain constant table. */
-#define BINARY_OP(op, traits)                                         \
+#define BINARY_OP(op, ...)                                            \
     extern const bs_op bs_op_##op;                                    \
     const bs_op bs_op_##op = {.name = #op,                            \
                               .min_in = 2,                            \
                               .max_in = 2,                            \
                               .infer = binary_infer,                  \
-                              .flags = BS_OP_SPATIAL | BS_OP_CAPTURE, \
-                              .rules = &traits,                       \
+                              .rows = {.captures = true},             \
+                              .layout = {.images = true},             \
+                              .memory = {.elements = true, __VA_ARGS__}, \
                               .run = op##_run};                       \
     bs_value bs_##op(bs_graph *graph, bs_value a, bs_value b)         \
     {                                                                 \
         return bs_op_build_two(graph, a, b, NULL, &bs_op_##op);       \
     }
-BINARY_OP(add, bs_sum)
-BINARY_OP(sub, bs_chained)
-BINARY_OP(mul, bs_chained)
+BINARY_OP(add, .chained = true, .sums = true)
+BINARY_OP(sub, .chained = true)
+BINARY_OP(mul, .chained = true)
 #undef BINARY_OP
 
 /* ------------------------------------------------------------------------------------------------ binary */
@@ -136,10 +137,11 @@ static bs_status binary_kind_run(const bs_call *call) { return binary_run(call, 
 extern const bs_op bs_op_binary;
 const bs_op bs_op_binary = {.name = "binary",
                             .min_in = 2,
-                            .flags = BS_OP_SPATIAL | BS_OP_CAPTURE,
+                            .rows = {.captures = true},
+                            .layout = {.images = true},
                             BS_PARAMS(bs_binary_desc, binary_fields),
                             .infer = binary_kind_infer,
-                            .rules = &bs_chained,
+                            .memory = {.elements = true, .chained = true},
                             .run = binary_kind_run};
 
 bs_value bs_binary(bs_graph *graph, bs_value a, bs_value b, bs_binary_kind kind)

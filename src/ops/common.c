@@ -2,10 +2,6 @@
  * Relies on common.h. Must never touch data. */
 #include "ops/common.h"
 
-const bs_op_rules bs_element_wise = {.element_wise = true}, bs_line_wise = {.line_wise = true, .heads_chain = true};
-const bs_op_rules bs_chained = {.element_wise = true, .chained = true};
-const bs_op_rules bs_sum = {.element_wise = true, .chained = true, .sum = true};
-
 /* ------------------------------------------------------------------------------------------------ refusals */
 
 #if !defined(BS_NO_MESSAGES)

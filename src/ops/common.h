@@ -15,10 +15,6 @@
 #define BS_PARAMS(type, array) \
     .params_bytes = sizeof(type), .fields = array, .n_fields = (uint8_t)(sizeof(array) / sizeof *(array))
 
-/* The rules of ops that have no others than that they go element by element; on a device in chains too; so does a sum;
- * or line by line. */
-extern const bs_op_rules bs_element_wise, bs_chained, bs_sum, bs_line_wise;
-
 /* Every refusal reads: op "node": text (bs_graph_fail). Returns false always. */
 #define bs_infer_fail(infer, status, ...) bs_graph_fail((infer)->graph, status, __VA_ARGS__)
 

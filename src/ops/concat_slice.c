@@ -95,7 +95,8 @@ static bs_status concat_run(const bs_call *call)
 const bs_op bs_op_concat = {.name = "concat",
                             .min_in = 1,
                             .max_in = BS_MAX_OPERANDS,
-                            .flags = BS_OP_SPATIAL | BS_OP_VARIADIC | BS_OP_EMPTY,
+                            .layout = {.images = true, .empty = true},
+                            .variadic = true,
                             BS_PARAMS(bs_concat_desc, concat_fields),
                             .infer = concat_infer,
                             .run = concat_run};
@@ -148,7 +149,7 @@ static bs_status slice_run(const bs_call *call)
 
 const bs_op bs_op_slice = {.name = "slice",
                            .min_in = 1,
-                           .flags = BS_OP_SPATIAL | BS_OP_AXES,
+                           .layout = {.images = true, .axes = true},
                            BS_PARAMS(bs_slice_desc, slice_fields),
                            .infer = slice_infer,
                            .run = slice_run};
@@ -179,7 +180,7 @@ static bs_status roll_run(const bs_call *call)
 
 const bs_op bs_op_roll = {.name = "roll",
                           .min_in = 1,
-                          .flags = BS_OP_SPATIAL,
+                          .layout = {.images = true},
                           BS_PARAMS(bs_roll_desc, roll_fields),
                           .infer = roll_infer,
                           .run = roll_run};

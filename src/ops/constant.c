@@ -54,11 +54,11 @@ static bs_status constant_run(const bs_call *call)
     return BS_OK;
 }
 
-static const bs_op_rules constant_rules = {.weights = constant_weights};
+static const bs_op_rules constant_rules = {.weights = {.specs = constant_weights}};
 
 const bs_op bs_op_constant = {.name = "constant",
                               .min_in = 0,
-                              .flags = BS_OP_SPATIAL,
+                              .layout = {.images = true},
                               .work = BS_WORK_GIVEN,
                               BS_PARAMS(bs_constant_desc, constant_fields),
                               .infer = constant_infer,

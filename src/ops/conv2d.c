@@ -177,6 +177,34 @@ static int32_t conv2d_fold_rows(const bs_conv_geometry *g)
     return (int32_t)bs_max_i64(bs_min_i64(g->out_channels, most), 1);
 }
 
+#ifdef BS_SMALL
+#define CONV2D_PHASES(plan) ((void)(plan), 1)
+#else
+#define CONV2D_PHASES(plan) (plan)->phases
+/* r of the step behind it that a kernel whose blocks have so many outputs can do (bs_conv_task.phases), or 1. */
+static uint8_t conv2d_phases(const bs_graph *graph, const bs_node *node, int32_t block)
+{
+    const bs_conv2d_desc *desc = node->params;
+    const int32_t r = bs_node_phases(graph, node);
+    const bool plain = desc->act == BS_ACT_NONE || desc->act == BS_RELU;
+    return r > 1 && block > 0 && plain && desc->out / (r * r) % block == 0 ? (uint8_t)r : 1;
+}
+#endif
+
+/* What Winograd's kernels do with images; direct ones of many products keep partial sums where the result goes, which a
+ * residual would prevent. */
+static void conv2d_plan_winograd(const bs_graph *graph, const bs_node *node, const bs_conv_geometry *g,
+                                 bs_node_plan *plan)
+{
+    plan->grain = BS_CONV_WINOGRAD_TILE;
+    plan->adds = ((const bs_conv2d_desc *)node->params)->act == BS_ACT_NONE;
+#ifndef BS_SMALL
+    plan->phases = conv2d_phases(graph, node, bs_conv_block_outputs(g, BS_CONV_WINOGRAD4, plan->tier));
+#else
+    (void)graph, (void)g;
+#endif
+}
+
 /* Prepared memory: packed weights, bias, slopes; and with batch norm, behind them, room for some folded weights before
  * they are packed (the tensor itself may be mapped read-only). Folding at export saves this room. */
 static void conv2d_plan(const bs_graph *graph, const bs_node *node, bs_conv_choice choice, int32_t max_h, int32_t max_w,
@@ -184,11 +212,17 @@ static void conv2d_plan(const bs_graph *graph, const bs_node *node, bs_conv_choi
 {
     const bs_conv2d_desc *desc = node->params;
     const bs_conv_geometry g = conv2d_form_at(graph, node).geometry;
+    enum { ENOUGH = 2048 };
     (void)max_h, (void)max_w;
     plan->algorithm = conv2d_algorithm(&g, plan, choice, conv2d_has_few_pixels(graph, node));
     plan->prepared_bytes = bs_conv2d_layout(desc, &g, plan).bytes;
     if (plan->algorithm == BS_CONV_REFERENCE)
         return;
+    if (plan->algorithm == BS_CONV_WINOGRAD4)
+        conv2d_plan_winograd(graph, node, &g, plan);
+    /* Winograd reads, or makes, its weights once for all tiles of a call, some strips of them; direct kernels theirs
+     * once for all pixels of small images. */
+    plan->images = 1 + (int32_t)(ENOUGH / (1 + conv2d_pixels(graph, node)));
     plan->scratch_bytes = conv2d_bytes(
         bs_bytes_of(bs_conv_scratch_floats(&g, (bs_conv_algorithm)plan->algorithm, plan->tier)));
     const bs_bytes row = bs_bytes_share(conv2d_bytes(conv2d_weight_floats(&g)), (uint64_t)g.out_channels);
@@ -260,26 +294,6 @@ static bool conv2d_same_layout(const bs_graph *graph, const bs_node *a, const bs
            bs_node_phases(graph, a) == bs_node_phases(graph, b);
 }
 
-#ifdef BS_SMALL
-#define conv2d_phases(graph, node, plan) ((void)(graph), (void)(node), (void)(plan), 1)
-#else
-/* r of the step behind it that the kernel can do (bs_conv_task.phases), or 1. */
-static int32_t conv2d_phases(const bs_graph *graph, const bs_node *node, const bs_node_plan *plan)
-{
-    const bs_conv2d_desc *desc = node->params;
-    const bs_conv_geometry g = conv2d_form_at(graph, node).geometry;
-    const int32_t r = bs_node_phases(graph, node),
-                  block = bs_conv_block_outputs(&g, (bs_conv_algorithm)plan->algorithm, plan->tier);
-    const bool plain = desc->act == BS_ACT_NONE || desc->act == BS_RELU;
-    return r > 1 && block > 0 && plain && desc->out / (r * r) % block == 0 ? r : 1;
-}
-#endif
-
-static bool conv2d_shuffles(const bs_graph *graph, const bs_node *node, const bs_node_plan *plan)
-{
-    return conv2d_phases(graph, node, plan) > 1;
-}
-
 static void conv2d_prepare(const bs_graph *graph, const bs_node *node, const bs_node_plan *plan,
                            const void *const *weights, int32_t first, int32_t count, void *prepared)
 {
@@ -292,7 +306,7 @@ static void conv2d_prepare(const bs_graph *graph, const bs_node *node, const bs_
     if (desc->batch_norm)
         for (int32_t i = 0; i < 4; i++)
             norm[i] = weights[next++];
-    const int32_t r = conv2d_phases(graph, node, plan);
+    const int32_t r = CONV2D_PHASES(plan);
     conv2d_fold_bias(bias, norm, desc->out, r, (float *)(void *)bs_bytes_at(prepared, layout.bias));
     if (desc->act == BS_PRELU)
         memcpy(bs_bytes_at(prepared, layout.slopes), weights[next], 4 * (size_t)desc->out);
@@ -364,45 +378,17 @@ static bs_status conv2d_run(const bs_call *call)
     return bs_epilogue_run(call, &form, &epilogue, conv2d_reference, conv2d_fast);
 }
 
-/* Winograd reads, or makes, its weights once for all tiles of a call, some strips of them; direct kernels theirs once
- * for all pixels of small images. */
-static int32_t conv2d_images(const bs_graph *graph, const bs_node *node, const bs_node_plan *plan)
-{
-    enum { ENOUGH = 2048 };
-    const int64_t pixels = conv2d_pixels(graph, node);
-    return plan->algorithm == BS_CONV_WINOGRAD4 || plan->algorithm == BS_CONV_DIRECT
-               ? 1 + (int32_t)(ENOUGH / (1 + pixels))
-               : 1;
-}
-
-static int32_t conv2d_grain(const bs_node_plan *plan)
-{
-    return plan->algorithm == BS_CONV_WINOGRAD4 ? BS_CONV_WINOGRAD_TILE : 1;
-}
-
-/* Only Winograd: a direct kernel of many products keeps partial sums where the result goes, which a residual would
- * prevent. */
-static bool conv2d_adds(const bs_node *node, const bs_node_plan *plan)
-{
-    const bs_conv2d_desc *desc = node->params;
-    return plan->algorithm == BS_CONV_WINOGRAD4 && desc->act == BS_ACT_NONE;
-}
-
-static const bs_image_rules conv2d_image_rules = {
-    .adds = conv2d_adds, .shuffles = conv2d_shuffles, .grain = conv2d_grain, .images = conv2d_images};
-static const bs_op_rules conv2d_rules = {.upgrade = conv2d_upgrade,
-                                         .weights = conv2d_weights,
-                                         .plan = conv2d_plan,
-                                         .prepare = conv2d_prepare,
-                                         .same_layout = conv2d_same_layout,
-                                         .of_images = &conv2d_image_rules};
+static const bs_op_rules conv2d_rules = {
+    .weights = {conv2d_weights, conv2d_prepare, conv2d_same_layout, .by_rows = true},
+    .halo = conv2d_halo,
+    .plan = conv2d_plan,
+    .upgrade = conv2d_upgrade};
 
 const bs_op bs_op_conv2d = {.name = "conv2d",
                             .min_in = 1,
-                            .flags = BS_OP_SPATIAL | BS_OP_CHANNELS_LAST | BS_OP_ROWS,
+                            .layout = {.images = true, .channels_last = true},
                             BS_PARAMS(bs_conv2d_desc, conv2d_fields),
                             .infer = conv2d_infer,
-                            .halo = conv2d_halo,
                             .flops = conv2d_flops,
                             .rules = &conv2d_rules,
                             .run = conv2d_run};

@@ -132,10 +132,10 @@ static bs_status convert_run(const bs_call *call)
 
 const bs_op bs_op_convert = {.name = "convert",
                              .min_in = 1,
-                             .flags = BS_OP_SPATIAL,
+                             .layout = {.images = true},
                              BS_PARAMS(bs_convert_desc, convert_fields),
                              .infer = convert_infer,
-                             .rules = &bs_element_wise,
+                             .memory = {.elements = true},
                              .run = convert_run};
 
 bs_value bs_convert(bs_graph *graph, bs_value x, const bs_convert_desc *desc)

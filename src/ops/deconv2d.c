@@ -279,18 +279,16 @@ static bs_status deconv2d_run(const bs_call *call)
     return bs_epilogue_run(call, &f, &epilogue, deconv2d_reference, deconv2d_fast);
 }
 
-static const bs_op_rules deconv2d_rules = {.upgrade = deconv2d_upgrade,
-                                           .weights = deconv2d_weights,
+static const bs_op_rules deconv2d_rules = {.weights = {deconv2d_weights, deconv2d_prepare, deconv2d_same_layout},
+                                           .halo = deconv2d_halo,
                                            .plan = deconv2d_plan,
-                                           .prepare = deconv2d_prepare,
-                                           .same_layout = deconv2d_same_layout};
+                                           .upgrade = deconv2d_upgrade};
 
 const bs_op bs_op_deconv2d = {.name = "deconv2d",
                               .min_in = 1,
-                              .flags = BS_OP_SPATIAL | BS_OP_CHANNELS_LAST,
+                              .layout = {.images = true, .channels_last = true},
                               BS_PARAMS(bs_deconv2d_desc, deconv2d_fields),
                               .infer = deconv2d_infer,
-                              .halo = deconv2d_halo,
                               .flops = deconv2d_flops,
                               .rules = &deconv2d_rules,
                               .run = deconv2d_run};

@@ -91,10 +91,10 @@ static bs_status activation_run(const bs_call *call)
 
 const bs_op bs_op_activation = {.name = "activation",
                                 .min_in = 1,
-                                .flags = BS_OP_SPATIAL,
+                                .layout = {.images = true},
                                 BS_PARAMS(bs_activation_desc, activation_fields),
                                 .infer = activation_infer,
-                                .rules = &bs_chained,
+                                .memory = {.elements = true, .chained = true},
                                 .run = activation_run};
 
 bs_value bs_activation(bs_graph *graph, bs_value x, bs_act act, float param)
@@ -139,10 +139,10 @@ static bs_status clip_run(const bs_call *call) { return unary_run(call, clip_inn
 
 const bs_op bs_op_clip = {.name = "clip",
                           .min_in = 1,
-                          .flags = BS_OP_SPATIAL,
+                          .layout = {.images = true},
                           BS_PARAMS(bs_clip_desc, clip_fields),
                           .infer = clip_infer,
-                          .rules = &bs_chained,
+                          .memory = {.elements = true, .chained = true},
                           .run = clip_run};
 
 bs_value bs_clip(bs_graph *graph, bs_value x, float low, float high)
@@ -171,10 +171,10 @@ static bs_status affine_run(const bs_call *call) { return unary_run(call, affine
 
 const bs_op bs_op_affine = {.name = "affine",
                             .min_in = 1,
-                            .flags = BS_OP_SPATIAL,
+                            .layout = {.images = true},
                             BS_PARAMS(bs_affine_desc, affine_fields),
                             .infer = unary_infer,
-                            .rules = &bs_chained,
+                            .memory = {.elements = true, .chained = true},
                             .run = affine_run};
 
 bs_value bs_affine(bs_graph *graph, bs_value x, float scale, float offset)
@@ -225,11 +225,11 @@ static bs_status prelu_run(const bs_call *call)
     return BS_OK;
 }
 
-static const bs_op_rules prelu_rules = {.weights = prelu_weights};
+static const bs_op_rules prelu_rules = {.weights = {.specs = prelu_weights}};
 
 const bs_op bs_op_prelu = {.name = "prelu",
                            .min_in = 1,
-                           .flags = BS_OP_SPATIAL,
+                           .layout = {.images = true},
                            .params_bytes = sizeof(bs_prelu_desc),
                            .infer = channel_infer,
                            .rules = &prelu_rules,
@@ -300,14 +300,12 @@ static bs_status batch_norm_run(const bs_call *call)
     return BS_OK;
 }
 
-static const bs_op_rules batch_norm_rules = {.weights = batch_norm_weights,
-                                             .plan = batch_norm_plan,
-                                             .prepare = batch_norm_prepare,
-                                             .same_layout = batch_norm_same_layout};
+static const bs_op_rules batch_norm_rules = {
+    .weights = {batch_norm_weights, batch_norm_prepare, batch_norm_same_layout}, .plan = batch_norm_plan};
 
 const bs_op bs_op_batch_norm = {.name = "batch_norm",
                                 .min_in = 1,
-                                .flags = BS_OP_SPATIAL,
+                                .layout = {.images = true},
                                 BS_PARAMS(bs_norm_desc, batch_norm_fields),
                                 .infer = channel_infer,
                                 .rules = &batch_norm_rules,

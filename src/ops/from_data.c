@@ -123,7 +123,7 @@ static bs_status nonzero_run(const bs_call *call)
 const bs_op bs_op_nonzero = {.name = "nonzero",
                              .min_in = 1,
                              .roles = {BS_ROLE_DECIDING},
-                             .flags = BS_OP_EMPTY,
+                             .layout = {.empty = true},
                              BS_PARAMS(bs_extent_desc, nonzero_fields),
                              .infer = nonzero_infer,
                              .run = nonzero_run};

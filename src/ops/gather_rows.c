@@ -265,24 +265,22 @@ static bs_status scatter_rows_run(const bs_call *call) { return write_run(call, 
 
 const bs_op bs_op_gather_rows = {.name = "gather_rows",
                                  .min_in = 2,
-                                 .flags = BS_OP_CAPTURE | BS_OP_REFUSES,
+                                 .rows = {.captures = true, .refuses = true},
                                  .infer = gather_rows_infer,
                                  .run = gather_rows_run};
 
-static const bs_op_rules writes = {.updates = true};
-
-#define INDEXED_OP(op, operands, desc, array, how, more)                                                             \
+#define INDEXED_OP(op, operands, desc, array, ...)                                                                   \
     const bs_op bs_op_##op = {.name = #op,                                                                           \
                               .min_in = operands,                                                                    \
-                              .flags = BS_OP_CAPTURE | BS_OP_CAPTURE_FIRST | BS_OP_REFUSES | more,                   \
+                              .rows = {.captures = true, .captures_first = true, .refuses = true},                   \
+                              __VA_ARGS__,                                                                           \
                               BS_PARAMS(desc, array),                                                                \
                               .infer = op##_infer,                                                                   \
-                              .rules = how,                                                                          \
                               .run = op##_run}
-INDEXED_OP(select, 2, bs_select_desc, select_fields, NULL, BS_OP_PICKS);
-INDEXED_OP(gather_elements, 2, bs_select_desc, select_fields, NULL, BS_OP_PICKS);
-INDEXED_OP(scatter_elements, 3, bs_update_desc, update_fields, &writes, BS_OP_EMPTY);
-INDEXED_OP(scatter_rows, 3, bs_update_desc, update_fields, &writes, BS_OP_EMPTY);
+INDEXED_OP(select, 2, bs_select_desc, select_fields, .layout = {.picks = true});
+INDEXED_OP(gather_elements, 2, bs_select_desc, select_fields, .layout = {.picks = true});
+INDEXED_OP(scatter_elements, 3, bs_update_desc, update_fields, .layout = {.empty = true}, .memory = {.updates = true});
+INDEXED_OP(scatter_rows, 3, bs_update_desc, update_fields, .layout = {.empty = true}, .memory = {.updates = true});
 #undef INDEXED_OP
 
 bs_value bs_gather_rows(bs_graph *graph, bs_value table, bs_value indices)

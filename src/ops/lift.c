@@ -4,9 +4,6 @@
  * graph is full. */
 #include "ops/structure.h"
 
-/* Not computed row by row, or only where the loop is. */
-#define STAYS (BS_OP_STRUCTURAL | BS_OP_CROSS_ROW | BS_OP_DECIDED | BS_OP_AROUND)
-
 /* A scatter that the node reads, if all that it reads in the body where it stands are scatters, and the rest is of the
  * root; NULL: it stays. lift: from now on it reads what they show. */
 static const bs_node *reads_around(bs_graph *g, const bs_node *node, bool lift)
@@ -45,11 +42,10 @@ bs_node *bs_lift(bs_graph *graph, bs_node *node)
     const bs_router_info *loop;
     int32_t loops = 0;
     /* a scatter shows no more dimensions than other ops take; of several results none has more */
-    if (!node || bs_node_op(node)->flags & STAYS || graph->values[node->first_out].rank > BS_MAX_RANK)
+    if (!node || !bs_op_is_by_row(bs_node_op(node)) || graph->values[node->first_out].rank > BS_MAX_RANK)
         return node;
     /* rows that make no trip may hold what is refused; so may they hold nothing, where extents come from data */
-    const uint32_t refuses = (bs_node_op(node)->flags & BS_OP_REFUSES) | (uint32_t)graph->makes;
-    const bs_lifts least = refuses ? BS_LIFTS_ALL : BS_LIFTS_SOUND;
+    const bs_lifts least = !bs_op_is_pure(bs_node_op(node)) || graph->makes ? BS_LIFTS_ALL : BS_LIFTS_SOUND;
     const int32_t count = node->n_out;
     while ((loop = &graph->routers[graph->domains[node->domain].router])->lifts >= least &&
            (around[loops] = reads_around(graph, node, false)) != NULL) {

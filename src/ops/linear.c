@@ -220,13 +220,11 @@ static bs_status linear_run(const bs_call *call)
     return BS_OK;
 }
 
-static const bs_op_rules linear_rules = {.weights = linear_weights,
-                                         .plan = linear_plan,
-                                         .prepare = linear_prepare};
+static const bs_op_rules linear_rules = {.weights = {linear_weights, linear_prepare, .by_rows = true},
+                                         .plan = linear_plan};
 
 const bs_op bs_op_linear = {.name = "linear",
                             .min_in = 1,
-                            .flags = BS_OP_ROWS,
                             BS_PARAMS(bs_linear_desc, linear_fields),
                             .infer = linear_infer,
                             .flops = linear_flops,

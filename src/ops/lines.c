@@ -103,8 +103,8 @@ static bs_status softmax_run(const bs_call *call)
 }
 
 const bs_op bs_op_softmax = {
-    .name = "softmax", .min_in = 1, .flags = BS_OP_SPATIAL, .infer = lines_infer, .flops = softmax_flops,
-    .rules = &bs_line_wise, .run = softmax_run};
+    .name = "softmax", .min_in = 1, .layout = {.images = true}, .infer = lines_infer, .flops = softmax_flops,
+    .memory = {.lines = true}, .run = softmax_run};
 
 bs_value bs_softmax(bs_graph *graph, bs_value x) { return bs_op_build_one(graph, x, NULL, &bs_op_softmax); }
 
@@ -153,25 +153,27 @@ static bs_status norm_run(const bs_call *call, bool biased)
 static bs_status layer_norm_run(const bs_call *call) { return norm_run(call, true); }
 static bs_status rms_norm_run(const bs_call *call) { return norm_run(call, false); }
 
-static const bs_op_rules layer_norm_rules = {.weights = layer_norm_weights, .heads_chain = true};
+static const bs_op_rules layer_norm_rules = {.weights = {.specs = layer_norm_weights}};
 
 const bs_op bs_op_layer_norm = {.name = "layer_norm",
                                 .min_in = 1,
-                                .flags = BS_OP_SPATIAL,
+                                .layout = {.images = true},
                                 BS_PARAMS(bs_norm_desc, norm_fields),
                                 .infer = norm_infer,
                                 .flops = softmax_flops,
+                                .memory = {.lines = true},
                                 .rules = &layer_norm_rules,
                                 .run = layer_norm_run};
 
-static const bs_op_rules rms_norm_rules = {.weights = rms_norm_weights, .heads_chain = true};
+static const bs_op_rules rms_norm_rules = {.weights = {.specs = rms_norm_weights}};
 
 const bs_op bs_op_rms_norm = {.name = "rms_norm",
                               .min_in = 1,
-                              .flags = BS_OP_SPATIAL,
+                              .layout = {.images = true},
                               BS_PARAMS(bs_norm_desc, norm_fields),
                               .infer = norm_infer,
                               .flops = softmax_flops,
+                              .memory = {.lines = true},
                               .rules = &rms_norm_rules,
                               .run = rms_norm_run};
 

@@ -38,7 +38,7 @@ static bs_status look_ahead_run(const bs_call *call)
 
 const bs_op bs_op_look_ahead = {.name = "look_ahead",
                                 .min_in = 1,
-                                .flags = BS_OP_STRUCTURAL,
+                                .rows = {.of = BS_ROWS_ANY},
                                 .roles = {BS_ROLE_DECIDING}, .params_bytes = sizeof(bs_name_params),
                                 .infer = look_ahead_infer,
                                 .run = look_ahead_run};

@@ -95,7 +95,9 @@ static bool loop_infer(bs_infer *infer)
 
 const bs_op bs_op_loop = {.name = "loop",
                           .min_in = 3,
-                          .flags = BS_OP_STRUCTURAL | BS_OP_VARIADIC | BS_OP_NAMED,
+                          .rows = {.of = BS_ROWS_ANY},
+                          .named = true,
+                          .variadic = true,
                           .work = BS_WORK_ROUTE,
                           .roles = {BS_ROLE_LIKE, BS_ROLE_DECIDING, BS_ROLE_LIKE},
                           BS_PARAMS(bs_loop_params, loop_fields),
@@ -153,7 +155,7 @@ static bool carry_infer(bs_infer *infer)
 
 const bs_op bs_op_loop_carry = {.name = "loop_carry",
                                 .min_in = 1,
-                                .flags = BS_OP_STRUCTURAL,
+                                .rows = {.of = BS_ROWS_ANY},
                                 .work = BS_WORK_VIEW,
                                 BS_PARAMS(bs_gather_params, of_loop_fields),
                                 .infer = carry_infer};
@@ -203,7 +205,7 @@ static bs_status trip_run(const bs_call *call)
 }
 
 const bs_op bs_op_loop_trip = {.name = "loop_trip",
-                               .flags = BS_OP_STRUCTURAL | BS_OP_DECIDED,
+                               .rows = {.of = BS_ROWS_DECIDED},
                                BS_PARAMS(bs_gather_params, of_loop_fields),
                                .infer = trip_infer,
                                .run = trip_run};
@@ -217,7 +219,7 @@ static bs_status parent_run(const bs_call *call)
 }
 
 const bs_op bs_op_loop_parent = {.name = "loop_parent",
-                                 .flags = BS_OP_STRUCTURAL | BS_OP_DECIDED,
+                                 .rows = {.of = BS_ROWS_DECIDED},
                                  BS_PARAMS(bs_gather_params, of_loop_fields),
                                  .infer = parent_infer,
                                  .run = parent_run};
@@ -271,7 +273,7 @@ static bool loop_slice_infer(bs_infer *infer)
 
 const bs_op bs_op_loop_slice = {.name = "loop_slice",
                                 .min_in = 1,
-                                .flags = BS_OP_STRUCTURAL,
+                                .rows = {.of = BS_ROWS_ANY},
                                 .work = BS_WORK_VIEW,
                                 BS_PARAMS(bs_gather_params, of_loop_fields),
                                 .infer = loop_slice_infer};
@@ -287,11 +289,17 @@ bs_value bs_loop_slice(bs_graph *graph, bs_router loop, bs_value x)
     return bs_select(graph, bs_scatter(graph, loop, 0, x), trip_of(graph, loop, BS_TRIP_INDEX), 0);
 }
 
+/* Whether a node is what the body of this loop reads a carried value by. */
+static bool carries(const bs_infer *infer, const bs_node *node)
+{
+    return bs_node_is(node, &bs_op_loop_carry) && node->router == infer->router;
+}
+
 /* Whether operand `index` is a value that the loop carries. */
 static bool is_carried(bs_infer *infer, int32_t index)
 {
     const bs_node *carry = &infer->graph->nodes[infer->in[index]->node];
-    return (bs_node_is(carry, &bs_op_loop_carry) && carry->router == infer->router) ||
+    return carries(infer, carry) ||
            bs_infer_fail(infer, BS_ERROR_GRAPH, "operand %d is made by %s, expected a value that loop \"%s\" carries",
                          (int)index, bs_op_get(carry->op)->name, infer->graph->routers[infer->router].desc->name);
 }
@@ -352,7 +360,7 @@ static bs_status loop_rows_run(const bs_call *call)
 
 const bs_op bs_op_loop_rows = {.name = "loop_rows",
                                .min_in = 2,
-                               .flags = BS_OP_STRUCTURAL | BS_OP_AROUND,
+                               .rows = {.of = BS_ROWS_AROUND},
                                BS_PARAMS(bs_gather_params, of_loop_fields),
                                .infer = loop_rows_infer,
                                .run = loop_rows_run};
@@ -377,8 +385,7 @@ static bool next_infer(bs_infer *infer)
     infer->out[0].domain = loop->domain;
     if (infer->ids[2] == 0)
         return infer->ids[1] == 0 || bs_infer_fail(infer, BS_ERROR_GRAPH, "what it begins with is of no carried value");
-    if (bs_op_get(carry->op) != &bs_op_loop_carry || carry->router != infer->router ||
-        bs_node_in(g, carry)[0] != infer->ids[1])
+    if (!carries(infer, carry) || bs_node_in(g, carry)[0] != infer->ids[1])
         return bs_infer_fail(infer, BS_ERROR_GRAPH,
                              "operand 2 is made by %s, expected a value that loop \"%s\" carries from operand 1",
                              bs_op_get(carry->op)->name, loop->desc->name);
@@ -395,7 +402,8 @@ static bool next_infer(bs_infer *infer)
 
 const bs_op bs_op_loop_next = {.name = "loop_next",
                                .min_in = 3,
-                               .flags = BS_OP_STRUCTURAL | BS_OP_VARIADIC,
+                               .rows = {.of = BS_ROWS_ANY},
+                               .variadic = true,
                                .work = BS_WORK_MOVE,
                                .roles = {BS_ROLE_DATA, BS_ROLE_DATA, BS_ROLE_LIKE},
                                BS_PARAMS(bs_gather_params, of_loop_fields),
@@ -437,7 +445,8 @@ static bool loop_collect_infer(bs_infer *infer)
 
 const bs_op bs_op_loop_collect = {.name = "loop_collect",
                                   .min_in = 2,
-                                  .flags = BS_OP_STRUCTURAL | BS_OP_VARIADIC,
+                                  .rows = {.of = BS_ROWS_ANY},
+                                  .variadic = true,
                                   .work = BS_WORK_MOVE,
                                   BS_PARAMS(bs_gather_params, of_loop_fields),
                                   .infer = loop_collect_infer};
@@ -483,7 +492,8 @@ static bool again_infer(bs_infer *infer)
 
 const bs_op bs_op_loop_again = {.name = "loop_again",
                                 .min_in = 2,
-                                .flags = BS_OP_STRUCTURAL | BS_OP_VARIADIC,
+                                .rows = {.of = BS_ROWS_ANY},
+                                .variadic = true,
                                 .work = BS_WORK_ROUTE,
                                 .roles = {BS_ROLE_DECIDING, BS_ROLE_DECIDING},
                                 BS_PARAMS(bs_gather_params, of_loop_fields),

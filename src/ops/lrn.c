@@ -42,7 +42,7 @@ static bs_status lrn_run(const bs_call *call)
 
 const bs_op bs_op_lrn = {.name = "lrn",
                          .min_in = 1,
-                         .flags = BS_OP_SPATIAL,
+                         .layout = {.images = true},
                          BS_PARAMS(bs_lrn_desc, lrn_fields),
                          .infer = lrn_infer,
                          .flops = lrn_flops,

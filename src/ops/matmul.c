@@ -96,7 +96,8 @@ static const bs_op_rules matmul_rules = {.plan = matmul_plan};
 
 const bs_op bs_op_matmul = {.name = "matmul",
                             .min_in = 2,
-                            .flags = BS_OP_CAPTURE | BS_OP_EMPTY,
+                            .rows = {.captures = true},
+                            .layout = {.empty = true},
                             BS_PARAMS(bs_matmul_desc, matmul_fields),
                             .infer = matmul_infer,
                             .flops = matmul_flops,

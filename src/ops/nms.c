@@ -122,14 +122,15 @@ static bs_status nms_run(const bs_call *call)
     return status;
 }
 
-static const bs_op_rules nms_rules = {.plan = nms_plan, .on_device = true};
+static const bs_op_rules nms_rules = {.plan = nms_plan};
 
 const bs_op bs_op_nms = {.name = "nms",
                          .min_in = 2,
                          .roles = {BS_ROLE_DECIDING, BS_ROLE_DECIDING},
-                         .flags = BS_OP_EMPTY,
+                         .layout = {.empty = true},
                          BS_PARAMS(bs_nms_desc, nms_fields),
                          .infer = nms_infer,
+                         .memory = {.on_device = true},
                          .rules = &nms_rules,
                          .run = nms_run};
 

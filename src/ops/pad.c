@@ -99,7 +99,7 @@ static const bs_op_rules pad_rules = {.upgrade = pad_upgrade};
 
 const bs_op bs_op_pad = {.name = "pad",
                          .min_in = 1,
-                         .flags = BS_OP_SPATIAL,
+                         .layout = {.images = true},
                          BS_PARAMS(bs_pad_desc, pad_fields),
                          .rules = &pad_rules,
                          .infer = pad_infer,

@@ -85,14 +85,16 @@ static bs_status patch_features_run(const bs_call *call)
 #undef BS_FEATURE_BUCKETS
 #undef BS_FEATURE_MOST
 
+static const bs_op_rules patch_features_rules = {.halo = patch_features_halo};
+
 const bs_op bs_op_patch_features = {.name = "patch_features",
                                     .min_in = 1,
                                     .max_in = 2,
-                                    .flags = BS_OP_SPATIAL | BS_OP_CORE_INPUT,
+                                    .layout = {.images = true, .edges = true},
                                     BS_PARAMS(bs_patch_features_desc, patch_features_fields),
                                     .infer = patch_features_infer,
-                                    .halo = patch_features_halo,
                                     .flops = patch_features_flops,
+                                    .rules = &patch_features_rules,
                                     .run = patch_features_run};
 
 bs_value bs_patch_features(bs_graph *graph, bs_value cells, bs_value reference, const bs_patch_features_desc *desc)

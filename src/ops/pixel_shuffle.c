@@ -194,23 +194,23 @@ static bs_status pixel_unshuffle_run(const bs_call *call)
     return BS_OK;
 }
 
-static const bs_op_rules pixel_shuffle_rules = {.enlarges = pixel_shuffle_factor};
+static const bs_op_rules pixel_shuffle_rules = {.halo = pixel_shuffle_halo, .enlarges = pixel_shuffle_factor},
+                         pixel_unshuffle_rules = {.halo = pixel_unshuffle_halo};
 
 const bs_op bs_op_pixel_shuffle = {.name = "pixel_shuffle",
                                    .min_in = 1,
-                                   .flags = BS_OP_SPATIAL | BS_OP_CLAMPS,
+                                   .layout = {.images = true, .edges = true},
                                    BS_PARAMS(bs_pixel_shuffle_desc, pixel_shuffle_fields),
                                    .infer = pixel_shuffle_infer,
-                                   .halo = pixel_shuffle_halo,
                                    .rules = &pixel_shuffle_rules,
                                    .run = pixel_shuffle_run};
 
 const bs_op bs_op_pixel_unshuffle = {.name = "pixel_unshuffle",
                                      .min_in = 1,
-                                     .flags = BS_OP_SPATIAL | BS_OP_CLAMPS,
+                                     .layout = {.images = true, .edges = true},
                                      BS_PARAMS(bs_pixel_shuffle_desc, pixel_shuffle_fields),
                                      .infer = pixel_unshuffle_infer,
-                                     .halo = pixel_unshuffle_halo,
+                                     .rules = &pixel_unshuffle_rules,
                                      .run = pixel_unshuffle_run};
 
 bs_value bs_pixel_shuffle(bs_graph *graph, bs_value x, int32_t r)

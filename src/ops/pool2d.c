@@ -211,15 +211,14 @@ static bs_status pool2d_run(const bs_call *call)
     return BS_OK;
 }
 
-static const bs_op_rules pool2d_rules = {.upgrade = pool2d_upgrade};
+static const bs_op_rules pool2d_rules = {.halo = pool2d_halo, .upgrade = pool2d_upgrade};
 
 const bs_op bs_op_pool2d = {.name = "pool2d",
                             .min_in = 1,
-                            .flags = BS_OP_SPATIAL | BS_OP_CLAMPS,
+                            .layout = {.images = true, .edges = true},
                             BS_PARAMS(bs_pool2d_desc, pool2d_fields),
                             .rules = &pool2d_rules,
                             .infer = pool2d_infer,
-                            .halo = pool2d_halo,
                             .flops = pool2d_flops,
                             .run = pool2d_run};
 

@@ -63,7 +63,7 @@ static double bytes_moved(const bs_graph *g, const bs_node *node)
     for (int32_t i = 0; i < node->n_out; i++)
         made += row_bytes(g, node->first_out + i);
     for (int32_t i = 0; i < node->n_read; i++)
-        read += i == 0 && (bs_node_op(node)->flags & BS_OP_PICKS) ? made : row_bytes(g, bs_node_in(g, node)[i]);
+        read += i == 0 && bs_node_op(node)->layout.picks ? made : row_bytes(g, bs_node_in(g, node)[i]);
     return read + (node->n_out > 0 ? made : read);
 }
 

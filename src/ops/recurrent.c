@@ -136,7 +136,7 @@ static void recurrent_prepare(const bs_graph *graph, const bs_node *node, const 
     const int32_t lines = bs_recurrent_gates(net.gru) * net.hidden;
     const bool plain = plan->algorithm == BS_CONV_REFERENCE;
     const void *of_h = weights[net.inputs > 0];
-    (void)first, (void)count; /* all of it: BS_OP_ROWS is not set */
+    (void)first, (void)count; /* all of it: not by_rows */
     if (!plain) {
         bs_recurrent_prepare(tier, &net, weights[0], of_h, prepared);
     } else {
@@ -270,8 +270,7 @@ static bs_status recurrent_run(const bs_call *call)
     return BS_OK;
 }
 
-static const bs_op_rules recurrent_rules = {
-    .weights = recurrent_weights, .plan = recurrent_plan, .prepare = recurrent_prepare};
+static const bs_op_rules recurrent_rules = {.weights = {recurrent_weights, recurrent_prepare}, .plan = recurrent_plan};
 
 #define RECURRENT_OP(text, operands)                                                                                \
     {                                                                                                               \

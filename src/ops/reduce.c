@@ -128,7 +128,7 @@ static bs_status reduce_run(const bs_call *call)
 
 const bs_op bs_op_reduce = {.name = "reduce",
                             .min_in = 1,
-                            .flags = BS_OP_SPATIAL | BS_OP_EMPTY,
+                            .layout = {.images = true, .empty = true},
                             BS_PARAMS(bs_reduce_desc, reduce_fields),
                             .infer = reduce_infer,
                             .flops = bs_lines_flops,

@@ -225,7 +225,7 @@ static bs_status reshape_run(const bs_call *call)
 
 const bs_op bs_op_reshape = {.name = "reshape",
                              .min_in = 1,
-                             .flags = BS_OP_AXES,
+                             .layout = {.axes = true},
                              BS_PARAMS(bs_reshape_desc, reshape_fields),
                              .infer = reshape_infer,
                              .run = reshape_run};
@@ -332,7 +332,7 @@ bs_status bs_transpose_reshape_run(const bs_call *call)
 
 const bs_op bs_op_transpose = {.name = "transpose",
                                .min_in = 1,
-                               .flags = BS_OP_AXES,
+                               .layout = {.axes = true},
                                BS_PARAMS(bs_transpose_desc, transpose_fields),
                                .infer = transpose_infer,
                                .run = transpose_run};

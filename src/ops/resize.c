@@ -405,12 +405,14 @@ static bs_status resize_run(const bs_call *call)
     return BS_OK;
 }
 
+static const bs_op_rules resize_rules = {.halo = resize_halo};
+
 const bs_op bs_op_resize = {.name = "resize",
                             .min_in = 1,
-                            .flags = BS_OP_SPATIAL | BS_OP_CLAMPS,
+                            .layout = {.images = true, .edges = true},
                             BS_PARAMS(bs_resize_desc, resize_fields),
                             .infer = resize_infer,
-                            .halo = resize_halo,
+                            .rules = &resize_rules,
                             .flops = resize_flops,
                             .run = resize_run};
 

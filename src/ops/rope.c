@@ -133,7 +133,7 @@ static const bs_op_rules rope_rules = {.plan = rope_plan};
 
 const bs_op bs_op_rope = {.name = "rope",
                           .min_in = 2,
-                          .flags = BS_OP_REFUSES,
+                          .rows = {.refuses = true},
                           BS_PARAMS(bs_rope_desc, rope_fields),
                           .infer = rope_infer,
                           .flops = rope_flops,

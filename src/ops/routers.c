@@ -158,12 +158,13 @@ static int32_t route_weights(const bs_graph *graph, const bs_node *node, bs_weig
 static const bs_field route_fields[] = {
     BS_NAMED("protocol", PROTOCOL), BS_INT("paths"),     BS_INT("k"),     BS_FLOAT("threshold"), BS_INT("fallback"),
     BS_INT("capacity"),             BS_INT("normalise"), BS_INT("floor"), BS_INT("spill")};
-static const bs_op_rules route_rules = {.weights = route_weights};
+static const bs_op_rules route_rules = {.weights = {.specs = route_weights}};
 
 const bs_op bs_op_route = {.name = "route",
                            .min_in = 1,
                            .max_in = 2,
-                           .flags = BS_OP_STRUCTURAL | BS_OP_NAMED,
+                           .rows = {.of = BS_ROWS_ANY},
+                           .named = true,
                            .work = BS_WORK_ROUTE,
                            .roles = {BS_ROLE_DECIDING, BS_ROLE_DECIDING},
                            BS_PARAMS(bs_route_desc, route_fields),
@@ -236,7 +237,7 @@ static bool scatter_infer(bs_infer *infer)
 static const bs_field router_fields[] = {BS_INT("router"), BS_INT("path")};
 const bs_op bs_op_scatter = {.name = "scatter",
                              .min_in = 1,
-                             .flags = BS_OP_STRUCTURAL,
+                             .rows = {.of = BS_ROWS_ANY},
                              .work = BS_WORK_VIEW,
                              BS_PARAMS(bs_router_params, router_fields),
                              .infer = scatter_infer};
@@ -317,13 +318,13 @@ static bs_status score_run(const bs_call *call)
 }
 
 const bs_op bs_op_route_price = {.name = "route_price",
-                                 .flags = BS_OP_STRUCTURAL | BS_OP_DECIDED,
+                                 .rows = {.of = BS_ROWS_DECIDED},
                                  BS_PARAMS(bs_router_params, router_fields),
                                  .infer = price_infer,
                                  .run = price_run};
 const bs_op bs_op_route_score = {.name = "route_score",
                                  .min_in = 1,
-                                 .flags = BS_OP_STRUCTURAL | BS_OP_DECIDED,
+                                 .rows = {.of = BS_ROWS_DECIDED},
                                  BS_PARAMS(bs_router_params, router_fields),
                                  .infer = score_infer,
                                  .run = score_run};
@@ -421,7 +422,8 @@ static const bs_field gather_fields[] = {BS_INT("router"), BS_NAMED("mode", GATH
 const bs_op bs_op_gather = {.name = "gather",
                             .min_in = 2,
                             .max_in = BS_MAX_PATHS + 1,
-                            .flags = BS_OP_STRUCTURAL | BS_OP_VARIADIC,
+                            .rows = {.of = BS_ROWS_ANY},
+                            .variadic = true,
                             .work = BS_WORK_MOVE,
                             BS_PARAMS(bs_gather_params, gather_fields),
                             .infer = gather_infer};

@@ -49,7 +49,7 @@ static bs_status segment_index_run(const bs_call *call)
 const bs_op bs_op_segment_index = {.name = "segment_index",
                                    .min_in = 1,
                                    .max_in = 2,
-                                   .flags = BS_OP_CROSS_ROW,
+                                   .rows = {.of = BS_ROWS_SEGMENT},
                                    .roles = {[1] = BS_ROLE_CACHE_LENGTH},
                                    .params_bytes = sizeof(bs_name_params),
                                    .infer = segment_index_infer,
@@ -92,7 +92,7 @@ static bs_status segment_spread_run(const bs_call *call)
 /* The second operand only tells the domain and is not read (bs_plan_in). */
 const bs_op bs_op_segment_spread = {.name = "segment_spread",
                                     .min_in = 2,
-                                    .flags = BS_OP_CROSS_ROW,
+                                    .rows = {.of = BS_ROWS_SEGMENT},
                                     .roles = {BS_ROLE_DATA, BS_ROLE_LIKE}, .params_bytes = sizeof(bs_name_params),
                                     .infer = segment_spread_infer,
                                     .run = segment_spread_run};
@@ -249,7 +249,7 @@ static const bs_op_rules segment_reduce_rules = {.plan = segment_reduce_plan};
 
 const bs_op bs_op_segment_reduce = {.name = "segment_reduce",
                                     .min_in = 1,
-                                    .flags = BS_OP_CROSS_ROW,
+                                    .rows = {.of = BS_ROWS_SEGMENT},
                                     BS_PARAMS(bs_segment_reduce_desc, segment_reduce_fields),
                                     .infer = segment_reduce_infer,
                                     .flops = segment_reduce_flops,

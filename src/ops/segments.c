@@ -20,7 +20,7 @@ int32_t bs_infer_segments(bs_infer *infer, int32_t index)
 bool bs_infer_segment_input(bs_infer *infer, int32_t index, int32_t domain, const char *what)
 {
     const bs_value_info *v = infer->in[index];
-    if (!bs_node_is(&infer->graph->nodes[v->node], &bs_op_input))
+    if (!bs_node_is_input(&infer->graph->nodes[v->node]))
         return bs_infer_fail(infer, BS_ERROR_GRAPH, "operand %" PRId32 " (%s) is made by %s, expected an input", index,
                              what, bs_op_get(infer->graph->nodes[v->node].op)->name);
     if (v->dtype != BS_I32 || v->rank != 1)
@@ -44,7 +44,7 @@ static bool segments_infer(bs_infer *infer)
 
 const bs_op bs_op_segments = {.name = "segments",
                               .min_in = 2,
-                              .flags = BS_OP_STRUCTURAL,
+                              .rows = {.of = BS_ROWS_ANY},
                               .work = BS_WORK_VIEW,
                               .roles = {BS_ROLE_DATA, BS_ROLE_LIKE},
                               .params_bytes = sizeof(bs_name_params),
@@ -87,7 +87,7 @@ static bool state_append_infer(bs_infer *infer)
 
 const bs_op bs_op_state_append = {.name = "state_append",
                                   .min_in = 3,
-                                  .flags = BS_OP_STRUCTURAL,
+                                  .rows = {.of = BS_ROWS_ANY},
                                   .work = BS_WORK_MOVE,
                                   .roles = {BS_ROLE_STATE, BS_ROLE_DATA, BS_ROLE_CACHE_LENGTH},
                                   .params_bytes = sizeof(bs_name_params),

@@ -79,13 +79,15 @@ static const bs_field source_fields[] = {BS_NAMED("dtype", DTYPE), BS_INT("rank"
                                          BS_INT("dim1"),  BS_INT("dim2"), BS_INT("dim3")};
 
 const bs_op bs_op_input = {.name = "input",
-                           .flags = BS_OP_STRUCTURAL | BS_OP_NAMED,
+                           .rows = {.of = BS_ROWS_ANY},
+                           .named = true,
                            .work = BS_WORK_GIVEN,
                            .bound = BS_BOUND_READ,
                            BS_PARAMS(bs_source_params, source_fields),
                            .infer = source_infer};
 const bs_op bs_op_state = {.name = "state",
-                           .flags = BS_OP_STRUCTURAL | BS_OP_NAMED,
+                           .rows = {.of = BS_ROWS_ANY},
+                           .named = true,
                            .work = BS_WORK_GIVEN,
                            .bound = BS_BOUND_READ | BS_BOUND_WRITTEN,
                            BS_PARAMS(bs_source_params, source_fields),
@@ -130,7 +132,8 @@ static bool output_infer(bs_infer *infer)
 
 const bs_op bs_op_output = {.name = "output",
                             .min_in = 1,
-                            .flags = BS_OP_STRUCTURAL | BS_OP_NAMED,
+                            .rows = {.of = BS_ROWS_ANY},
+                            .named = true,
                             .work = BS_WORK_MOVE,
                             .bound = BS_BOUND_WRITTEN,
                             .params_bytes = sizeof(bs_name_params),
@@ -164,7 +167,7 @@ bool bs_infer_state(bs_infer *infer)
 {
     bs_graph *g = infer->graph;
     bs_node *source = &g->nodes[infer->in[0]->node];
-    if (!bs_node_is(source, &bs_op_state))
+    if (!bs_node_is_state(source))
         return bs_infer_fail(infer, BS_ERROR_GRAPH, "operand 0 is made by %s \"%s\", expected a state",
                              bs_op_get(source->op)->name, bs_node_name(source));
     if (source->writer)
@@ -187,7 +190,7 @@ static bool state_write_infer(bs_infer *infer)
 
 const bs_op bs_op_state_write = {.name = "state_write",
                                  .min_in = 2,
-                                 .flags = BS_OP_STRUCTURAL,
+                                 .rows = {.of = BS_ROWS_ANY},
                                  .work = BS_WORK_MOVE,
                                  .roles = {BS_ROLE_STATE},
                                  .params_bytes = sizeof(bs_name_params),
@@ -256,7 +259,7 @@ static const bs_field patches_fields[] = {BS_INT("size"), BS_INT("like")};
 const bs_op bs_op_patches = {.name = "patches",
                              .min_in = 1,
                              .max_in = 2,
-                             .flags = BS_OP_STRUCTURAL,
+                             .rows = {.of = BS_ROWS_ANY},
                              .work = BS_WORK_VIEW,
                              .roles = {BS_ROLE_DATA, BS_ROLE_LIKE},
                              BS_PARAMS(bs_patches_desc, patches_fields),
@@ -282,7 +285,8 @@ static bool assemble_infer(bs_infer *infer)
     return true;
 }
 
-const bs_op bs_op_assemble = {.name = "assemble", .min_in = 1, .flags = BS_OP_STRUCTURAL,
+const bs_op bs_op_assemble = {.name = "assemble", .min_in = 1, .rows = {.of = BS_ROWS_ANY},
+                               .layout = {.channels_last = true},
                               .work = BS_WORK_MOVE, .params_bytes = sizeof(bs_name_params), .infer = assemble_infer};
 
 bs_value bs_assemble(bs_graph *graph, bs_value cells)
@@ -336,7 +340,7 @@ static bool rows_infer(bs_infer *infer)
 const bs_op bs_op_rows = {.name = "rows",
                           .min_in = 1,
                           .max_in = 2,
-                          .flags = BS_OP_STRUCTURAL,
+                          .rows = {.of = BS_ROWS_ANY},
                           .work = BS_WORK_VIEW,
                           .roles = {BS_ROLE_DATA, BS_ROLE_LIKE},
                           .params_bytes = sizeof(bs_name_params),
@@ -364,7 +368,7 @@ static bool collect_infer(bs_infer *infer)
     return bs_infer_stacked(infer, patches ? bs_dim_const(g, d->max_rows) : d->rows);
 }
 
-const bs_op bs_op_collect = {.name = "collect", .min_in = 1, .flags = BS_OP_STRUCTURAL,
+const bs_op bs_op_collect = {.name = "collect", .min_in = 1, .rows = {.of = BS_ROWS_ANY},
                              .work = BS_WORK_MOVE, .params_bytes = sizeof(bs_name_params), .infer = collect_infer};
 
 bs_value bs_collect(bs_graph *graph, bs_value cells)

@@ -75,7 +75,8 @@ bs_value bs_op_build_one(bs_graph *graph, bs_value x, const void *params, const 
 int32_t bs_node_weights(const bs_graph *graph, const bs_node *node, bs_weight_spec *specs)
 {
     const bs_op *op = bs_op_get(node->op);
-    return op && op->rules && op->rules->weights ? op->rules->weights(graph, node, specs) : 0;
+    const bs_weights_contract *weights = op ? bs_op_weights_of(op) : NULL;
+    return weights ? weights->specs(graph, node, specs) : 0;
 }
 
 bs_bytes bs_weight_elements(const bs_weight_spec *spec)

@@ -138,12 +138,13 @@ static bs_status levels_run(const bs_call *call)
                                           : bs_call_fail(call, "the children of row %" PRId32 " go round", row);
 }
 
-static const bs_op_rules levels_rules = {.plan = levels_plan, .on_device = true};
+static const bs_op_rules levels_rules = {.plan = levels_plan};
 
 const bs_op bs_op_levels = {.name = "levels",
                             .min_in = 1,
                             .roles = {BS_ROLE_DECIDING},
                             .infer = levels_infer,
+                            .memory = {.on_device = true},
                             .rules = &levels_rules,
                             .run = levels_run};
 

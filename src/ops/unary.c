@@ -80,10 +80,10 @@ static bs_status unary_op_run(const bs_call *call)
 extern const bs_op bs_op_unary;
 const bs_op bs_op_unary = {.name = "unary",
                            .min_in = 1,
-                           .flags = BS_OP_SPATIAL,
+                           .layout = {.images = true},
                            BS_PARAMS(bs_unary_desc, unary_fields),
                            .infer = unary_op_infer,
-                           .rules = &bs_chained,
+                           .memory = {.elements = true, .chained = true},
                            .run = unary_op_run};
 
 bs_value bs_unary(bs_graph *graph, bs_value x, bs_unary_kind kind)

@@ -92,15 +92,16 @@ static bs_status unique_run(const bs_call *call)
     return BS_OK;
 }
 
-static const bs_op_rules unique_rules = {.plan = unique_plan, .on_device = true};
+static const bs_op_rules unique_rules = {.plan = unique_plan};
 
 const bs_op bs_op_unique = {.name = "unique",
                             .min_in = 1,
                             .more_out = UNIQUE_OUTPUTS - 1,
                             .roles = {BS_ROLE_DECIDING},
-                            .flags = BS_OP_EMPTY,
+                            .layout = {.empty = true},
                             BS_PARAMS(bs_extent_desc, unique_fields),
                             .infer = unique_infer,
+                            .memory = {.on_device = true},
                             .rules = &unique_rules,
                             .run = unique_run};
 

@@ -149,7 +149,7 @@ bs_status bs_weight_load_rows(const bs_weights *weights, const char *name, const
 
 int32_t bs_weight_rows(const bs_op *op, const bs_weight_spec *specs)
 {
-    if (!(op->flags & BS_OP_ROWS))
+    if (!op->rules->weights.by_rows)
         return 0;
     const bs_bytes bytes = bs_weight_spec_bytes(specs);
     if (!bs_bytes_known(bytes))
@@ -179,7 +179,7 @@ void bs_weight_prepare(const bs_graph *graph, const bs_node *node, const bs_node
     const bs_op *op = bs_op_get(node->op);
     const int32_t count = bs_node_weights(graph, node, specs);
     if (count > 0 && bs_op_prepares(op)) {
-        op->rules->prepare(graph, node, plan, tensors, 0, (int32_t)specs[0].dim[0], prepared);
+        op->rules->weights.prepare(graph, node, plan, tensors, 0, (int32_t)specs[0].dim[0], prepared);
         return;
     }
     for (int32_t i = 0; i < count; i++)

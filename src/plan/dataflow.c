@@ -12,7 +12,6 @@
 #include "ops/structure.h"
 #include "plan/tails.h"
 
-#define BUILT_FOR_ALL (BS_OP_STRUCTURAL | BS_OP_CROSS_ROW | BS_OP_DECIDED | BS_OP_AROUND | BS_OP_REFUSES)
 #define MOST_LEVELS 64 /* that are looked at, so that this takes linear time whatever a file nests */
 #define LEFT_OUT -1    /* in place of a domain */
 #define NOTHING -1     /* reads it */
@@ -36,23 +35,17 @@ typedef struct dataflow_pass {
 
 /* -------------------------------------------------------------------------------------------------- asking */
 
-static bool has_weights(const bs_node *node)
-{
-    const bs_op *op = bs_node_op(node);
-    return op->rules && op->rules->weights;
-}
-
 /* Weights that stream are loaded with what is built beside them. */
 static bool may_sink(const bs_graph *g, const bs_node *node, int32_t what)
 {
     return what & BS_DATAFLOW_MOVES && bs_node_work(node) == BS_WORK_CALL && node->n_out > 0 && node->domain != 0 &&
-           !(bs_node_op(node)->flags & BUILT_FOR_ALL) && !node->makes && !g->makes &&
-           !(what & BS_DATAFLOW_STAYS && node->block != 0 && has_weights(node));
+           bs_op_is_pure(bs_node_op(node)) && !node->makes && !g->makes &&
+           !(what & BS_DATAFLOW_STAYS && node->block != 0 && bs_op_weights_of(bs_node_op(node)));
 }
 
 static bool is_scatter(const bs_graph *g, const bs_node *node)
 {
-    return bs_node_is(node, &bs_op_scatter) && !bs_router_loops(g, node->router);
+    return node->path >= 0 && !bs_router_loops(g, node->router);
 }
 
 /* A value that is built in one domain and read on one path of it alone. */

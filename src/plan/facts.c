@@ -191,8 +191,9 @@ bool bs_plan_is_of_images(const bs_plan *p, int32_t n)
 {
     const bs_node *node = &p->graph->nodes[n];
     const bs_op *op = bs_op_get(node->op);
-    return op->halo || op->flags & (BS_OP_CHANNELS_LAST | BS_OP_CLAMPS) || bs_fusion_is_of_images(p->nodes[n].fusion) ||
-           (bs_node_is_view(node) && !is_view_of_rows(p->graph, node)) || bs_node_is(node, &bs_op_assemble);
+    return bs_op_has_halo(op) || op->layout.channels_last || op->layout.edges ||
+           bs_fusion_is_of_images(p->nodes[n].fusion) ||
+           (bs_node_is_view(node) && !is_view_of_rows(p->graph, node));
 }
 
 bool bs_plan_may_be_planar(const bs_plan *p, int32_t value)
@@ -200,7 +201,7 @@ bool bs_plan_may_be_planar(const bs_plan *p, int32_t value)
     const bs_value_info *v = &p->graph->values[value];
     const bs_node *node = &p->graph->nodes[v->node];
     const bool stored = bs_node_work(node) == BS_WORK_CALL || bs_loop_collects(p->graph, node) ||
-                        bs_node_is(node, &bs_op_collect);
+                        bs_node_joins_cells(node);
     return v->rank == 3 && v->domain == 0 && p->values[value].margin == 0 && !bs_plan_on_device(p) && stored &&
            !bs_plan_is_of_images(p, v->node);
 }
@@ -242,13 +243,13 @@ bool bs_plan_reads_in_a_row(const bs_plan *p, int32_t n, int32_t index, int32_t 
                !bs_plan_on_device(p); /* a callback sees all rows by one stride */
     if (bs_node_ends_run(node) && v->domain != 0)
         return false; /* copied when states are written: the old content must be kept until then */
-    if (op->flags & BS_OP_STRUCTURAL)
+    if (bs_op_is_structural(op))
         return !ends_a_trip_by_a_view(p, node, index, value);
     if (v->rank != 3 || index >= bs_node_own_in(g, node)) /* steps of a tail take images as they lie */
         return true;
-    const bool zeros = op->halo && !(op->flags & (BS_OP_CLAMPS | BS_OP_CORE_INPUT)) && p->values[value].margin > 0;
+    const bool zeros = bs_op_has_halo(op) && !op->layout.edges && p->values[value].margin > 0;
     const bool channels = bs_plan_is_planar(p, value) &&
-                          (op->flags & BS_OP_CHANNELS_LAST || bs_fusion_is_of_images(p->nodes[n].fusion));
+                          (op->layout.channels_last || bs_fusion_is_of_images(p->nodes[n].fusion));
     return !zeros && !channels;
 }
 
@@ -258,10 +259,10 @@ bool bs_plan_reads_in_a_row(const bs_plan *p, int32_t n, int32_t index, int32_t 
 bool bs_plan_reads_in_place(const bs_plan *p, int32_t n, int32_t index, int32_t value)
 {
     const bs_domain *domain = &p->graph->domains[p->graph->values[value].domain];
-    const uint32_t flags = bs_op_get(p->graph->nodes[n].op)->flags;
+    const bs_op *op = bs_op_get(p->graph->nodes[n].op);
     const bool apart = domain->kind == BS_DOMAIN_PATH && domain->patches < 0 && domain->max_rows > 1 &&
-                       !(flags & BS_OP_STRUCTURAL) && !(flags & BS_OP_PICKS && index == 0) &&
-                       (!bs_plan_on_device(p) || flags & BS_OP_CROSS_ROW);
+                       !bs_op_is_structural(op) && !(op->layout.picks && index == 0) &&
+                       (!bs_plan_on_device(p) || op->rows.of == BS_ROWS_SEGMENT);
     const bool trip = bs_plan_on_device(p) && bs_view_slices(p->graph, &p->graph->nodes[p->graph->values[value].node]);
     return !apart && !trip && bs_plan_reads_in_a_row(p, n, index, value);
 }
@@ -276,10 +277,9 @@ int32_t bs_plan_updates(const bs_plan *p, int32_t value)
 {
     const bs_graph *g = p->graph;
     const bs_node *node = &g->nodes[g->values[value].node];
-    const bs_op_rules *rules = bs_op_get(node->op)->rules;
-    const int32_t carried = rules && rules->updates ? bs_node_in(g, node)[0] : 0;
+    const int32_t carried = bs_op_get(node->op)->memory.updates ? bs_node_in(g, node)[0] : 0;
     const bs_node *carry = &g->nodes[g->values[carried].node];
-    const bool after = carried != 0 && bs_node_is(carry, &bs_op_loop_carry) && carry->domain == node->domain &&
+    const bool after = carried != 0 && bs_node_is_view(carry) && carry->domain == node->domain &&
                        carry->writer != 0 && bs_node_in(g, &g->nodes[carry->writer])[0] == value;
     return after && !bs_plan_on_device(p) ? carried : 0;
 }
@@ -329,7 +329,7 @@ int32_t bs_plan_margin_for(const bs_plan *plan, const bs_node *node, int32_t ind
     const int32_t out = g->domains[node->domain].patches >= 0 ? margin : 0;
     if (bs_node_joins_cells(node) || (bs_node_is_view(node) && node->router == 0) || node->n_out == 0)
         return 0;
-    return op->halo && index < bs_node_own_in(g, node) ? op->halo(g, node, index, out) : out;
+    return bs_op_has_halo(op) && index < bs_node_own_in(g, node) ? op->rules->halo(g, node, index, out) : out;
 }
 
 int32_t bs_plan_margin_needed(const bs_plan *plan, const bs_node *node, int32_t index)
@@ -403,12 +403,15 @@ void bs_plan_size_node(const bs_plan *p, int32_t n, bs_node_plan *np)
     np->tier = p->tier;
     np->half = p->desc.half;
     np->algorithm = np->work_items = 0;
+    np->adds = false;
+    np->phases = np->grain = 1;
+    np->images = 1;
     np->scratch_bytes = bs_bytes_of(0);
     np->prepared_bytes = bs_plan_canonical_bytes(g, node);
     /* larger plans are refused, whatever kernels want */
     if (op->rules && op->rules->plan && bs_bytes_figure(np->prepared_bytes) < BS_MAX_PLAN_BYTES)
         op->rules->plan(g, node, (bs_conv_choice)p->desc.conv, (int32_t)h, (int32_t)w, np);
-    if (bs_plan_on_device(p) && !(op->rules && op->rules->on_device))
+    if (bs_plan_on_device(p) && !op->memory.on_device)
         np->scratch_bytes = bs_bytes_of(0); /* blocks of a device have their own scratch */
     else if (node->n_tail && !np->fusion)
         np->scratch_bytes = bs_bytes_add(bs_bytes_align(np->scratch_bytes),
@@ -418,7 +421,8 @@ void bs_plan_size_node(const bs_plan *p, int32_t n, bs_node_plan *np)
 bool bs_plan_laid_out_alike(const bs_plan *p, int32_t a, int32_t b)
 {
     const bs_node_plan *x = &p->nodes[a], *y = &p->nodes[b];
-    const bs_op_rules *rules = bs_op_get(p->graph->nodes[a].op)->rules;
+    const bs_weights_contract *weights = bs_op_weights_of(bs_op_get(p->graph->nodes[a].op));
     return x->unit == y->unit && x->algorithm == y->algorithm && bs_bytes_same(x->prepared_bytes, y->prepared_bytes) &&
-           (!rules || !rules->same_layout || rules->same_layout(p->graph, &p->graph->nodes[a], &p->graph->nodes[b]));
+           (!weights || !weights->same_layout ||
+            weights->same_layout(p->graph, &p->graph->nodes[a], &p->graph->nodes[b]));
 }

@@ -10,20 +10,36 @@
 #include "ops/structure.h"
 #include "kernels/elementwise.h"
 
-/* The node of op `name` that makes `value` by itself, when a live node is the only reader of that value; else 0. */
-static int32_t only_use(const bs_fusion_search *f, int32_t value, const char *name)
+#define LINKS 3
+
+typedef struct bs_fusion {
+    const char *name;
+    const char *chain[LINKS]; /* ops, the first one first */
+    bool (*match)(const bs_fusion_search *f, const struct bs_fusion *fusion, int32_t node, bs_fusion_match *match);
+    bs_status (*run)(const bs_call *call);
+    int32_t operands;
+    bool images; /* it wants images with their channels side by side */
+} bs_fusion;
+
+/* Whether a node, or a step of a tail, is link k of a fusion's chain. */
+static bool is_link(const bs_node *node, const bs_fusion *fusion, int32_t k)
+{
+    return strcmp(bs_node_op(node)->name, fusion->chain[k]) == 0;
+}
+
+/* The node that is link k and makes `value` by itself, when a live node is the only reader of that value; else 0. */
+static int32_t only_use(const bs_fusion_search *f, int32_t value, const bs_fusion *fusion, int32_t k)
 {
     const bs_graph *g = f->plan->graph;
     const int32_t n = g->values[value].node;
-    const bool is = strcmp(bs_op_get(g->nodes[n].op)->name, name) == 0 && f->plan->nodes[n].fusion == 0 &&
-                    g->nodes[n].n_tail == 0;
+    const bool is = is_link(&g->nodes[n], fusion, k) && f->plan->nodes[n].fusion == 0 && g->nodes[n].n_tail == 0;
     return is && (!f->readers || f->readers[value] == 1) ? n : 0;
 }
 
 /* ------------------------------------------------------- pixel_shuffle 2 of [4,h,w] + base -> codes [1,2h,2w] */
 
 /* On a CPU the sum and the conversion are the shuffle's tail. */
-static bool sr_store_match_tail(const bs_fusion_search *f, int32_t n, bs_fusion_match *m)
+static bool sr_store_match_tail(const bs_fusion_search *f, const bs_fusion *fusion, int32_t n, bs_fusion_match *m)
 {
     const bs_plan *p = f->plan;
     const bs_graph *g = p->graph;
@@ -32,10 +48,8 @@ static bool sr_store_match_tail(const bs_fusion_search *f, int32_t n, bs_fusion_
     const int32_t *in = bs_node_in(g, shuffle);
     bs_value_info sum = g->values[shuffle->first_out];
     sum.dtype = BS_F32;
-    if (shuffle->n_tail != 2 || strcmp(bs_op_get(shuffle->op)->name, "pixel_shuffle") != 0 ||
-        strcmp(bs_op_get(tail[0].node.op)->name, "add") != 0 ||
-        strcmp(bs_op_get(tail[1].node.op)->name, "convert") != 0 || tail[0].from != BS_F32 ||
-        (tail[1].to != BS_U8 && tail[1].to != BS_U16) ||
+    if (shuffle->n_tail != 2 || !is_link(shuffle, fusion, 0) || !is_link(&tail[0].node, fusion, 1) ||
+        !is_link(&tail[1].node, fusion, 2) || tail[0].from != BS_F32 || (tail[1].to != BS_U8 && tail[1].to != BS_U16) ||
         p->values[shuffle->first_out].margin != 0 ||
         !bs_same_shape(&g->values[in[1]], &sum) ||
         g->values[in[1]].domain != shuffle->domain || bs_dim_max(g, g->values[shuffle->first_out].dims[0]) != 1 ||
@@ -45,23 +59,23 @@ static bool sr_store_match_tail(const bs_fusion_search *f, int32_t n, bs_fusion_
     return !f->wanted || (f->wanted[0] == in[0] && f->wanted[1] == in[1]);
 }
 
-static bool sr_store_match(const bs_fusion_search *f, int32_t n, bs_fusion_match *m)
+static bool sr_store_match(const bs_fusion_search *f, const bs_fusion *fusion, int32_t n, bs_fusion_match *m)
 {
     if (f->plan->graph->nodes[n].n_tail)
-        return sr_store_match_tail(f, n, m);
+        return sr_store_match_tail(f, fusion, n, m);
     const bs_plan *p = f->plan;
     const bs_graph *g = p->graph;
     const bs_node *convert = &g->nodes[n];
     const bs_convert_desc *desc = convert->params;
-    if (strcmp(bs_op_get(convert->op)->name, "convert") != 0 || (desc->dtype != BS_U8 && desc->dtype != BS_U16) ||
+    if (!is_link(convert, fusion, 2) || (desc->dtype != BS_U8 && desc->dtype != BS_U16) ||
         g->values[convert->first_out].rank != 3 || p->values[convert->first_out].margin != 0)
         return false;
-    const int32_t add = only_use(f, bs_node_in(g, convert)[0], "add");
+    const int32_t add = only_use(f, bs_node_in(g, convert)[0], fusion, 1);
     if (!add)
         return false;
     for (int32_t side = 0; side < 2; side++) {
         const int32_t *in = bs_node_in(g, &g->nodes[add]);
-        const int32_t shuffle = only_use(f, in[side], "pixel_shuffle"), base = in[1 - side];
+        const int32_t shuffle = only_use(f, in[side], fusion, 0), base = in[1 - side];
         if (!shuffle || !bs_same_shape(&g->values[in[0]], &g->values[in[1]]) ||
             g->values[base].domain != convert->domain)
             continue;
@@ -106,12 +120,12 @@ static bs_status sr_store_run(const bs_call *call)
 
 /* ------------------------------------------------------------------- reshape, then transpose; and the other way */
 
-static bool pair_match(const bs_fusion_search *f, int32_t n, const char *first, const char *last, bs_fusion_match *m)
+static bool pair_match(const bs_fusion_search *f, const bs_fusion *fusion, int32_t n, bs_fusion_match *m)
 {
     const bs_graph *g = f->plan->graph;
-    if (strcmp(bs_op_get(g->nodes[n].op)->name, last) != 0 || g->nodes[n].n_tail)
+    if (!is_link(&g->nodes[n], fusion, 1) || g->nodes[n].n_tail)
         return false;
-    const int32_t inner = only_use(f, bs_node_in(g, &g->nodes[n])[0], first);
+    const int32_t inner = only_use(f, bs_node_in(g, &g->nodes[n])[0], fusion, 0);
     if (!inner)
         return false;
     const int32_t x = bs_node_in(g, &g->nodes[inner])[0];
@@ -121,47 +135,30 @@ static bool pair_match(const bs_fusion_search *f, int32_t n, const char *first, 
     return true;
 }
 
-static bool reshape_transpose_match(const bs_fusion_search *f, int32_t n, bs_fusion_match *m)
-{
-    return pair_match(f, n, "reshape", "transpose", m);
-}
-
-static bool transpose_reshape_match(const bs_fusion_search *f, int32_t n, bs_fusion_match *m)
-{
-    return pair_match(f, n, "transpose", "reshape", m);
-}
-
 /* -------------------------------------------------------------------------------------------------- table */
-
-typedef struct bs_fusion {
-    const char *name;
-    bool (*match)(const bs_fusion_search *f, int32_t node, bs_fusion_match *match);
-    bs_status (*run)(const bs_call *call);
-    int32_t operands;
-    bool images; /* it wants images with their channels side by side */
-} bs_fusion;
 
 /* In a build without the ops of a chain. */
 #if defined(BS_ONLY_OPS)
-static bool never_match(const bs_fusion_search *f, int32_t n, bs_fusion_match *m)
+static bool never_match(const bs_fusion_search *f, const bs_fusion *fusion, int32_t n, bs_fusion_match *m)
 {
-    return (void)f, (void)n, (void)m, false;
+    return (void)f, (void)fusion, (void)n, (void)m, false;
 }
 #endif
 #define OF_SHUFFLE(yes, no) BS_OP_IF(pixel_shuffle, yes, no)
 #define OF_TRANSPOSE(yes, no) BS_OP_IF(transpose, yes, no)
 
 static const bs_fusion fusions[] = {
-    {"sr_store", OF_SHUFFLE(sr_store_match, never_match), OF_SHUFFLE(sr_store_run, NULL), 2, true},
-    {"reshape_transpose", OF_TRANSPOSE(reshape_transpose_match, never_match),
+    {"sr_store", {"pixel_shuffle", "add", "convert"}, OF_SHUFFLE(sr_store_match, never_match),
+     OF_SHUFFLE(sr_store_run, NULL), 2, true},
+    {"reshape_transpose", {"reshape", "transpose"}, OF_TRANSPOSE(pair_match, never_match),
      OF_TRANSPOSE(bs_reshape_transpose_run, NULL), 1, false},
-    {"transpose_reshape", OF_TRANSPOSE(transpose_reshape_match, never_match),
+    {"transpose_reshape", {"transpose", "reshape"}, OF_TRANSPOSE(pair_match, never_match),
      OF_TRANSPOSE(bs_transpose_reshape_run, NULL), 1, false}};
 #define FUSIONS ((int32_t)(sizeof fusions / sizeof *fusions))
 
 bool bs_fusion_find(const bs_fusion_search *search, int32_t node, int32_t fusion, bs_fusion_match *match)
 {
-    return fusions[fusion - 1].match(search, node, match);
+    return fusions[fusion - 1].match(search, &fusions[fusion - 1], node, match);
 }
 
 const int32_t *bs_plan_in(const bs_plan *plan, int32_t node, int32_t *count)

@@ -111,6 +111,10 @@ static void bounds_make(const bs_plan *p, image_bounds *b)
     X(nodes, half, FLAG)            \
     X(nodes, ahead_of, ROUTER)      \
     X(nodes, fusion, FUSION)        \
+    X(nodes, adds, FLAG)            \
+    X(nodes, phases, ANY)           \
+    X(nodes, grain, ANY)            \
+    X(nodes, images, ANY)           \
     X(nodes, fused_in[0], VALUE)    \
     X(nodes, fused_in[1], VALUE)    \
     X(nodes, unit, UNIT)            \

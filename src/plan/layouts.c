@@ -19,7 +19,7 @@ static void spread_image(bs_plan *p, int32_t n)
     int32_t n_in;
     const int32_t *in = bs_plan_in(p, n, &n_in);
     bool image = bs_plan_is_of_images(p, n);
-    const bool side_by_side = bs_op_get(node->op)->flags & BS_OP_SPATIAL || bs_plan_whole_view_of(p, n);
+    const bool side_by_side = bs_op_get(node->op)->layout.images || bs_plan_whole_view_of(p, n);
     if (!p->node_live[n] || !(image || side_by_side))
         return;
     for (int32_t i = 0; i < n_in; i++)

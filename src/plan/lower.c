@@ -285,7 +285,7 @@ static void emit_joined(bs_lower_pass *l, int32_t n)
 static void emit_call(bs_lower_pass *l, int32_t n)
 {
     const bs_node *node = &l->g->nodes[n];
-    const bool decided = bs_op_get(node->op)->flags & BS_OP_DECIDED;
+    const bool decided = bs_op_get(node->op)->rows.of == BS_ROWS_DECIDED;
     if (node->n_out == 0 && !bs_plan_streams(l->plan))
         return;
     bs_instr *i = emit(l, BS_INSTR_CALL, l->part_of[n], n);

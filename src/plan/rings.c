@@ -6,7 +6,7 @@
  * of a domain's routers one goes on, the one that needs the widest margins, and its domain is a stage further. A value
  * has a reach for each stage. A device computes all margins at once.
  * Relies on plan/lower.h, and on regions and storage classes being known. Must never change what a value is stored in,
- * nor the bits of what is computed: rectangles begin and end at an op's grain (bs_image_rules.grain). */
+ * nor the bits of what is computed: rectangles begin and end at an op's grain (bs_node_plan.grain). */
 #include "plan/lower.h"
 
 #if !defined(BS_NO_PLANNER)
@@ -61,12 +61,9 @@ static void find_stages(bs_lower_pass *l, int32_t *pull)
 
 static int32_t grain_of(const bs_lower_pass *l, int32_t n)
 {
-    const bs_image_rules *rules = bs_op_image_rules(bs_op_get(l->g->nodes[n].op));
     bs_node_plan node = l->plan->nodes[n];
-    if (!rules)
-        return 1;
     bs_plan_size_node(l->plan, n, &node);
-    return rules->grain(&node);
+    return node.grain;
 }
 
 /* Whether a node's kernel may leave the ring for later. With a grain, rectangles begin where the row's own does: at the
@@ -78,7 +75,7 @@ static bool splits(const bs_lower_pass *l, int32_t n)
     const bs_value_plan *p = &l->plan->values[node->first_out];
     int64_t h, w;
     if (!l->plan->node_live[n] || bs_node_work(node) != BS_WORK_CALL || node->n_out != 1 || v->rank != 3 ||
-        !(bs_op_get(node->op)->flags & BS_OP_SPATIAL) || l->plan->nodes[n].fusion || p->planar || p->margin == 0 ||
+        !bs_op_get(node->op)->layout.images || l->plan->nodes[n].fusion || p->planar || p->margin == 0 ||
         p->storage != BS_STORAGE_SCRATCH || !l->is_on_way[node->domain] || l->g->domains[node->domain].patches < 0)
         return false;
     bs_plan_core(l->plan, v, &h, &w);

@@ -1,21 +1,19 @@
 /* plan/tails.c - finds chains of nodes behind a kernel: each changes a result that nothing else reads, element by
  * element or line by line, on the same rows, without changing its extents. The chain becomes one node, which stands
  * where the last one stood: all that its steps read is there by then.
- * What may be a step, and what may have one, are traits (bs_op_rules). Relies on plan/tails.h. Must never put together
- * what anything could see apart. */
+ * What may be a step, and what may have one, its contract says (bs_memory_contract). Relies on plan/tails.h. Must never
+ * put together what anything could see apart. */
 #include "plan/tails.h"
 
 #include "ops/common.h"
 #include "ops/structure.h"
 
-#define WHOLE_RESULTS (BS_OP_STRUCTURAL | BS_OP_CROSS_ROW | BS_OP_DECIDED | BS_OP_AROUND)
-
 /* Chains of a device have the functions of some ops alone. */
 static bool is_step(const bs_node *node, bool chains)
 {
-    const bs_op_rules *rules = bs_node_op(node)->rules;
-    const bool step = rules && (rules->element_wise || rules->line_wise || bs_node_enlarges(node) > 1);
-    return step && (!chains || rules->chained) && !node->makes;
+    const bs_op *op = bs_node_op(node);
+    const bool step = op->memory.elements || (op->memory.lines && !bs_op_weights_of(op)) || bs_node_enlarges(node) > 1;
+    return step && (!chains || op->memory.chained) && !node->makes;
 }
 
 /* A kernel that makes its one result in whole rows of its domain, none of them in two calls. (One that changes a value
@@ -24,13 +22,13 @@ static bool makes_rows(const bs_node *node)
 {
     const bs_op *op = bs_node_op(node);
     return bs_node_work(node) == BS_WORK_CALL && node->n_out == 1 && node->n_read == node->n_in &&
-           !(op->flags & WHOLE_RESULTS) && !(op->rules && op->rules->updates);
+           bs_op_is_by_row(op) && !op->memory.updates;
 }
 
 static bool may_have_tail(const bs_node *node, bool chains)
 {
-    const bs_op_rules *rules = bs_node_op(node)->rules;
-    return !node->makes && (chains ? rules && (rules->chained || rules->heads_chain) : makes_rows(node));
+    const bs_memory_contract memory = bs_node_op(node)->memory;
+    return !node->makes && (chains ? memory.chained || memory.lines : makes_rows(node));
 }
 
 /* Whether the element types fit. In a tail the bytes of an element change once, and only where little is kept in
@@ -57,7 +55,7 @@ static bool may_enlarge(const bs_tails *t, const bs_value_info *a, const bs_valu
 {
     enum { LARGEST = 8, CHANNELS = 8 }; /* bands of an image begin at multiples of 4 x 8 */
     return LARGEST % r == 0 && bs_dim_max(t->graph, b->dims[0]) % CHANNELS == 0 &&
-           bs_op_image_rules(bs_node_op(&t->graph->nodes[a->node])) && !bs_value_in_patches(t->graph, a);
+           bs_node_op(&t->graph->nodes[a->node])->layout.channels_last && !bs_value_in_patches(t->graph, a);
 }
 
 /* Whether b can be made of a by the threads that made a, by node n: images are cut where both ops are of images. */
@@ -70,7 +68,7 @@ static bool is_alike(const bs_tails *t, const bs_value_info *a, const bs_value_i
     const bool fits = r > 1 ? may_enlarge(t, a, b, r)
                             : bs_same_shape(a, &shape) && !(scaled && bs_value_in_patches(t->graph, a));
     return fits && fits_type(t, a, b) &&
-           (a->rank != 3 || bs_node_op(&t->graph->nodes[a->node])->flags & BS_OP_SPATIAL);
+           (a->rank != 3 || bs_node_op(&t->graph->nodes[a->node])->layout.images);
 }
 
 bool bs_tails_move(const bs_graph *g, const bs_node *node)
@@ -87,8 +85,8 @@ bs_bytes bs_tails_scratch(const bs_graph *g, const bs_node *node, const bs_node_
     const bs_value_info *out = &g->values[node->first_out];
     const bs_tail *first = &g->tails[node->tail];
     const size_t element = bs_dtype_bytes(first->from);
-    const int32_t grain = bs_op_grain(bs_node_op(node), plan) * bs_node_phases(g, node);
-    if (!bs_tails_move(g, node)) /* a small library (BS_SMALL) needs it where others do not (bs_image_rules.shuffles) */
+    const int32_t grain = plan->grain * bs_node_phases(g, node);
+    if (!bs_tails_move(g, node)) /* a small library (BS_SMALL) needs it where others do not (bs_node_plan.phases) */
         return bs_bytes_of(0);
     if (out->rank != 3) { /* a row is no more */
         const bs_bytes row = bs_bytes_product(bs_value_elements(g, out), bs_bytes_of(element));

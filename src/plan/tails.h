@@ -28,10 +28,7 @@ bool bs_tails_move(const bs_graph *graph, const bs_node *node);
 #ifdef BS_SMALL
 #define bs_tails_are_stored(graph, node, plan) ((void)(graph), (void)(node), (void)(plan), false)
 #else
-static inline bool bs_tails_are_stored(const bs_graph *graph, const bs_node *node, const bs_node_plan *plan)
-{
-    return bs_node_phases(graph, node) > 1 && bs_op_image_rules(bs_node_op(node))->shuffles(graph, node, plan);
-}
+#define bs_tails_are_stored(graph, node, plan) ((plan)->phases > 1)
 #endif
 /* How many of `lines`, each of so many bytes, it then takes at a time: whole grains, one at least. */
 static inline int32_t bs_tail_lines(uint64_t bytes, int32_t grain, int32_t lines)

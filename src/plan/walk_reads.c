@@ -135,7 +135,7 @@ static bs_reach result_of(const bs_walk *w)
     const int32_t margin = w->p->values[made].margin; /* of value 0 there is none */
     if (i->extent == BS_EXTENT_ALL)
         return (bs_reach){margin, margin};
-    const int32_t grain = bs_op_grain(w->op, &w->p->nodes[i->node]);
+    const int32_t grain = w->p->nodes[i->node].grain;
     return (bs_reach){margin - (margin - i->reach.before) / grain * grain,
                       bs_min_i32(i->reach.after + grain - 1, margin)};
 }
@@ -242,7 +242,7 @@ bool bs_walk_may_run(bs_walk *w)
     case BS_INSTR_MOVE: return may_move(w);
     case BS_INSTR_CALL:
         return (w->node->router == 0 || bs_walk_is_decided(w, w->node->router)) && may_read_operands(w) &&
-               (!(w->op->flags & BS_OP_AROUND) || may_read_around(w)) &&
+               (w->op->rows.of != BS_ROWS_AROUND || may_read_around(w)) &&
                (i->extent != BS_EXTENT_RING || (w->last[i->node] >= 0 && bs_walk_covers(w, i->node, i->done)));
     case BS_INSTR_ROUTE: return may_read_operands(w);
     case BS_INSTR_RUN: break;
@@ -266,7 +266,7 @@ int32_t bs_walk_touched(const bs_plan *p, const bs_instr *i, int32_t k, bool *is
     k -= written + 2;
     if (k == -2)
         return i->value;
-    if (k == -1 && call && bs_node_op(node)->flags & BS_OP_AROUND)
+    if (k == -1 && call && bs_node_op(node)->rows.of == BS_ROWS_AROUND)
         return bs_view_of(g, &g->nodes[g->values[in[0]].node]);
     if (k == -1)
         return i->kind == BS_INSTR_MOVE && view ? bs_view_of(g, node) : 0;

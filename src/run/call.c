@@ -47,12 +47,12 @@ void bs_exec_prepare(const bs_context *c, const bs_node *node, int32_t row, int3
     call->phases = 1;
     call->margins = s->work.margins;
     call->order = s->work.order;
-    const bool across = bs_node_op(node)->flags & BS_OP_CROSS_ROW;
+    const bool across = bs_node_op(node)->rows.of == BS_ROWS_SEGMENT;
     for (int32_t i = 0; i < n_in; i++)
         bs_operand_make(c, in[i], across || s->graph->values[in[i]].domain == 0 ? 0 : row, &call->in[i]);
     if (across)
         bs_segment_call(c, row, call);
-    if (bs_node_op(node)->flags & BS_OP_AROUND)
+    if (bs_node_op(node)->rows.of == BS_ROWS_AROUND)
         call_around(c, in[0], call);
     for (int32_t i = 0; i < node->n_out; i++)
         bs_operand_make(c, node->first_out + i, row, &call->out[i]);
@@ -70,7 +70,7 @@ static void call_advance(const bs_context *c, int32_t row, bool own, call_rows *
     int32_t n_in;
     const int32_t *in = bs_plan_in(c->session->plan, (int32_t)(call->node - g->nodes), &n_in);
     const call_rows was = *at;
-    for (int32_t i = (bs_node_op(call->node)->flags & BS_OP_AROUND) != 0; i < call->n_in; i++) {
+    for (int32_t i = bs_node_op(call->node)->rows.of == BS_ROWS_AROUND; i < call->n_in; i++) {
         if (g->values[in[i]].domain == 0)
             continue;
         at->in[i] = bs_operand_row(c, in[i], row);
@@ -98,7 +98,7 @@ static void zero_margins(const bs_context *c, const bs_call *call)
     }
 }
 
-/* An op that reads a decision (BS_OP_DECIDED), row by row. */
+/* An op that reads a decision (BS_ROWS_DECIDED), row by row. */
 static void run_decided(const bs_context *c, const bs_node *node, int32_t row, int32_t rows)
 {
     const bool path = c->session->graph->domains[node->domain].kind == BS_DOMAIN_PATH;
@@ -124,7 +124,7 @@ static int32_t empty_along(const bs_session *s, int32_t value)
 }
 
 /* In a run with extents of 0: whether the kernel is to be called. It is not where all results are empty; where an
- * operand alone is, only some ops have a result (BS_OP_EMPTY). */
+ * operand alone is, only some ops have a result (bs_layout_contract.empty). */
 static bool wants_kernel(const bs_session *s, const bs_node *node, const bs_call *call, bs_status *status)
 {
     bool empty = node->n_out > 0;
@@ -132,7 +132,7 @@ static bool wants_kernel(const bs_session *s, const bs_node *node, const bs_call
     const int32_t *in = bs_plan_in(s->plan, (int32_t)(node - s->graph->nodes), &n_in);
     for (int32_t i = 0; i < node->n_out; i++)
         empty = empty && empty_along(s, node->first_out + i) >= 0;
-    for (int32_t i = 0; i < n_in && !empty && !(bs_node_op(node)->flags & BS_OP_EMPTY); i++) {
+    for (int32_t i = 0; i < n_in && !empty && !bs_node_op(node)->layout.empty; i++) {
         const int32_t along = empty_along(s, in[i]);
         char text[64];
         if (along < 0)
@@ -218,7 +218,7 @@ static bs_rect reached(const bs_context *c, const bs_instr *i, bs_rect r, bs_rea
 {
     const bs_plan *p = c->session->plan;
     const bs_node *node = &c->session->graph->nodes[i->node];
-    const int32_t grain = bs_op_grain(bs_node_op(node), &p->nodes[i->node]);
+    const int32_t grain = p->nodes[i->node].grain;
     int64_t h, w;
     bs_plan_core(p, &c->session->graph->values[node->first_out], &h, &w);
     reach_along(&r.y0, &r.y1, h, reach, grain);
@@ -249,7 +249,7 @@ void bs_exec_call(const bs_context *c, const bs_instr *i, int32_t row, int32_t r
     bs_call_room room;
     bs_call *const call = call_in(&room);
     const bs_node *node = &s->graph->nodes[i->node];
-    if (bs_node_op(node)->flags & BS_OP_DECIDED) {
+    if (bs_node_op(node)->rows.of == BS_ROWS_DECIDED) {
         run_decided(c, node, row, rows);
         return;
     }
@@ -297,11 +297,11 @@ static int32_t heavy_batch(const bs_session *s, const bs_instr *i)
 static int32_t image_batch(const bs_session *s, const bs_instr *i)
 {
     const bs_node *node = &s->graph->nodes[i->node];
-    const bs_image_rules *rules = bs_op_image_rules(bs_node_op(node));
     const int32_t rows = s->root.domains[i->domain].count, threads = s->plan->threads;
-    if (!rules || s->graph->domains[node->domain].patches >= 0 || bs_tails_move(s->graph, node))
+    const int32_t images = s->plan->nodes[i->node].images;
+    if (images == 1 || s->graph->domains[node->domain].patches >= 0 || bs_tails_move(s->graph, node))
         return 1;
-    return bs_min_i32(rules->images(s->graph, node, &s->plan->nodes[i->node]), (rows + threads - 1) / threads);
+    return bs_min_i32(images, (rows + threads - 1) / threads);
 }
 
 /* Few images; and one row of those that are found one by one, or moved, unless they are small. */
@@ -314,7 +314,7 @@ int32_t bs_exec_batch(const bs_session *s, const bs_instr *i)
         return is_small(s, i->value ? i->value : i->target) ? BATCH_ROWS : 1;
     if (s->plan->nodes[i->node].work_items > 0)
         return BS_CROSS_ROWS;
-    const bool across = bs_node_op(node)->flags & BS_OP_CROSS_ROW;
+    const bool across = bs_node_op(node)->rows.of == BS_ROWS_SEGMENT;
     if (bs_exec_scattered(s, i) && (across || !is_small(s, node->first_out)))
         return 1;
     bool image = node->n_out > 0 && s->graph->values[node->first_out].rank == 3;
@@ -331,7 +331,7 @@ int32_t bs_exec_bands(const bs_session *s, const bs_instr *i)
     int64_t h, w;
     if (i->kind == BS_INSTR_CALL && s->plan->nodes[i->node].work_items > 0)
         return s->plan->nodes[i->node].work_items;
-    if (i->kind != BS_INSTR_CALL || node->n_out != 1 || !(bs_node_op(node)->flags & BS_OP_SPATIAL) ||
+    if (i->kind != BS_INSTR_CALL || node->n_out != 1 || !bs_node_op(node)->layout.images ||
         s->graph->values[node->first_out].rank != 3)
         return 0;
     bs_plan_core(s->plan, &s->graph->values[node->first_out], &h, &w);

@@ -32,7 +32,7 @@ static bool is_plain_call(const bs_plan *p, const bs_instr *i)
 {
     const bs_node *node = &p->graph->nodes[i->node];
     bool plain = node->n_out > 0 && p->nodes[i->node].work_items == 0 &&
-                 !(bs_op_get(node->op)->flags & BS_OP_DECIDED);
+                 bs_op_get(node->op)->rows.of != BS_ROWS_DECIDED;
     for (int32_t k = 0; k < node->n_out; k++)
         plain = plain && is_short(p, node->first_out + k);
     return plain;

@@ -156,7 +156,7 @@ static bool zeroes(const bs_plan *p, const bs_instr *i)
     const bs_node *node = &p->graph->nodes[i->node];
     const bs_value_plan *v = &p->values[node->first_out];
     return i->kind == BS_INSTR_CALL && i->extent != BS_EXTENT_RING && node->n_out == 1 &&
-           !(bs_node_op(node)->flags & BS_OP_DECIDED) && p->graph->values[node->first_out].rank == 3 &&
+           bs_node_op(node)->rows.of != BS_ROWS_DECIDED && p->graph->values[node->first_out].rank == 3 &&
            v->storage == BS_STORAGE_SCRATCH && v->margin > 0;
 }
 

@@ -35,7 +35,7 @@ static uint8_t *load_target(const node_load *l, int32_t i)
     const bs_bytes offset = bs_weight_offset(l->specs, i);
     if (!bs_op_prepares(l->op))
         return bs_bytes_at(l->prepared, offset);
-    if (!(l->op->flags & BS_OP_ROWS))
+    if (!l->op->rules->weights.by_rows)
         return bs_bytes_at(l->staging, offset);
     const bs_bytes first = bs_weight_offset(l->specs, 1);
     return bs_bytes_at(l->staging, bs_bytes_sub(i > 0 ? offset : bs_weight_offset(l->specs, l->count), first));
@@ -52,7 +52,7 @@ static bool load_rows(node_load *l, const char *name, const bs_weight_info *info
         if (bs_weight_load_rows(l->weights, name, &l->specs[0], info, first, count, l->plan->tier, target, error) !=
             BS_OK)
             return false;
-        l->op->rules->prepare(l->s->graph, l->node, l->plan, l->tensors, first, count, l->prepared);
+        l->op->rules->weights.prepare(l->s->graph, l->node, l->plan, l->tensors, first, count, l->prepared);
     }
     return true;
 }
@@ -71,7 +71,7 @@ static bool load_tensors(node_load *l, bs_error *error)
         l->tensors[i] = bs_weight_view(l->weights, &l->specs[i], &info);
         if (l->tensors[i])
             continue;
-        if (i == 0 && (l->op->flags & BS_OP_ROWS)) {
+        if (i == 0 && l->op->rules->weights.by_rows) {
             memcpy(first, name, sizeof first);
             first_info = info;
             continue;

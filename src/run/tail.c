@@ -13,8 +13,7 @@
 static const bs_operand *residual_of(const bs_call *call, const bs_operand *out)
 {
     const bs_tail *first = &call->graph->tails[call->node->tail];
-    const bs_image_rules *head = bs_op_image_rules(bs_node_op(call->node));
-    if (!bs_node_op(&first->node)->rules->sum || !head || !head->adds(call->node, call->plan))
+    if (!bs_node_op(&first->node)->memory.sums || !call->plan->adds)
         return NULL;
     const bs_operand *other = &call->in[first->other];
     const bool last = other->stride[0] == 1 && out->stride[0] == 1;
@@ -137,7 +136,7 @@ bs_status bs_exec_tail(const bs_call *call)
     const bs_operand small = small_of(out, scale);
     bs_operand near = near_of(&small, tail->from, &bytes);
     bytes /= (uint64_t)scale; /* of a line of the result */
-    const int32_t grain = image ? scale * bs_op_grain(bs_node_op(call->node), call->plan) : 1,
+    const int32_t grain = image ? scale * call->plan->grain : 1,
                   begin = image ? out->rect.y0 : 0, end = image ? out->rect.y1 : call->rows,
                   most = bs_tail_lines(bytes, grain, end - begin);
     bs_status status = BS_OK;
