@@ -1,6 +1,6 @@
 /* brainstorm.c - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: c08b834b339a1d1bfee8dc528fda6070198d1ea0a293b4566c732b1e701fd12b
+ * sha256 of the parts: e70d449f6bbe18c80240a5e708b801e1753fb5ec9781f1610103cd453770a025
  */
 #if !defined(_POSIX_C_SOURCE) && !defined(BS_NO_POSIX)
 #define _POSIX_C_SOURCE 200809L
@@ -24614,8 +24614,8 @@ typedef enum bs_role {
 enum { BS_BOUND_READ = 1, BS_BOUND_WRITTEN = 2 };
 
 /* ------------------------------------------------------------------------------------------------ the contract
- * What passes and runs ask of an op, instead of its name: which rows it reads, how its kernel takes what lies in memory,
- * what it may make where, and its weights. */
+ * What passes and runs ask of an op, instead of its name: which rows it reads, how its kernel takes what lies in
+ * memory, what it may make where, and its weights. */
 
 /* Which rows of its operands a row of the result is made of. Of all but the first the op's rule checks the domains. */
 typedef enum bs_row_source {
@@ -28203,8 +28203,7 @@ static bs_status concat_run(const bs_call *call)
 const bs_op bs_op_concat = {.name = "concat",
                             .min_in = 1,
                             .max_in = BS_MAX_OPERANDS,
-                            .layout = {.images = true, .empty = true},
-                            .variadic = true,
+                            .layout = {.images = true, .empty = true}, .variadic = true,
                             BS_PARAMS(bs_concat_desc, concat_fields),
                             .infer = concat_infer,
                             .run = concat_run};
@@ -28762,7 +28761,10 @@ static bs_status conv2d_run(const bs_call *call)
 }
 
 static const bs_op_rules conv2d_rules = {
-    .weights = {conv2d_weights, conv2d_prepare, conv2d_same_layout, .by_rows = true},
+    .weights = {.specs = conv2d_weights,
+                .prepare = conv2d_prepare,
+                .same_layout = conv2d_same_layout,
+                .by_rows = true},
     .halo = conv2d_halo,
     .plan = conv2d_plan,
     .upgrade = conv2d_upgrade};
@@ -29256,7 +29258,9 @@ static bs_status deconv2d_run(const bs_call *call)
     return bs_epilogue_run(call, &f, &epilogue, deconv2d_reference, deconv2d_fast);
 }
 
-static const bs_op_rules deconv2d_rules = {.weights = {deconv2d_weights, deconv2d_prepare, deconv2d_same_layout},
+static const bs_op_rules deconv2d_rules = {.weights = {.specs = deconv2d_weights,
+                                                       .prepare = deconv2d_prepare,
+                                                       .same_layout = deconv2d_same_layout},
                                            .halo = deconv2d_halo,
                                            .plan = deconv2d_plan,
                                            .upgrade = deconv2d_upgrade};
@@ -29582,7 +29586,8 @@ static bs_status batch_norm_run(const bs_call *call)
 }
 
 static const bs_op_rules batch_norm_rules = {
-    .weights = {batch_norm_weights, batch_norm_prepare, batch_norm_same_layout}, .plan = batch_norm_plan};
+    .weights = {.specs = batch_norm_weights, .prepare = batch_norm_prepare, .same_layout = batch_norm_same_layout},
+    .plan = batch_norm_plan};
 
 const bs_op bs_op_batch_norm = {.name = "batch_norm",
                                 .min_in = 1,
@@ -30280,8 +30285,8 @@ static bs_status linear_run(const bs_call *call)
     return BS_OK;
 }
 
-static const bs_op_rules linear_rules = {.weights = {linear_weights, linear_prepare, .by_rows = true},
-                                         .plan = linear_plan};
+static const bs_op_rules linear_rules = {
+    .weights = {.specs = linear_weights, .prepare = linear_prepare, .by_rows = true}, .plan = linear_plan};
 
 const bs_op bs_op_linear = {.name = "linear",
                             .min_in = 1,
@@ -31986,7 +31991,8 @@ static bs_status recurrent_run(const bs_call *call)
     return BS_OK;
 }
 
-static const bs_op_rules recurrent_rules = {.weights = {recurrent_weights, recurrent_prepare}, .plan = recurrent_plan};
+static const bs_op_rules recurrent_rules = {.weights = {.specs = recurrent_weights, .prepare = recurrent_prepare},
+                                            .plan = recurrent_plan};
 
 #define RECURRENT_OP(text, operands)                                                                                \
     {                                                                                                               \
@@ -34001,15 +34007,13 @@ static const bs_field source_fields[] = {BS_NAMED("dtype", DTYPE), BS_INT("rank"
                                          BS_INT("dim1"),  BS_INT("dim2"), BS_INT("dim3")};
 
 const bs_op bs_op_input = {.name = "input",
-                           .rows = {.of = BS_ROWS_ANY},
-                           .named = true,
+                           .rows = {.of = BS_ROWS_ANY}, .named = true,
                            .work = BS_WORK_GIVEN,
                            .bound = BS_BOUND_READ,
                            BS_PARAMS(bs_source_params, source_fields),
                            .infer = source_infer};
 const bs_op bs_op_state = {.name = "state",
-                           .rows = {.of = BS_ROWS_ANY},
-                           .named = true,
+                           .rows = {.of = BS_ROWS_ANY}, .named = true,
                            .work = BS_WORK_GIVEN,
                            .bound = BS_BOUND_READ | BS_BOUND_WRITTEN,
                            BS_PARAMS(bs_source_params, source_fields),
@@ -34054,8 +34058,7 @@ static bool output_infer(bs_infer *infer)
 
 const bs_op bs_op_output = {.name = "output",
                             .min_in = 1,
-                            .rows = {.of = BS_ROWS_ANY},
-                            .named = true,
+                            .rows = {.of = BS_ROWS_ANY}, .named = true,
                             .work = BS_WORK_MOVE,
                             .bound = BS_BOUND_WRITTEN,
                             .params_bytes = sizeof(bs_name_params),
@@ -34467,8 +34470,7 @@ static const bs_op_rules route_rules = {.weights = {.specs = route_weights}};
 const bs_op bs_op_route = {.name = "route",
                            .min_in = 1,
                            .max_in = 2,
-                           .rows = {.of = BS_ROWS_ANY},
-                           .named = true,
+                           .rows = {.of = BS_ROWS_ANY}, .named = true,
                            .work = BS_WORK_ROUTE,
                            .roles = {BS_ROLE_DECIDING, BS_ROLE_DECIDING},
                            BS_PARAMS(bs_route_desc, route_fields),
@@ -34726,8 +34728,7 @@ static const bs_field gather_fields[] = {BS_INT("router"), BS_NAMED("mode", GATH
 const bs_op bs_op_gather = {.name = "gather",
                             .min_in = 2,
                             .max_in = BS_MAX_PATHS + 1,
-                            .rows = {.of = BS_ROWS_ANY},
-                            .variadic = true,
+                            .rows = {.of = BS_ROWS_ANY}, .variadic = true,
                             .work = BS_WORK_MOVE,
                             BS_PARAMS(bs_gather_params, gather_fields),
                             .infer = gather_infer};
@@ -34848,10 +34849,7 @@ static bool loop_infer(bs_infer *infer)
 }
 
 const bs_op bs_op_loop = {.name = "loop",
-                          .min_in = 3,
-                          .rows = {.of = BS_ROWS_ANY},
-                          .named = true,
-                          .variadic = true,
+                          .min_in = 3, .rows = {.of = BS_ROWS_ANY}, .named = true, .variadic = true,
                           .work = BS_WORK_ROUTE,
                           .roles = {BS_ROLE_LIKE, BS_ROLE_DECIDING, BS_ROLE_LIKE},
                           BS_PARAMS(bs_loop_params, loop_fields),
@@ -34908,8 +34906,7 @@ static bool carry_infer(bs_infer *infer)
 }
 
 const bs_op bs_op_loop_carry = {.name = "loop_carry",
-                                .min_in = 1,
-                                .rows = {.of = BS_ROWS_ANY},
+                                .min_in = 1, .rows = {.of = BS_ROWS_ANY},
                                 .work = BS_WORK_VIEW,
                                 BS_PARAMS(bs_gather_params, of_loop_fields),
                                 .infer = carry_infer};
@@ -35026,8 +35023,7 @@ static bool loop_slice_infer(bs_infer *infer)
 }
 
 const bs_op bs_op_loop_slice = {.name = "loop_slice",
-                                .min_in = 1,
-                                .rows = {.of = BS_ROWS_ANY},
+                                .min_in = 1, .rows = {.of = BS_ROWS_ANY},
                                 .work = BS_WORK_VIEW,
                                 BS_PARAMS(bs_gather_params, of_loop_fields),
                                 .infer = loop_slice_infer};
@@ -35113,8 +35109,7 @@ static bs_status loop_rows_run(const bs_call *call)
 }
 
 const bs_op bs_op_loop_rows = {.name = "loop_rows",
-                               .min_in = 2,
-                               .rows = {.of = BS_ROWS_AROUND},
+                               .min_in = 2, .rows = {.of = BS_ROWS_AROUND},
                                BS_PARAMS(bs_gather_params, of_loop_fields),
                                .infer = loop_rows_infer,
                                .run = loop_rows_run};
@@ -35155,9 +35150,7 @@ static bool next_infer(bs_infer *infer)
 }
 
 const bs_op bs_op_loop_next = {.name = "loop_next",
-                               .min_in = 3,
-                               .rows = {.of = BS_ROWS_ANY},
-                               .variadic = true,
+                               .min_in = 3, .rows = {.of = BS_ROWS_ANY}, .variadic = true,
                                .work = BS_WORK_MOVE,
                                .roles = {BS_ROLE_DATA, BS_ROLE_DATA, BS_ROLE_LIKE},
                                BS_PARAMS(bs_gather_params, of_loop_fields),
@@ -35198,9 +35191,7 @@ static bool loop_collect_infer(bs_infer *infer)
 }
 
 const bs_op bs_op_loop_collect = {.name = "loop_collect",
-                                  .min_in = 2,
-                                  .rows = {.of = BS_ROWS_ANY},
-                                  .variadic = true,
+                                  .min_in = 2, .rows = {.of = BS_ROWS_ANY}, .variadic = true,
                                   .work = BS_WORK_MOVE,
                                   BS_PARAMS(bs_gather_params, of_loop_fields),
                                   .infer = loop_collect_infer};
@@ -35245,9 +35236,7 @@ static bool again_infer(bs_infer *infer)
 }
 
 const bs_op bs_op_loop_again = {.name = "loop_again",
-                                .min_in = 2,
-                                .rows = {.of = BS_ROWS_ANY},
-                                .variadic = true,
+                                .min_in = 2, .rows = {.of = BS_ROWS_ANY}, .variadic = true,
                                 .work = BS_WORK_ROUTE,
                                 .roles = {BS_ROLE_DECIDING, BS_ROLE_DECIDING},
                                 BS_PARAMS(bs_gather_params, of_loop_fields),

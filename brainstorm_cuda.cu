@@ -1,6 +1,6 @@
 /* brainstorm_cuda.cu - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: b7a1667126698dfe39affcd15ffb1470845219929fd7153ac899202983cbd437
+ * sha256 of the parts: 2c070da6e3eb88d6c91faa9fba8d11ab931427ea878ce3e60a4c3c427ef1f2cd
  */
 #include "brainstorm.h"
 
@@ -1264,8 +1264,8 @@ typedef enum bs_role {
 enum { BS_BOUND_READ = 1, BS_BOUND_WRITTEN = 2 };
 
 /* ------------------------------------------------------------------------------------------------ the contract
- * What passes and runs ask of an op, instead of its name: which rows it reads, how its kernel takes what lies in memory,
- * what it may make where, and its weights. */
+ * What passes and runs ask of an op, instead of its name: which rows it reads, how its kernel takes what lies in
+ * memory, what it may make where, and its weights. */
 
 /* Which rows of its operands a row of the result is made of. Of all but the first the op's rule checks the domains. */
 typedef enum bs_row_source {

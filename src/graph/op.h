@@ -161,8 +161,8 @@ typedef enum bs_role {
 enum { BS_BOUND_READ = 1, BS_BOUND_WRITTEN = 2 };
 
 /* ------------------------------------------------------------------------------------------------ the contract
- * What passes and runs ask of an op, instead of its name: which rows it reads, how its kernel takes what lies in memory,
- * what it may make where, and its weights. */
+ * What passes and runs ask of an op, instead of its name: which rows it reads, how its kernel takes what lies in
+ * memory, what it may make where, and its weights. */
 
 /* Which rows of its operands a row of the result is made of. Of all but the first the op's rule checks the domains. */
 typedef enum bs_row_source {

@@ -379,7 +379,10 @@ static bs_status conv2d_run(const bs_call *call)
 }
 
 static const bs_op_rules conv2d_rules = {
-    .weights = {conv2d_weights, conv2d_prepare, conv2d_same_layout, .by_rows = true},
+    .weights = {.specs = conv2d_weights,
+                .prepare = conv2d_prepare,
+                .same_layout = conv2d_same_layout,
+                .by_rows = true},
     .halo = conv2d_halo,
     .plan = conv2d_plan,
     .upgrade = conv2d_upgrade};

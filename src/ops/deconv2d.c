@@ -279,7 +279,9 @@ static bs_status deconv2d_run(const bs_call *call)
     return bs_epilogue_run(call, &f, &epilogue, deconv2d_reference, deconv2d_fast);
 }
 
-static const bs_op_rules deconv2d_rules = {.weights = {deconv2d_weights, deconv2d_prepare, deconv2d_same_layout},
+static const bs_op_rules deconv2d_rules = {.weights = {.specs = deconv2d_weights,
+                                                       .prepare = deconv2d_prepare,
+                                                       .same_layout = deconv2d_same_layout},
                                            .halo = deconv2d_halo,
                                            .plan = deconv2d_plan,
                                            .upgrade = deconv2d_upgrade};

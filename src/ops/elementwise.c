@@ -301,7 +301,8 @@ static bs_status batch_norm_run(const bs_call *call)
 }
 
 static const bs_op_rules batch_norm_rules = {
-    .weights = {batch_norm_weights, batch_norm_prepare, batch_norm_same_layout}, .plan = batch_norm_plan};
+    .weights = {.specs = batch_norm_weights, .prepare = batch_norm_prepare, .same_layout = batch_norm_same_layout},
+    .plan = batch_norm_plan};
 
 const bs_op bs_op_batch_norm = {.name = "batch_norm",
                                 .min_in = 1,

@@ -220,8 +220,8 @@ static bs_status linear_run(const bs_call *call)
     return BS_OK;
 }
 
-static const bs_op_rules linear_rules = {.weights = {linear_weights, linear_prepare, .by_rows = true},
-                                         .plan = linear_plan};
+static const bs_op_rules linear_rules = {
+    .weights = {.specs = linear_weights, .prepare = linear_prepare, .by_rows = true}, .plan = linear_plan};
 
 const bs_op bs_op_linear = {.name = "linear",
                             .min_in = 1,

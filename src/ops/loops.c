@@ -94,10 +94,7 @@ static bool loop_infer(bs_infer *infer)
 }
 
 const bs_op bs_op_loop = {.name = "loop",
-                          .min_in = 3,
-                          .rows = {.of = BS_ROWS_ANY},
-                          .named = true,
-                          .variadic = true,
+                          .min_in = 3, .rows = {.of = BS_ROWS_ANY}, .named = true, .variadic = true,
                           .work = BS_WORK_ROUTE,
                           .roles = {BS_ROLE_LIKE, BS_ROLE_DECIDING, BS_ROLE_LIKE},
                           BS_PARAMS(bs_loop_params, loop_fields),
@@ -154,8 +151,7 @@ static bool carry_infer(bs_infer *infer)
 }
 
 const bs_op bs_op_loop_carry = {.name = "loop_carry",
-                                .min_in = 1,
-                                .rows = {.of = BS_ROWS_ANY},
+                                .min_in = 1, .rows = {.of = BS_ROWS_ANY},
                                 .work = BS_WORK_VIEW,
                                 BS_PARAMS(bs_gather_params, of_loop_fields),
                                 .infer = carry_infer};
@@ -272,8 +268,7 @@ static bool loop_slice_infer(bs_infer *infer)
 }
 
 const bs_op bs_op_loop_slice = {.name = "loop_slice",
-                                .min_in = 1,
-                                .rows = {.of = BS_ROWS_ANY},
+                                .min_in = 1, .rows = {.of = BS_ROWS_ANY},
                                 .work = BS_WORK_VIEW,
                                 BS_PARAMS(bs_gather_params, of_loop_fields),
                                 .infer = loop_slice_infer};
@@ -359,8 +354,7 @@ static bs_status loop_rows_run(const bs_call *call)
 }
 
 const bs_op bs_op_loop_rows = {.name = "loop_rows",
-                               .min_in = 2,
-                               .rows = {.of = BS_ROWS_AROUND},
+                               .min_in = 2, .rows = {.of = BS_ROWS_AROUND},
                                BS_PARAMS(bs_gather_params, of_loop_fields),
                                .infer = loop_rows_infer,
                                .run = loop_rows_run};
@@ -401,9 +395,7 @@ static bool next_infer(bs_infer *infer)
 }
 
 const bs_op bs_op_loop_next = {.name = "loop_next",
-                               .min_in = 3,
-                               .rows = {.of = BS_ROWS_ANY},
-                               .variadic = true,
+                               .min_in = 3, .rows = {.of = BS_ROWS_ANY}, .variadic = true,
                                .work = BS_WORK_MOVE,
                                .roles = {BS_ROLE_DATA, BS_ROLE_DATA, BS_ROLE_LIKE},
                                BS_PARAMS(bs_gather_params, of_loop_fields),
@@ -444,9 +436,7 @@ static bool loop_collect_infer(bs_infer *infer)
 }
 
 const bs_op bs_op_loop_collect = {.name = "loop_collect",
-                                  .min_in = 2,
-                                  .rows = {.of = BS_ROWS_ANY},
-                                  .variadic = true,
+                                  .min_in = 2, .rows = {.of = BS_ROWS_ANY}, .variadic = true,
                                   .work = BS_WORK_MOVE,
                                   BS_PARAMS(bs_gather_params, of_loop_fields),
                                   .infer = loop_collect_infer};
@@ -491,9 +481,7 @@ static bool again_infer(bs_infer *infer)
 }
 
 const bs_op bs_op_loop_again = {.name = "loop_again",
-                                .min_in = 2,
-                                .rows = {.of = BS_ROWS_ANY},
-                                .variadic = true,
+                                .min_in = 2, .rows = {.of = BS_ROWS_ANY}, .variadic = true,
                                 .work = BS_WORK_ROUTE,
                                 .roles = {BS_ROLE_DECIDING, BS_ROLE_DECIDING},
                                 BS_PARAMS(bs_gather_params, of_loop_fields),

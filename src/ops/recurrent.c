@@ -270,7 +270,8 @@ static bs_status recurrent_run(const bs_call *call)
     return BS_OK;
 }
 
-static const bs_op_rules recurrent_rules = {.weights = {recurrent_weights, recurrent_prepare}, .plan = recurrent_plan};
+static const bs_op_rules recurrent_rules = {.weights = {.specs = recurrent_weights, .prepare = recurrent_prepare},
+                                            .plan = recurrent_plan};
 
 #define RECURRENT_OP(text, operands)                                                                                \
     {                                                                                                               \

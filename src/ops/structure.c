@@ -79,15 +79,13 @@ static const bs_field source_fields[] = {BS_NAMED("dtype", DTYPE), BS_INT("rank"
                                          BS_INT("dim1"),  BS_INT("dim2"), BS_INT("dim3")};
 
 const bs_op bs_op_input = {.name = "input",
-                           .rows = {.of = BS_ROWS_ANY},
-                           .named = true,
+                           .rows = {.of = BS_ROWS_ANY}, .named = true,
                            .work = BS_WORK_GIVEN,
                            .bound = BS_BOUND_READ,
                            BS_PARAMS(bs_source_params, source_fields),
                            .infer = source_infer};
 const bs_op bs_op_state = {.name = "state",
-                           .rows = {.of = BS_ROWS_ANY},
-                           .named = true,
+                           .rows = {.of = BS_ROWS_ANY}, .named = true,
                            .work = BS_WORK_GIVEN,
                            .bound = BS_BOUND_READ | BS_BOUND_WRITTEN,
                            BS_PARAMS(bs_source_params, source_fields),
@@ -132,8 +130,7 @@ static bool output_infer(bs_infer *infer)
 
 const bs_op bs_op_output = {.name = "output",
                             .min_in = 1,
-                            .rows = {.of = BS_ROWS_ANY},
-                            .named = true,
+                            .rows = {.of = BS_ROWS_ANY}, .named = true,
                             .work = BS_WORK_MOVE,
                             .bound = BS_BOUND_WRITTEN,
                             .params_bytes = sizeof(bs_name_params),
