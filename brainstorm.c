@@ -1,6 +1,6 @@
 /* brainstorm.c - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: e70d449f6bbe18c80240a5e708b801e1753fb5ec9781f1610103cd453770a025
+ * sha256 of the parts: 1f07b9c3afb9f84776473af4d77d13bdb2a50c572aa6af61070f5b5188ad2ef0
  */
 #if !defined(_POSIX_C_SOURCE) && !defined(BS_NO_POSIX)
 #define _POSIX_C_SOURCE 200809L
@@ -24135,7 +24135,8 @@ static inline bool bs_domain_is_segments(const bs_domain *domain) { return domai
  * scale x domain size pixels of it. */
 typedef struct bs_value_info {
     bs_dtype dtype;
-    int32_t rank;
+    int16_t rank;
+    bool image; /* [channels, height, width] (bs_value_set_rank) */
     bs_dim_id dims[BS_MAX_AXES];
     int32_t domain;
     int32_t node; /* the node that makes it */
@@ -24146,6 +24147,13 @@ typedef struct bs_value_info {
     /* extent of this value's frame = frame of the domain x scale_num / scale_den (patch domains, rank 3) */
     int32_t scale_num, scale_den;
 } bs_value_info;
+
+/* Gives a value its rank, and says whether it is an image: of three dimensions it is. Nothing else goes by that. */
+static inline void bs_value_set_rank(bs_value_info *value, int32_t rank)
+{
+    value->rank = (int16_t)rank;
+    value->image = rank == 3;
+}
 
 typedef struct bs_node {
     int32_t op; /* index into the op table */
@@ -24469,7 +24477,8 @@ typedef struct bs_rect { int32_t y0, y1, x0, x1; } bs_rect;
 typedef struct bs_operand {
     void *data;
     bs_dtype dtype;
-    int32_t rank;
+    int16_t rank;
+    bool image; /* bs_value_info.image */
     int32_t dim[BS_MAX_AXES];
     ptrdiff_t stride[BS_MAX_AXES];
     ptrdiff_t row_stride;
@@ -26427,7 +26436,7 @@ bool bs_infer_dim_is(bs_infer *infer, int32_t index, int32_t d, bs_dim_id expect
 
 bool bs_infer_rank_out(bs_infer *infer, int32_t rank)
 {
-    infer->out[0].rank = rank;
+    bs_value_set_rank(&infer->out[0], rank);
     return rank <= BS_MAX_RANK ||
            bs_infer_fail(infer, BS_ERROR_SHAPE, "the result would have rank %" PRId32 ", expected %d at most", rank,
                          BS_MAX_RANK);
@@ -26539,7 +26548,7 @@ bool bs_infer_stacked(bs_infer *infer, bs_dim_id rows)
 {
     const bs_value_info *x = infer->in[0];
     bs_value_info *out = &infer->out[0];
-    out->rank = x->rank + 1;
+    bs_value_set_rank(out, x->rank + 1);
     out->dims[0] = rows;
     for (int32_t i = 0; i < x->rank; i++)
         out->dims[i + 1] = x->dims[i];
@@ -26609,7 +26618,7 @@ static const bs_domain *value_patches(const bs_graph *graph, const bs_value_info
 
 bool bs_value_in_patches(const bs_graph *graph, const bs_value_info *value)
 {
-    return value->rank == 3 && value_patches(graph, value) != NULL;
+    return value->image && value_patches(graph, value) != NULL;
 }
 
 bool bs_infer_whole(bs_infer *infer, int32_t index)
@@ -26842,7 +26851,7 @@ void bs_span_box(bs_span *span, const bs_operand *out, int32_t rows)
     span->count[0] = rows;
     for (int32_t d = 0; d < out->rank; d++)
         span->count[d + 1] = out->dim[d];
-    if (out->rank != 3)
+    if (!out->image)
         return;
     span->low[2] = out->rect.y0;
     span->count[2] = out->rect.y1 - out->rect.y0;
@@ -27901,14 +27910,14 @@ static bool broadcast_frames_fit(bs_infer *infer)
         return true;
     for (int32_t i = 0; i < infer->n_in; i++) {
         const bs_value_info *v = infer->in[i];
-        const bool image = v->domain == out->domain && v->rank == 3 && is_same_for_pixels(infer->graph, out);
+        const bool image = v->domain == out->domain && v->image && is_same_for_pixels(infer->graph, out);
         if (!image && is_same_for_pixels(infer->graph, v))
             continue;
         if (v->domain != out->domain)
             return bs_infer_fail(infer, BS_ERROR_DOMAIN,
                                  "operand %" PRId32 " is a whole image beside patches; cut it with bs_patches (like)",
                                  i);
-        if (v->rank != 3)
+        if (!v->image)
             return bs_infer_fail(infer, BS_ERROR_DOMAIN,
                                  "operand %" PRId32 " is %s, which has no place in the frame of these patches", i,
                                  bs_say_value(infer, v));
@@ -27925,7 +27934,7 @@ bool bs_infer_broadcast(bs_infer *infer)
 {
     bs_value_info *out = &infer->out[0];
     for (int32_t i = 1; i < infer->n_in; i++)
-        out->rank = bs_max_i32(out->rank, infer->in[i]->rank);
+        bs_value_set_rank(out, bs_max_i32(out->rank, infer->in[i]->rank));
     for (int32_t d = 0; d < out->rank; d++)
         if (!broadcast_dim_fits(infer, d))
             return false;
@@ -28322,7 +28331,7 @@ static bool constant_infer(bs_infer *infer)
         return bs_infer_fail(infer, BS_ERROR_ARGUMENT, "dtype is %s, expected f32 or i32",
                              bs_dtype_name((bs_dtype)desc->dtype));
     infer->out[0].dtype = (bs_dtype)desc->dtype;
-    infer->out[0].rank = desc->rank;
+    bs_value_set_rank(&infer->out[0], desc->rank);
     for (int32_t d = 0; d < desc->rank; d++) {
         if (desc->dim[d] < 1 || desc->dim[d] > 1 << 30)
             return bs_infer_fail(infer, BS_ERROR_SHAPE, "dimension %" PRId32 " is not a constant of 1 .. 2^30", d);
@@ -29627,7 +29636,7 @@ static bool arange_infer(bs_infer *infer)
     for (int32_t i = 0; i < infer->n_in; i++)
         if (!bs_infer_dtype(infer, i, infer->in[0]->dtype) || !bs_infer_single(infer, i))
             return false;
-    infer->out[0].rank = 1;
+    bs_value_set_rank(&infer->out[0], 1);
     infer->out[0].dims[0] = bs_infer_data_dim(infer, desc->maximum);
     return infer->makes != 0;
 }
@@ -29680,7 +29689,7 @@ static bool nonzero_infer(bs_infer *infer)
     if (!bs_infer_rank(infer, 0, 1, BS_MAX_RANK))
         return false;
     out->dtype = BS_I32;
-    out->rank = 2;
+    bs_value_set_rank(out, 2);
     out->dims[0] = bs_infer_found_dim(infer, ((const bs_extent_desc *)infer->params)->maximum,
                                       (int64_t)bs_bytes_figure(bs_value_elements(infer->graph, x)));
     out->dims[1] = bs_dim_const(infer->graph, rank);
@@ -30362,9 +30371,9 @@ bool bs_lines_remove(bs_infer *infer, int32_t axis, int32_t count)
     bs_value_info *out = &infer->out[0];
     for (int32_t d = axis; d + count < out->rank; d++)
         out->dims[d] = out->dims[d + count];
-    out->rank -= count;
+    bs_value_set_rank(out, out->rank - count);
     if (out->rank == 0) {
-        out->rank = 1;
+        bs_value_set_rank(out, 1);
         out->dims[0] = bs_dim_const(infer->graph, 1);
     }
     return bs_infer_no_new_image(infer);
@@ -30372,19 +30381,20 @@ bool bs_lines_remove(bs_infer *infer, int32_t axis, int32_t count)
 
 /* An operand without dimensions that the line's operand has, viewed with these as 1, so that both are walked along;
  * `axis` is the last one of them. */
-static bs_operand lines_view(const bs_operand *out, int32_t rank, int32_t axis)
+static bs_operand lines_view(const bs_operand *out, const bs_operand *in, int32_t axis)
 {
     bs_operand view = *out;
-    const int32_t count = rank == 1 ? 0 : rank - out->rank; /* of all dimensions but one, which is 1 */
+    const int32_t rank = in->rank, count = rank == 1 ? 0 : rank - out->rank; /* of all dimensions but one, which is 1 */
     if (count == 0)
         return view;
-    view.rank = rank;
+    view.rank = in->rank;
+    view.image = in->image;
     for (int32_t d = rank - 1; d > axis - count; d--) {
         view.dim[d] = d > axis ? out->dim[d - count] : 1;
         view.stride[d] = d > axis ? out->stride[d - count] : 0;
     }
     const bs_rect whole = {0, view.dim[1], 0, view.dim[2]};
-    if (rank == 3)
+    if (view.image)
         view.rect = whole;
     return view;
 }
@@ -30401,7 +30411,7 @@ bs_lines_job bs_lines_job_of(const bs_call *call, int32_t axis)
 
 void bs_lines_visit(const bs_call *call, int32_t axis, bs_span_inner inner, bs_lines_job *job)
 {
-    const bs_operand out = lines_view(&call->out[0], call->in[0].rank, axis);
+    const bs_operand out = lines_view(&call->out[0], &call->in[0], axis);
     bs_span span;
     job->out_step = out.stride[axis];
     bs_span_open_lines(&span, &out, call->rows, axis);
@@ -30840,14 +30850,15 @@ static bs_product matmul_product(const bs_call *call)
     return product;
 }
 
-/* Offset of matrix `index` of an operand: row, then its leading dimensions (at most two). */
-static int64_t matmul_offset(const bs_operand *o, int32_t row, int32_t i, int32_t j)
+/* Offset of a matrix of an operand: of a row of these, the one that is `index` in the order of its leading
+ * dimensions. */
+static int64_t matmul_offset(const bs_operand *o, int32_t row, int32_t index)
 {
     int64_t offset = row * o->row_stride;
-    if (o->rank == 4)
-        offset += i * o->stride[0] + j * o->stride[1];
-    if (o->rank == 3)
-        offset += j * o->stride[0];
+    for (int32_t d = o->rank - 3; d >= 0; d--) {
+        offset += index % o->dim[d] * o->stride[d];
+        index /= o->dim[d];
+    }
     return offset;
 }
 
@@ -30855,15 +30866,16 @@ static bs_status matmul_run(const bs_call *call)
 {
     bs_product product = matmul_product(call);
     const bs_operand *a = &call->in[0], *b = &call->in[1], *out = &call->out[0];
-    const int32_t outer = a->rank == 4 ? a->dim[0] : 1, inner = a->rank == 4 ? a->dim[1] : a->rank == 3 ? a->dim[0] : 1;
+    int32_t matrices = 1;
+    for (int32_t d = 0; d < a->rank - 2; d++)
+        matrices *= a->dim[d];
     for (int32_t row = 0; row < call->rows; row++)
-        for (int32_t i = 0; i < outer; i++)
-            for (int32_t j = 0; j < inner; j++) {
-                product.a = bs_f32_at(a, matmul_offset(a, row, i, j));
-                product.b = bs_f32_at(b, matmul_offset(b, row, i, j));
-                product.out = bs_f32_at(out, matmul_offset(out, row, i, j));
-                bs_product_run(call->plan->tier, &product);
-            }
+        for (int32_t i = 0; i < matrices; i++) {
+            product.a = bs_f32_at(a, matmul_offset(a, row, i));
+            product.b = bs_f32_at(b, matmul_offset(b, row, i));
+            product.out = bs_f32_at(out, matmul_offset(out, row, i));
+            bs_product_run(call->plan->tier, &product);
+        }
     return BS_OK;
 }
 
@@ -30912,7 +30924,7 @@ static bool nms_infer(bs_infer *infer)
     const int64_t each = bs_dim_max(infer->graph, boxes->dims[1]),
                   lines = (int64_t)bs_bytes_figure(bs_value_elements(infer->graph, scores)) / each;
     out->dtype = BS_I32;
-    out->rank = 2;
+    bs_value_set_rank(out, 2);
     out->dims[0] =
         bs_infer_found_dim(infer, desc->maximum, lines * bs_min_i64(each, bs_or_default(desc->max_each, 1 << 30)));
     out->dims[1] = bs_dim_const(infer->graph, 3);
@@ -31175,7 +31187,7 @@ static bool patch_features_infer(bs_infer *infer)
                                  bs_say_dim(infer, cells->dims[d]), bs_say_dim(infer, infer->in[1]->dims[d]));
     }
     infer->out[0].dtype = BS_I32;
-    infer->out[0].rank = 1;
+    bs_value_set_rank(&infer->out[0], 1);
     infer->out[0].dims[0] = bs_dim_const(infer->graph, 2);
     infer->out[0].scale_num = infer->out[0].scale_den = 1;
     return true;
@@ -31535,7 +31547,7 @@ static bool pool2d_infer(bs_infer *infer)
     }
     if (!desc->global)
         return bs_infer_window(infer, &window);
-    infer->out[0].rank = 1;
+    bs_value_set_rank(&infer->out[0], 1);
     infer->out[0].scale_num = infer->out[0].scale_den = 1;
     return true;
 }
@@ -32593,7 +32605,7 @@ static bool reshape_infer(bs_infer *infer)
     if (!bs_infer_whole(infer, 0))
         return false;
     reshape_count_operand(infer, &count);
-    infer->out[0].rank = desc->rank;
+    bs_value_set_rank(&infer->out[0], desc->rank);
     for (int32_t d = 0; d < desc->rank; d++)
         if (!reshape_take(infer, &count, d, desc->dim[d]))
             return false;
@@ -32650,6 +32662,7 @@ static bool reshape_view(const bs_operand *o, const bs_operand *like, bs_operand
     const int32_t n = real_axes(o, axes);
     *view = *o;
     view->rank = like->rank;
+    view->image = like->image;
     for (int32_t d = 0; d < like->rank; d++) {
         view->dim[d] = like->dim[d];
         view->stride[d] = 0;
@@ -33992,7 +34005,7 @@ static bool source_infer(bs_infer *infer)
         !bs_infer_field(infer, "rank", p->rank, 1, BS_MAX_RANK))
         return false;
     infer->out[0].dtype = (bs_dtype)p->dtype;
-    infer->out[0].rank = p->rank;
+    bs_value_set_rank(&infer->out[0], p->rank);
     for (int32_t i = 0; i < p->rank; i++) {
         infer->out[0].dims[i] = p->dim[i] == 0 ? -1 : source_dim_decode(infer->graph, p->dim[i]);
         if (infer->out[0].dims[i] < 0)
@@ -34201,7 +34214,7 @@ bs_value bs_patches(bs_graph *graph, bs_value frame, const bs_patches_desc *desc
 static bool assemble_infer(bs_infer *infer)
 {
     const bs_graph *g = infer->graph;
-    if (!bs_domain_is_patches(&g->domains[infer->in[0]->domain]) || infer->in[0]->rank != 3)
+    if (!bs_domain_is_patches(&g->domains[infer->in[0]->domain]) || !infer->in[0]->image)
         return bs_infer_fail(infer, BS_ERROR_DOMAIN,
                              "operand 0 is %s of %s, expected images of patches: gather what a router scattered first",
                              bs_say_value(infer, infer->in[0]), bs_say_domain(infer, infer->in[0]->domain));
@@ -34225,7 +34238,7 @@ bool bs_infer_row_shape(bs_infer *infer)
     bs_value_info *out = &infer->out[0];
     if (!bs_infer_root(infer, 0) || !bs_infer_rank(infer, 0, 1, BS_MAX_RANK))
         return false;
-    out->rank = x->rank - 1;
+    bs_value_set_rank(out, x->rank - 1);
     for (int32_t i = 0; i < BS_MAX_RANK; i++)
         out->dims[i] = i + 1 < BS_MAX_RANK && i < out->rank ? x->dims[i + 1] : -1;
     return true;
@@ -34287,7 +34300,7 @@ static bool collect_infer(bs_infer *infer)
             infer, BS_ERROR_DOMAIN,
             "operand 0 is of %s, expected rows, segments or patches: gather what a router scattered first",
             bs_say_domain(infer, x->domain));
-    if (x->rank == BS_MAX_RANK || (patches && x->rank == 3))
+    if (x->rank == BS_MAX_RANK || (patches && x->image))
         return bs_infer_fail(infer, BS_ERROR_SHAPE, "cells %s cannot be stacked (images of patches: use assemble)",
                              bs_say_value(infer, x));
     return bs_infer_stacked(infer, patches ? bs_dim_const(g, d->max_rows) : d->rows);
@@ -34579,7 +34592,7 @@ static bool price_infer(bs_infer *infer)
                              "router \"%s\" is in the body of a loop: its price is another in every trip",
                              router->desc->name);
     infer->out[0].dtype = BS_F32;
-    infer->out[0].rank = 1;
+    bs_value_set_rank(&infer->out[0], 1);
     infer->out[0].dims[0] = bs_dim_const(infer->graph, 1);
     return true;
 }
@@ -34933,7 +34946,7 @@ static bool number_infer(bs_infer *infer, int32_t last, int32_t alone)
     bs_value_info *out = &infer->out[0];
     out->domain = loop->path_domains;
     out->dtype = BS_I32;
-    out->rank = mode != alone;
+    bs_value_set_rank(out, mode != alone);
     out->dims[0] = bs_dim_const(infer->graph, 1);
     return true;
 }
@@ -35015,7 +35028,7 @@ static bool loop_slice_infer(bs_infer *infer)
     if (!is_as_long(infer->graph, loop, x->dims[0]))
         return bs_infer_fail(infer, BS_ERROR_SHAPE, "dimension 0 is %lld, loop \"%s\" makes up to %" PRId32 " trips",
                              (long long)bs_dim_max(infer->graph, x->dims[0]), loop->desc->name, loop->bound);
-    out->rank = x->rank - 1;
+    bs_value_set_rank(out, x->rank - 1);
     for (int32_t i = 0; i < out->rank; i++)
         out->dims[i] = x->dims[i + 1];
     out->domain = loop->path_domains;
@@ -35371,7 +35384,7 @@ static bool children_infer(bs_infer *infer)
             return false;
     if (!bs_infer_root(infer, 0)) /* operand 1 is of the same domain */
         return false;
-    out->rank = 2;
+    bs_value_set_rank(out, 2);
     out->dims[1] = bs_dim_const(infer->graph, ((const bs_children_params *)infer->params)->slots);
     return true;
 }
@@ -35705,7 +35718,7 @@ static bool segment_index_infer(bs_infer *infer)
 {
     const int32_t domain = bs_infer_segments(infer, 0);
     infer->out[0].dtype = BS_I32;
-    infer->out[0].rank = 0;
+    bs_value_set_rank(&infer->out[0], 0);
     return domain && (infer->n_in < 2 || bs_infer_segment_input(infer, 1, domain, "cache_lengths"));
 }
 
@@ -36063,7 +36076,7 @@ static bool unique_infer(bs_infer *infer)
         out->dtype = i == UNIQUE_VALUES ? x->dtype : BS_I32;
         if (i == UNIQUE_INVERSE)
             continue; /* of the shape of x: a product of symbols would be no dimension */
-        out->rank = 1;
+        bs_value_set_rank(out, 1);
         out->dims[0] = found;
     }
     return found >= 0;
@@ -37373,7 +37386,7 @@ static bool fits_type(const bs_tails *t, const bs_value_info *a, const bs_value_
     const int32_t count = bs_tails_chain(t, a->node, steps, &head);
     return bs_dtype_bytes(a->dtype) == bs_dtype_bytes(g->values[g->nodes[head].first_out].dtype) &&
            (count == 0 || bs_node_enlarges(&g->nodes[steps[0]]) == 1) &&
-           (a->rank == 3 || bs_bytes_fit(bs_value_bytes(g, a), BS_TAIL_BYTES, &few));
+           (a->image || bs_bytes_fit(bs_value_bytes(g, a), BS_TAIL_BYTES, &few));
 }
 
 /* Whether b, r times as large, can be made by the kernel of a, which is no step; not in patches, which are cut where
@@ -37396,7 +37409,7 @@ static bool is_alike(const bs_tails *t, const bs_value_info *a, const bs_value_i
     const bool fits = r > 1 ? may_enlarge(t, a, b, r)
                             : bs_same_shape(a, &shape) && !(scaled && bs_value_in_patches(t->graph, a));
     return fits && fits_type(t, a, b) &&
-           (a->rank != 3 || bs_node_op(&t->graph->nodes[a->node])->layout.images);
+           (!a->image || bs_node_op(&t->graph->nodes[a->node])->layout.images);
 }
 
 bool bs_tails_move(const bs_graph *g, const bs_node *node)
@@ -37416,7 +37429,7 @@ bs_bytes bs_tails_scratch(const bs_graph *g, const bs_node *node, const bs_node_
     const int32_t grain = plan->grain * bs_node_phases(g, node);
     if (!bs_tails_move(g, node)) /* a small library (BS_SMALL) needs it where others do not (bs_node_plan.phases) */
         return bs_bytes_of(0);
-    if (out->rank != 3) { /* a row is no more */
+    if (!out->image) { /* a row is no more */
         const bs_bytes row = bs_bytes_product(bs_value_elements(g, out), bs_bytes_of(element));
         return bs_bytes_align(node->domain == 0 ? row : bs_bytes_of(BS_TAIL_BYTES));
     }
@@ -38646,7 +38659,7 @@ static bool sr_store_match(const bs_fusion_search *f, const bs_fusion *fusion, i
     const bs_node *convert = &g->nodes[n];
     const bs_convert_desc *desc = convert->params;
     if (!is_link(convert, fusion, 2) || (desc->dtype != BS_U8 && desc->dtype != BS_U16) ||
-        g->values[convert->first_out].rank != 3 || p->values[convert->first_out].margin != 0)
+        !g->values[convert->first_out].image || p->values[convert->first_out].margin != 0)
         return false;
     const int32_t add = only_use(f, bs_node_in(g, convert)[0], fusion, 1);
     if (!add)
@@ -38864,10 +38877,10 @@ int32_t bs_plan_unit_path(const bs_plan *plan, int32_t domain)
 void bs_plan_core(const bs_plan *plan, const bs_value_info *value, int64_t *h, int64_t *w)
 {
     const bs_graph *g = plan->graph;
-    *h = value->rank == 3 ? bs_dim_max(g, value->dims[1]) : 1;
-    *w = value->rank == 3 ? bs_dim_max(g, value->dims[2]) : 1;
+    *h = value->image ? bs_dim_max(g, value->dims[1]) : 1;
+    *w = value->image ? bs_dim_max(g, value->dims[2]) : 1;
     const int32_t patches = g->domains[value->domain].patches;
-    if (value->rank != 3 || patches < 0)
+    if (!value->image || patches < 0)
         return;
     const int64_t cell = bs_ceil_div((int64_t)plan->domains[patches].size * value->scale_num, value->scale_den);
     *h = bs_min_i64(*h, cell);
@@ -38969,7 +38982,7 @@ bool bs_plan_may_be_planar(const bs_plan *p, int32_t value)
     const bs_node *node = &p->graph->nodes[v->node];
     const bool stored = bs_node_work(node) == BS_WORK_CALL || bs_loop_collects(p->graph, node) ||
                         bs_node_joins_cells(node);
-    return v->rank == 3 && v->domain == 0 && p->values[value].margin == 0 && !bs_plan_on_device(p) && stored &&
+    return v->image && v->domain == 0 && p->values[value].margin == 0 && !bs_plan_on_device(p) && stored &&
            !bs_plan_is_of_images(p, v->node);
 }
 
@@ -38979,12 +38992,12 @@ bool bs_plan_may_end_in_place(const bs_plan *p, int32_t value)
     const bs_node *node = &p->graph->nodes[v->node];
     return bs_node_joins_cells(node) ||
            (bs_node_work(node) == BS_WORK_CALL && v->domain == 0 && !bs_plan_on_device(p) &&
-            (v->rank != 3 || p->values[value].planar));
+            (!v->image || p->values[value].planar));
 }
 
 bool bs_plan_may_lie_as_bound(const bs_plan *p, int32_t value)
 {
-    return bs_node_is_input(&p->graph->nodes[p->graph->values[value].node]) && p->graph->values[value].rank == 3 &&
+    return bs_node_is_input(&p->graph->nodes[p->graph->values[value].node]) && p->graph->values[value].image &&
            p->values[value].margin == 0 && !bs_plan_on_device(p);
 }
 
@@ -39012,7 +39025,7 @@ bool bs_plan_reads_in_a_row(const bs_plan *p, int32_t n, int32_t index, int32_t 
         return false; /* copied when states are written: the old content must be kept until then */
     if (bs_op_is_structural(op))
         return !ends_a_trip_by_a_view(p, node, index, value);
-    if (v->rank != 3 || index >= bs_node_own_in(g, node)) /* steps of a tail take images as they lie */
+    if (!v->image || index >= bs_node_own_in(g, node)) /* steps of a tail take images as they lie */
         return true;
     const bool zeros = bs_op_has_halo(op) && !op->layout.edges && p->values[value].margin > 0;
     const bool channels = bs_plan_is_planar(p, value) &&
@@ -39108,7 +39121,7 @@ bs_bytes bs_plan_row_bytes(const bs_plan *p, int32_t value)
 {
     const bs_value_info *v = &p->graph->values[value];
     bs_bytes elements = bs_value_elements(p->graph, v);
-    if (v->rank == 3) {
+    if (v->image) {
         int64_t h, w;
         const int64_t margin = p->values[value].margin;
         bs_plan_core(p, v, &h, &w);
@@ -39316,7 +39329,7 @@ static bool cells_are_whole(const bs_plan *plan, bs_error *error)
     for (int32_t v = 1; v < g->n_values; v++) {
         const bs_value_info *value = &g->values[v];
         const int32_t patches = g->domains[value->domain].patches;
-        if (!plan->node_live[value->node] || value->rank != 3 || patches < 0 ||
+        if (!plan->node_live[value->node] || !value->image || patches < 0 ||
             (int64_t)plan->domains[patches].size * value->scale_num % value->scale_den == 0)
             continue;
         return bs_refuse(error, BS_ERROR_SHAPE,
@@ -39933,7 +39946,7 @@ static bool is_extent(const bs_walk *w, bs_instr *made)
     const bool ring = i->extent == BS_EXTENT_RING;
     if (i->extent == BS_EXTENT_ALL)
         return true;
-    if (i->extent > BS_EXTENT_RING || !w->tile || node->n_out != 1 || w->g->values[node->first_out].rank != 3 ||
+    if (i->extent > BS_EXTENT_RING || !w->tile || node->n_out != 1 || !w->g->values[node->first_out].image ||
         !w->op->layout.images || bs_plan_on_device(w->p))
         return false;
     made->domain = ring ? i->domain : node->domain;
@@ -40830,7 +40843,7 @@ static void look_into_trees(bs_plan *plan)
         bs_domain_plan *top = &plan->domains[bs_plan_top_domain(g, node->domain)];
         if (!plan->node_live[n])
             continue;
-        top->images = top->images || (node->n_out > 0 && g->values[node->first_out].rank == 3);
+        top->images = top->images || (node->n_out > 0 && g->values[node->first_out].image);
         need_all_rows(plan, node);
         top->streams = top->streams || (g->domains[node->domain].outermost && bs_plan_node_streams(plan, n));
         top->nested = top->nested || is_path_in_path(plan, n);
@@ -40884,7 +40897,7 @@ static void spread_margins(bs_plan *plan)
         const bs_node *node = &g->nodes[n];
         const int32_t *in = bs_node_in(g, node);
         for (int32_t i = 0; plan->node_live[n] && i < node->n_in; i++) {
-            if (in[i] == 0 || g->values[in[i]].rank != 3)
+            if (in[i] == 0 || !g->values[in[i]].image)
                 continue;
             bs_value_plan *v = &plan->values[in[i]];
             v->margin = bs_min_i32(bs_max_i32(v->margin, bs_plan_margin_needed(plan, node, i)), BS_MAX_MARGIN + 1);
@@ -41386,7 +41399,7 @@ BS_EFFORT_ONCE
 static bool is_stored_image(const bs_plan *p, int32_t value)
 {
     const bs_value_info *v = &p->graph->values[value];
-    return value != 0 && v->rank == 3 && !p->values[value].planar &&
+    return value != 0 && v->image && !p->values[value].planar &&
            bs_node_work(&p->graph->nodes[v->node]) != BS_WORK_GIVEN; /* the caller's layout is known when it is bound */
 }
 
@@ -42546,7 +42559,7 @@ static bool splits(const bs_lower_pass *l, int32_t n)
     const bs_value_info *v = &l->g->values[node->first_out];
     const bs_value_plan *p = &l->plan->values[node->first_out];
     int64_t h, w;
-    if (!l->plan->node_live[n] || bs_node_work(node) != BS_WORK_CALL || node->n_out != 1 || v->rank != 3 ||
+    if (!l->plan->node_live[n] || bs_node_work(node) != BS_WORK_CALL || node->n_out != 1 || !v->image ||
         !bs_op_get(node->op)->layout.images || l->plan->nodes[n].fusion || p->planar || p->margin == 0 ||
         p->storage != BS_STORAGE_SCRATCH || !l->is_on_way[node->domain] || l->g->domains[node->domain].patches < 0)
         return false;
@@ -42603,7 +42616,7 @@ static void ask_operands(bs_lower_pass *l, int32_t n, bool split)
         if (in[i] == 0 || !bs_plan_reads(l->plan, node, i))
             continue;
         l->list[l->g->values[in[i]].node] = true;
-        if (l->g->values[in[i]].rank != 3)
+        if (!l->g->values[in[i]].image)
             continue;
         for (int32_t k = stage; k < BS_STAGES; k++) {
             bs_reach out = {0, 0};
@@ -44107,7 +44120,7 @@ static bool may_tile(const bs_graph *g, const bs_plan_desc *desc)
 {
     bool images = false;
     for (int32_t v = 1; v < g->n_values && !images; v++)
-        images = g->values[v].domain != 0 && g->values[v].rank == 3;
+        images = g->values[v].domain != 0 && g->values[v].image;
     return desc->order == BS_ORDER_DEPTH || (desc->order == BS_ORDER_AUTO && (images || desc->slot_bytes > 0));
 }
 
@@ -44926,7 +44939,7 @@ static bool domain_is_live(const bs_plan *p, int32_t n)
     const bs_graph *g = p->graph;
     const bs_node *node = &g->nodes[n];
     const bs_domain *domain = &g->domains[node->domain];
-    const bool image = node->n_out > 0 && g->values[node->first_out].rank == 3 && domain->top > 0;
+    const bool image = node->n_out > 0 && g->values[node->first_out].image && domain->top > 0;
     return (!image || p->domains[domain->top].images) &&
            (domain->kind == BS_DOMAIN_PATH ? p->routers[domain->router].live : p->domains[node->domain].live) &&
            (!domain->lengths || p->node_live[g->values[domain->lengths].node]);
@@ -45018,7 +45031,7 @@ static bool readers_sound(const bs_plan *p, int32_t n)
             return false;
     }
     for (int32_t i = 0; i < node->n_in; i++)
-        if (own[i] && g->values[own[i]].rank == 3 && p->values[own[i]].margin < bs_plan_margin_needed(p, node, i))
+        if (own[i] && g->values[own[i]].image && p->values[own[i]].margin < bs_plan_margin_needed(p, node, i))
             return false;
     return true;
 }
@@ -45116,7 +45129,7 @@ static bool value_sound(const bs_plan *p, int32_t value)
     const bs_value_info *info = &p->graph->values[value];
     const bool stored = bs_plan_is_stored(p, value);
     return p->node_live[info->node] == (v->storage != BS_STORAGE_NONE) && lies_well(p, value) &&
-           (!v->planar || bs_plan_may_be_planar(p, value)) && (v->margin == 0 || info->rank == 3) &&
+           (!v->planar || bs_plan_may_be_planar(p, value)) && (v->margin == 0 || info->image) &&
            (!v->narrow || (p->desc.half && stored && info->dtype == BS_F32)) &&
            (!v->is_cache_length ||
             (bs_node_is_input(&p->graph->nodes[info->node]) && info->dtype == BS_I32 && info->rank == 1)) &&
@@ -50586,10 +50599,11 @@ static BS_INLINE_IF_FAST void operand_extent(const bs_context *c, int32_t value,
     const bs_value_info *v = &c->session->graph->values[value];
     o->dtype = v->dtype;
     o->rank = v->rank;
+    o->image = v->image;
     for (int32_t i = 0; i < v->rank; i++)
         o->dim[i] = (int32_t)c->session->dims[v->dims[i]];
     o->frame_y = o->frame_x = 0;
-    if (v->rank == 3)
+    if (v->image)
         image_extent(c, value, row, o);
 }
 
@@ -50627,7 +50641,7 @@ static BS_INLINE_IF_FAST void operand_stored(const bs_context *c, const bs_value
     const ptrdiff_t bytes = (ptrdiff_t)bs_dtype_bytes(v->dtype);
     o->row_stride = (ptrdiff_t)bs_bytes_figure(p->row_bytes) >> bytes / 2; /* 1, 2 or 4: a division is slow */
     o->data = base;
-    if (v->rank != 3 || p->planar)
+    if (!v->image || p->planar)
         bs_operand_dense(c, v, o);
     else
         image_stored(c, v, p->margin, o);
@@ -50907,6 +50921,7 @@ static void zero_beyond_frame(const bs_operand *o, int32_t margin)
 static void as_channel(const bs_operand *row, bs_operand *image)
 {
     image->rank = 3;
+    image->image = true;
     image->dtype = row->dtype;
     image->data = row->data;
     image->dim[0] = 1;
@@ -50929,7 +50944,7 @@ void bs_zero_around(const bs_context *c, int32_t target, const bs_operand *o)
         as_channel(o, &image);
         o = &image;
     }
-    if (margin == 0 || o->rank != 3)
+    if (margin == 0 || !o->image)
         return;
     if (in_root) {
         zero_beyond_frame(o, margin);
@@ -50971,7 +50986,7 @@ static bool overwrite(zeroed_images *z, int32_t value)
 {
     const bs_plan *p = z->plan;
     const bs_value_plan *v = &p->values[value];
-    const bool image = p->graph->values[value].rank == 3;
+    const bool image = p->graph->values[value].image;
     bool alike = false;
     int32_t left = 0;
     if (v->storage == BS_STORAGE_VIEW) /* in the place of another one */
@@ -50992,7 +51007,7 @@ static bool zeroes(const bs_plan *p, const bs_instr *i)
     const bs_node *node = &p->graph->nodes[i->node];
     const bs_value_plan *v = &p->values[node->first_out];
     return i->kind == BS_INSTR_CALL && i->extent != BS_EXTENT_RING && node->n_out == 1 &&
-           bs_node_op(node)->rows.of != BS_ROWS_DECIDED && p->graph->values[node->first_out].rank == 3 &&
+           bs_node_op(node)->rows.of != BS_ROWS_DECIDED && p->graph->values[node->first_out].image &&
            v->storage == BS_STORAGE_SCRATCH && v->margin > 0;
 }
 
@@ -51090,6 +51105,7 @@ static bs_operand image_part(const bs_operand *o, bs_rect r, bool lines)
     const int32_t width = bs_max_i32(r.x1 - r.x0, 0);
     bs_operand part = *o;
     part.rank = lines ? 2 : 3;
+    part.image = false;
     part.data = (uint8_t *)o->data + (r.y0 * o->stride[1] + r.x0 * o->stride[2]) * (ptrdiff_t)bs_dtype_bytes(o->dtype);
     part.dim[0] = bs_max_i32(r.y1 - r.y0, 0);
     part.dim[1] = lines ? width * o->dim[0] : o->dim[0];
@@ -51115,7 +51131,7 @@ static bs_operand tensor_part(const bs_operand *o)
 /* Zeroes the rectangle of an image, or all of another tensor, whatever its strides. */
 static void zero_row(const bs_operand *o)
 {
-    const bs_operand all = o->rank == 3 ? image_part(o, o->rect, is_channels_last(o)) : tensor_part(o);
+    const bs_operand all = o->image ? image_part(o, o->rect, is_channels_last(o)) : tensor_part(o);
     const size_t bytes = bs_dtype_bytes(o->dtype);
     const int32_t last = all.rank - 1;
     const ptrdiff_t step = all.stride[last] * (ptrdiff_t)bytes;
@@ -51145,7 +51161,7 @@ typedef struct move_pair {
 
 static void pair_up(move_pair *pair, const bs_operand *to, const bs_operand *from)
 {
-    if (to->rank == 3) {
+    if (to->image) {
         const bs_rect r = rect_common(to->rect, from->rect);
         const bool lines = is_channels_last(to) && is_channels_last(from);
         pair->to = image_part(to, r, lines);
@@ -51163,7 +51179,7 @@ void bs_move_row(const bs_operand *to, const bs_operand *from)
     move_pair p;
     if (to->data == from->data)
         return; /* an image was stored in the output at once */
-    const int64_t n = to->rank == 3 ? -1 : bs_operand_line(to);
+    const int64_t n = to->image ? -1 : bs_operand_line(to);
     if (n >= 0 && bs_operand_line(from) == n) {
         bs_copy(to->data, from->data, (size_t)n * bs_dtype_bytes(to->dtype));
         return;
@@ -51206,7 +51222,7 @@ static void operand_cell(const bs_context *c, const bs_instr *i, int32_t row, bs
     bs_operand_root(c, i->target, &root);
     bs_operand_extent(c, i->value ? i->value : node->first_out, row, o);
     bs_operand_step(o, &root, bs_top_row(c, i->domain, row));
-    if (o->rank == 3 && root.rank == 3)
+    if (o->image && root.image)
         o->rect = (bs_rect){0, o->dim[1], 0, o->dim[2]}; /* the core only */
 }
 
@@ -51291,7 +51307,7 @@ static void accumulate_row(float *sum, ptrdiff_t step, const float *row, ptrdiff
 static bool covers(const bs_operand *from, const bs_operand *to)
 {
     const bs_rect r = rect_common(to->rect, from->rect);
-    return to->rank != 3 || (r.y0 == to->rect.y0 && r.y1 == to->rect.y1 && r.x0 == to->rect.x0 && r.x1 == to->rect.x1);
+    return !to->image || (r.y0 == to->rect.y0 && r.y1 == to->rect.y1 && r.x0 == to->rect.x0 && r.x1 == to->rect.x1);
 }
 
 /* The first addend of a sum is put down: 0 is added, as to the others, so that -0 becomes 0. */
@@ -51463,7 +51479,7 @@ static bool move_dense(const bs_context *c, const bs_instr *i, int32_t row, int3
         return false;
     operand_target(c, i, row, &to);
     bs_operand_make(c, i->value, row, &from);
-    const int64_t n = to.rank == 3 ? -1 : bs_operand_line(&to);
+    const int64_t n = to.image ? -1 : bs_operand_line(&to);
     if (n < 0 || bs_operand_line(&from) != n)
         return false;
     const size_t bytes = (size_t)n * bs_dtype_bytes(to.dtype);
@@ -52124,7 +52140,7 @@ static const bs_operand *residual_of(const bs_call *call, const bs_operand *out)
         return NULL;
     const bs_operand *other = &call->in[first->other];
     const bool last = other->stride[0] == 1 && out->stride[0] == 1;
-    bool alike = last && out->rank == 3 && other->rank == 3 && other->dtype == BS_F32 && out->dtype == BS_F32;
+    bool alike = last && out->image && other->image && other->dtype == BS_F32 && out->dtype == BS_F32;
     for (int32_t d = 0; d < 3; d++)
         alike = alike && other->dim[d] == out->dim[d];
     return alike ? other : NULL;
@@ -52185,7 +52201,7 @@ static bs_operand small_of(const bs_operand *large, int32_t r)
 static bs_operand near_of(const bs_operand *out, bs_dtype dtype, uint64_t *bytes)
 {
     bs_operand near = *out;
-    const bool image = out->rank == 3, last = image && (out->stride[0] == 1 || out->dim[0] == 1);
+    const bool image = out->image, last = image && (out->stride[0] == 1 || out->dim[0] == 1);
     const int32_t width = image ? out->rect.x1 - out->rect.x0 : 0;
     static const int32_t inner[3] = {0, 2, 1};
     ptrdiff_t step = 1;
@@ -52238,7 +52254,7 @@ bs_status bs_exec_tail(const bs_call *call)
         return run_near(call, small_of(out, bs_node_phases(call->graph, call->node)), true);
     uint64_t bytes;
     bs_call some = *call;
-    const bool image = out->rank == 3;
+    const bool image = out->image;
     const int32_t scale = bs_node_phases(call->graph, call->node);
     const bs_operand small = small_of(out, scale);
     bs_operand near = near_of(&small, tail->from, &bytes);
@@ -52351,7 +52367,7 @@ static void zero_margins(const bs_context *c, const bs_call *call)
     for (int32_t i = 0; i < call->n_out; i++) {
         const int32_t value = call->node->first_out + i, margin = c->session->plan->values[value].margin;
         int64_t h, w;
-        if (call->out[i].rank != 3 || margin == 0)
+        if (!call->out[i].image || margin == 0)
             continue;
         bs_plan_core(c->session->plan, &c->session->graph->values[value], &h, &w);
         for (int32_t row = 0; row < call->rows; row++, bs_operand_advance(&call->out[i], 1))
@@ -52542,7 +52558,7 @@ void bs_exec_call(const bs_context *c, const bs_instr *i, int32_t row, int32_t r
 
 static bool is_small(const bs_session *s, int32_t value)
 {
-    return value && s->graph->values[value].rank != 3 &&
+    return value && !s->graph->values[value].image &&
            bs_bytes_figure(s->plan->values[value].row_bytes) <= SMALL_ROW;
 }
 
@@ -52579,9 +52595,9 @@ int32_t bs_exec_batch(const bs_session *s, const bs_instr *i)
     const bool across = bs_node_op(node)->rows.of == BS_ROWS_SEGMENT;
     if (bs_exec_scattered(s, i) && (across || !is_small(s, node->first_out)))
         return 1;
-    bool image = node->n_out > 0 && s->graph->values[node->first_out].rank == 3;
+    bool image = node->n_out > 0 && s->graph->values[node->first_out].image;
     for (int32_t k = 0; k < n_in; k++)
-        image = image || s->graph->values[in[k]].rank == 3;
+        image = image || s->graph->values[in[k]].image;
     if (image)
         return image_batch(s, i);
     return bs_bytes_figure(s->plan->nodes[i->node].prepared_bytes) > HEAVY ? heavy_batch(s, i) : BATCH_ROWS;
@@ -52594,7 +52610,7 @@ int32_t bs_exec_bands(const bs_session *s, const bs_instr *i)
     if (i->kind == BS_INSTR_CALL && s->plan->nodes[i->node].work_items > 0)
         return s->plan->nodes[i->node].work_items;
     if (i->kind != BS_INSTR_CALL || node->n_out != 1 || !bs_node_op(node)->layout.images ||
-        s->graph->values[node->first_out].rank != 3)
+        !s->graph->values[node->first_out].image)
         return 0;
     bs_plan_core(s->plan, &s->graph->values[node->first_out], &h, &w);
     return (int32_t)bs_ceil_div(h + 2 * s->plan->values[node->first_out].margin, BAND_ROWS);
@@ -52630,7 +52646,7 @@ enum { KEPT_MOST = 64, KEPT_BYTES = 8192, KEPT_WEIGHTS = 32768 };
 
 static bool is_short(const bs_plan *p, int32_t value)
 {
-    return p->graph->values[value].rank != 3 && bs_bytes_figure(p->values[value].row_bytes) <= KEPT_BYTES;
+    return !p->graph->values[value].image && bs_bytes_figure(p->values[value].row_bytes) <= KEPT_BYTES;
 }
 
 /* One kernel without margins around what it writes. */

@@ -1,6 +1,6 @@
 /* brainstorm_cuda.cu - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: 2c070da6e3eb88d6c91faa9fba8d11ab931427ea878ce3e60a4c3c427ef1f2cd
+ * sha256 of the parts: aedad9d2fdf9293930eb68cb94b7546029319fc96d9f9abf174fd4d40ec606de
  */
 #include "brainstorm.h"
 
@@ -805,7 +805,8 @@ static inline bool bs_domain_is_segments(const bs_domain *domain) { return domai
  * scale x domain size pixels of it. */
 typedef struct bs_value_info {
     bs_dtype dtype;
-    int32_t rank;
+    int16_t rank;
+    bool image; /* [channels, height, width] (bs_value_set_rank) */
     bs_dim_id dims[BS_MAX_AXES];
     int32_t domain;
     int32_t node; /* the node that makes it */
@@ -816,6 +817,13 @@ typedef struct bs_value_info {
     /* extent of this value's frame = frame of the domain x scale_num / scale_den (patch domains, rank 3) */
     int32_t scale_num, scale_den;
 } bs_value_info;
+
+/* Gives a value its rank, and says whether it is an image: of three dimensions it is. Nothing else goes by that. */
+static inline void bs_value_set_rank(bs_value_info *value, int32_t rank)
+{
+    value->rank = (int16_t)rank;
+    value->image = rank == 3;
+}
 
 typedef struct bs_node {
     int32_t op; /* index into the op table */
@@ -1119,7 +1127,8 @@ typedef struct bs_rect { int32_t y0, y1, x0, x1; } bs_rect;
 typedef struct bs_operand {
     void *data;
     bs_dtype dtype;
-    int32_t rank;
+    int16_t rank;
+    bool image; /* bs_value_info.image */
     int32_t dim[BS_MAX_AXES];
     ptrdiff_t stride[BS_MAX_AXES];
     ptrdiff_t row_stride;

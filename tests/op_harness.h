@@ -177,7 +177,8 @@ static storage storage_new(bs_dtype dtype, int32_t rows, int32_t rank, const int
     memset(&s, 0, sizeof s);
     s.rows = rows;
     s.operand.dtype = dtype;
-    s.operand.rank = rank;
+    s.operand.rank = (int16_t)rank;
+    s.operand.image = rank == 3;
     for (int32_t d = 0; d < rank; d++)
         extent[d] = s.operand.dim[d] = dim[d];
     const int32_t border = reach + 2;

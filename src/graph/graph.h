@@ -58,7 +58,8 @@ static inline bool bs_domain_is_segments(const bs_domain *domain) { return domai
  * scale x domain size pixels of it. */
 typedef struct bs_value_info {
     bs_dtype dtype;
-    int32_t rank;
+    int16_t rank;
+    bool image; /* [channels, height, width] (bs_value_set_rank) */
     bs_dim_id dims[BS_MAX_AXES];
     int32_t domain;
     int32_t node; /* the node that makes it */
@@ -69,6 +70,13 @@ typedef struct bs_value_info {
     /* extent of this value's frame = frame of the domain x scale_num / scale_den (patch domains, rank 3) */
     int32_t scale_num, scale_den;
 } bs_value_info;
+
+/* Gives a value its rank, and says whether it is an image: of three dimensions it is. Nothing else goes by that. */
+static inline void bs_value_set_rank(bs_value_info *value, int32_t rank)
+{
+    value->rank = (int16_t)rank;
+    value->image = rank == 3;
+}
 
 typedef struct bs_node {
     int32_t op; /* index into the op table */

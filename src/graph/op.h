@@ -16,7 +16,8 @@ typedef struct bs_rect { int32_t y0, y1, x0, x1; } bs_rect;
 typedef struct bs_operand {
     void *data;
     bs_dtype dtype;
-    int32_t rank;
+    int16_t rank;
+    bool image; /* bs_value_info.image */
     int32_t dim[BS_MAX_AXES];
     ptrdiff_t stride[BS_MAX_AXES];
     ptrdiff_t row_stride;

@@ -51,14 +51,14 @@ static bool broadcast_frames_fit(bs_infer *infer)
         return true;
     for (int32_t i = 0; i < infer->n_in; i++) {
         const bs_value_info *v = infer->in[i];
-        const bool image = v->domain == out->domain && v->rank == 3 && is_same_for_pixels(infer->graph, out);
+        const bool image = v->domain == out->domain && v->image && is_same_for_pixels(infer->graph, out);
         if (!image && is_same_for_pixels(infer->graph, v))
             continue;
         if (v->domain != out->domain)
             return bs_infer_fail(infer, BS_ERROR_DOMAIN,
                                  "operand %" PRId32 " is a whole image beside patches; cut it with bs_patches (like)",
                                  i);
-        if (v->rank != 3)
+        if (!v->image)
             return bs_infer_fail(infer, BS_ERROR_DOMAIN,
                                  "operand %" PRId32 " is %s, which has no place in the frame of these patches", i,
                                  bs_say_value(infer, v));
@@ -75,7 +75,7 @@ bool bs_infer_broadcast(bs_infer *infer)
 {
     bs_value_info *out = &infer->out[0];
     for (int32_t i = 1; i < infer->n_in; i++)
-        out->rank = bs_max_i32(out->rank, infer->in[i]->rank);
+        bs_value_set_rank(out, bs_max_i32(out->rank, infer->in[i]->rank));
     for (int32_t d = 0; d < out->rank; d++)
         if (!broadcast_dim_fits(infer, d))
             return false;

@@ -50,7 +50,7 @@ bool bs_infer_dim_is(bs_infer *infer, int32_t index, int32_t d, bs_dim_id expect
 
 bool bs_infer_rank_out(bs_infer *infer, int32_t rank)
 {
-    infer->out[0].rank = rank;
+    bs_value_set_rank(&infer->out[0], rank);
     return rank <= BS_MAX_RANK ||
            bs_infer_fail(infer, BS_ERROR_SHAPE, "the result would have rank %" PRId32 ", expected %d at most", rank,
                          BS_MAX_RANK);
@@ -162,7 +162,7 @@ bool bs_infer_stacked(bs_infer *infer, bs_dim_id rows)
 {
     const bs_value_info *x = infer->in[0];
     bs_value_info *out = &infer->out[0];
-    out->rank = x->rank + 1;
+    bs_value_set_rank(out, x->rank + 1);
     out->dims[0] = rows;
     for (int32_t i = 0; i < x->rank; i++)
         out->dims[i + 1] = x->dims[i];
@@ -232,7 +232,7 @@ static const bs_domain *value_patches(const bs_graph *graph, const bs_value_info
 
 bool bs_value_in_patches(const bs_graph *graph, const bs_value_info *value)
 {
-    return value->rank == 3 && value_patches(graph, value) != NULL;
+    return value->image && value_patches(graph, value) != NULL;
 }
 
 bool bs_infer_whole(bs_infer *infer, int32_t index)

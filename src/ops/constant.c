@@ -19,7 +19,7 @@ static bool constant_infer(bs_infer *infer)
         return bs_infer_fail(infer, BS_ERROR_ARGUMENT, "dtype is %s, expected f32 or i32",
                              bs_dtype_name((bs_dtype)desc->dtype));
     infer->out[0].dtype = (bs_dtype)desc->dtype;
-    infer->out[0].rank = desc->rank;
+    bs_value_set_rank(&infer->out[0], desc->rank);
     for (int32_t d = 0; d < desc->rank; d++) {
         if (desc->dim[d] < 1 || desc->dim[d] > 1 << 30)
             return bs_infer_fail(infer, BS_ERROR_SHAPE, "dimension %" PRId32 " is not a constant of 1 .. 2^30", d);

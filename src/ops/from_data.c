@@ -19,7 +19,7 @@ static bool arange_infer(bs_infer *infer)
     for (int32_t i = 0; i < infer->n_in; i++)
         if (!bs_infer_dtype(infer, i, infer->in[0]->dtype) || !bs_infer_single(infer, i))
             return false;
-    infer->out[0].rank = 1;
+    bs_value_set_rank(&infer->out[0], 1);
     infer->out[0].dims[0] = bs_infer_data_dim(infer, desc->maximum);
     return infer->makes != 0;
 }
@@ -72,7 +72,7 @@ static bool nonzero_infer(bs_infer *infer)
     if (!bs_infer_rank(infer, 0, 1, BS_MAX_RANK))
         return false;
     out->dtype = BS_I32;
-    out->rank = 2;
+    bs_value_set_rank(out, 2);
     out->dims[0] = bs_infer_found_dim(infer, ((const bs_extent_desc *)infer->params)->maximum,
                                       (int64_t)bs_bytes_figure(bs_value_elements(infer->graph, x)));
     out->dims[1] = bs_dim_const(infer->graph, rank);

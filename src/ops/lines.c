@@ -19,9 +19,9 @@ bool bs_lines_remove(bs_infer *infer, int32_t axis, int32_t count)
     bs_value_info *out = &infer->out[0];
     for (int32_t d = axis; d + count < out->rank; d++)
         out->dims[d] = out->dims[d + count];
-    out->rank -= count;
+    bs_value_set_rank(out, out->rank - count);
     if (out->rank == 0) {
-        out->rank = 1;
+        bs_value_set_rank(out, 1);
         out->dims[0] = bs_dim_const(infer->graph, 1);
     }
     return bs_infer_no_new_image(infer);
@@ -29,19 +29,20 @@ bool bs_lines_remove(bs_infer *infer, int32_t axis, int32_t count)
 
 /* An operand without dimensions that the line's operand has, viewed with these as 1, so that both are walked along;
  * `axis` is the last one of them. */
-static bs_operand lines_view(const bs_operand *out, int32_t rank, int32_t axis)
+static bs_operand lines_view(const bs_operand *out, const bs_operand *in, int32_t axis)
 {
     bs_operand view = *out;
-    const int32_t count = rank == 1 ? 0 : rank - out->rank; /* of all dimensions but one, which is 1 */
+    const int32_t rank = in->rank, count = rank == 1 ? 0 : rank - out->rank; /* of all dimensions but one, which is 1 */
     if (count == 0)
         return view;
-    view.rank = rank;
+    view.rank = in->rank;
+    view.image = in->image;
     for (int32_t d = rank - 1; d > axis - count; d--) {
         view.dim[d] = d > axis ? out->dim[d - count] : 1;
         view.stride[d] = d > axis ? out->stride[d - count] : 0;
     }
     const bs_rect whole = {0, view.dim[1], 0, view.dim[2]};
-    if (rank == 3)
+    if (view.image)
         view.rect = whole;
     return view;
 }
@@ -58,7 +59,7 @@ bs_lines_job bs_lines_job_of(const bs_call *call, int32_t axis)
 
 void bs_lines_visit(const bs_call *call, int32_t axis, bs_span_inner inner, bs_lines_job *job)
 {
-    const bs_operand out = lines_view(&call->out[0], call->in[0].rank, axis);
+    const bs_operand out = lines_view(&call->out[0], &call->in[0], axis);
     bs_span span;
     job->out_step = out.stride[axis];
     bs_span_open_lines(&span, &out, call->rows, axis);

@@ -178,7 +178,7 @@ static bool number_infer(bs_infer *infer, int32_t last, int32_t alone)
     bs_value_info *out = &infer->out[0];
     out->domain = loop->path_domains;
     out->dtype = BS_I32;
-    out->rank = mode != alone;
+    bs_value_set_rank(out, mode != alone);
     out->dims[0] = bs_dim_const(infer->graph, 1);
     return true;
 }
@@ -260,7 +260,7 @@ static bool loop_slice_infer(bs_infer *infer)
     if (!is_as_long(infer->graph, loop, x->dims[0]))
         return bs_infer_fail(infer, BS_ERROR_SHAPE, "dimension 0 is %lld, loop \"%s\" makes up to %" PRId32 " trips",
                              (long long)bs_dim_max(infer->graph, x->dims[0]), loop->desc->name, loop->bound);
-    out->rank = x->rank - 1;
+    bs_value_set_rank(out, x->rank - 1);
     for (int32_t i = 0; i < out->rank; i++)
         out->dims[i] = x->dims[i + 1];
     out->domain = loop->path_domains;

@@ -65,14 +65,15 @@ static bs_product matmul_product(const bs_call *call)
     return product;
 }
 
-/* Offset of matrix `index` of an operand: row, then its leading dimensions (at most two). */
-static int64_t matmul_offset(const bs_operand *o, int32_t row, int32_t i, int32_t j)
+/* Offset of a matrix of an operand: of a row of these, the one that is `index` in the order of its leading
+ * dimensions. */
+static int64_t matmul_offset(const bs_operand *o, int32_t row, int32_t index)
 {
     int64_t offset = row * o->row_stride;
-    if (o->rank == 4)
-        offset += i * o->stride[0] + j * o->stride[1];
-    if (o->rank == 3)
-        offset += j * o->stride[0];
+    for (int32_t d = o->rank - 3; d >= 0; d--) {
+        offset += index % o->dim[d] * o->stride[d];
+        index /= o->dim[d];
+    }
     return offset;
 }
 
@@ -80,15 +81,16 @@ static bs_status matmul_run(const bs_call *call)
 {
     bs_product product = matmul_product(call);
     const bs_operand *a = &call->in[0], *b = &call->in[1], *out = &call->out[0];
-    const int32_t outer = a->rank == 4 ? a->dim[0] : 1, inner = a->rank == 4 ? a->dim[1] : a->rank == 3 ? a->dim[0] : 1;
+    int32_t matrices = 1;
+    for (int32_t d = 0; d < a->rank - 2; d++)
+        matrices *= a->dim[d];
     for (int32_t row = 0; row < call->rows; row++)
-        for (int32_t i = 0; i < outer; i++)
-            for (int32_t j = 0; j < inner; j++) {
-                product.a = bs_f32_at(a, matmul_offset(a, row, i, j));
-                product.b = bs_f32_at(b, matmul_offset(b, row, i, j));
-                product.out = bs_f32_at(out, matmul_offset(out, row, i, j));
-                bs_product_run(call->plan->tier, &product);
-            }
+        for (int32_t i = 0; i < matrices; i++) {
+            product.a = bs_f32_at(a, matmul_offset(a, row, i));
+            product.b = bs_f32_at(b, matmul_offset(b, row, i));
+            product.out = bs_f32_at(out, matmul_offset(out, row, i));
+            bs_product_run(call->plan->tier, &product);
+        }
     return BS_OK;
 }
 

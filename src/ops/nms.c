@@ -22,7 +22,7 @@ static bool nms_infer(bs_infer *infer)
     const int64_t each = bs_dim_max(infer->graph, boxes->dims[1]),
                   lines = (int64_t)bs_bytes_figure(bs_value_elements(infer->graph, scores)) / each;
     out->dtype = BS_I32;
-    out->rank = 2;
+    bs_value_set_rank(out, 2);
     out->dims[0] =
         bs_infer_found_dim(infer, desc->maximum, lines * bs_min_i64(each, bs_or_default(desc->max_each, 1 << 30)));
     out->dims[1] = bs_dim_const(infer->graph, 3);

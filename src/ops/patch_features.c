@@ -24,7 +24,7 @@ static bool patch_features_infer(bs_infer *infer)
                                  bs_say_dim(infer, cells->dims[d]), bs_say_dim(infer, infer->in[1]->dims[d]));
     }
     infer->out[0].dtype = BS_I32;
-    infer->out[0].rank = 1;
+    bs_value_set_rank(&infer->out[0], 1);
     infer->out[0].dims[0] = bs_dim_const(infer->graph, 2);
     infer->out[0].scale_num = infer->out[0].scale_den = 1;
     return true;

@@ -46,7 +46,7 @@ static bool pool2d_infer(bs_infer *infer)
     }
     if (!desc->global)
         return bs_infer_window(infer, &window);
-    infer->out[0].rank = 1;
+    bs_value_set_rank(&infer->out[0], 1);
     infer->out[0].scale_num = infer->out[0].scale_den = 1;
     return true;
 }

@@ -98,7 +98,7 @@ static bool reshape_infer(bs_infer *infer)
     if (!bs_infer_whole(infer, 0))
         return false;
     reshape_count_operand(infer, &count);
-    infer->out[0].rank = desc->rank;
+    bs_value_set_rank(&infer->out[0], desc->rank);
     for (int32_t d = 0; d < desc->rank; d++)
         if (!reshape_take(infer, &count, d, desc->dim[d]))
             return false;
@@ -155,6 +155,7 @@ static bool reshape_view(const bs_operand *o, const bs_operand *like, bs_operand
     const int32_t n = real_axes(o, axes);
     *view = *o;
     view->rank = like->rank;
+    view->image = like->image;
     for (int32_t d = 0; d < like->rank; d++) {
         view->dim[d] = like->dim[d];
         view->stride[d] = 0;

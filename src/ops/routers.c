@@ -272,7 +272,7 @@ static bool price_infer(bs_infer *infer)
                              "router \"%s\" is in the body of a loop: its price is another in every trip",
                              router->desc->name);
     infer->out[0].dtype = BS_F32;
-    infer->out[0].rank = 1;
+    bs_value_set_rank(&infer->out[0], 1);
     infer->out[0].dims[0] = bs_dim_const(infer->graph, 1);
     return true;
 }

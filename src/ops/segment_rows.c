@@ -30,7 +30,7 @@ static bool segment_index_infer(bs_infer *infer)
 {
     const int32_t domain = bs_infer_segments(infer, 0);
     infer->out[0].dtype = BS_I32;
-    infer->out[0].rank = 0;
+    bs_value_set_rank(&infer->out[0], 0);
     return domain && (infer->n_in < 2 || bs_infer_segment_input(infer, 1, domain, "cache_lengths"));
 }
 

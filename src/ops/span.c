@@ -11,7 +11,7 @@ void bs_span_box(bs_span *span, const bs_operand *out, int32_t rows)
     span->count[0] = rows;
     for (int32_t d = 0; d < out->rank; d++)
         span->count[d + 1] = out->dim[d];
-    if (out->rank != 3)
+    if (!out->image)
         return;
     span->low[2] = out->rect.y0;
     span->count[2] = out->rect.y1 - out->rect.y0;

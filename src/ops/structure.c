@@ -64,7 +64,7 @@ static bool source_infer(bs_infer *infer)
         !bs_infer_field(infer, "rank", p->rank, 1, BS_MAX_RANK))
         return false;
     infer->out[0].dtype = (bs_dtype)p->dtype;
-    infer->out[0].rank = p->rank;
+    bs_value_set_rank(&infer->out[0], p->rank);
     for (int32_t i = 0; i < p->rank; i++) {
         infer->out[0].dims[i] = p->dim[i] == 0 ? -1 : source_dim_decode(infer->graph, p->dim[i]);
         if (infer->out[0].dims[i] < 0)
@@ -273,7 +273,7 @@ bs_value bs_patches(bs_graph *graph, bs_value frame, const bs_patches_desc *desc
 static bool assemble_infer(bs_infer *infer)
 {
     const bs_graph *g = infer->graph;
-    if (!bs_domain_is_patches(&g->domains[infer->in[0]->domain]) || infer->in[0]->rank != 3)
+    if (!bs_domain_is_patches(&g->domains[infer->in[0]->domain]) || !infer->in[0]->image)
         return bs_infer_fail(infer, BS_ERROR_DOMAIN,
                              "operand 0 is %s of %s, expected images of patches: gather what a router scattered first",
                              bs_say_value(infer, infer->in[0]), bs_say_domain(infer, infer->in[0]->domain));
@@ -297,7 +297,7 @@ bool bs_infer_row_shape(bs_infer *infer)
     bs_value_info *out = &infer->out[0];
     if (!bs_infer_root(infer, 0) || !bs_infer_rank(infer, 0, 1, BS_MAX_RANK))
         return false;
-    out->rank = x->rank - 1;
+    bs_value_set_rank(out, x->rank - 1);
     for (int32_t i = 0; i < BS_MAX_RANK; i++)
         out->dims[i] = i + 1 < BS_MAX_RANK && i < out->rank ? x->dims[i + 1] : -1;
     return true;
@@ -359,7 +359,7 @@ static bool collect_infer(bs_infer *infer)
             infer, BS_ERROR_DOMAIN,
             "operand 0 is of %s, expected rows, segments or patches: gather what a router scattered first",
             bs_say_domain(infer, x->domain));
-    if (x->rank == BS_MAX_RANK || (patches && x->rank == 3))
+    if (x->rank == BS_MAX_RANK || (patches && x->image))
         return bs_infer_fail(infer, BS_ERROR_SHAPE, "cells %s cannot be stacked (images of patches: use assemble)",
                              bs_say_value(infer, x));
     return bs_infer_stacked(infer, patches ? bs_dim_const(g, d->max_rows) : d->rows);

@@ -15,7 +15,7 @@ static bool children_infer(bs_infer *infer)
             return false;
     if (!bs_infer_root(infer, 0)) /* operand 1 is of the same domain */
         return false;
-    out->rank = 2;
+    bs_value_set_rank(out, 2);
     out->dims[1] = bs_dim_const(infer->graph, ((const bs_children_params *)infer->params)->slots);
     return true;
 }

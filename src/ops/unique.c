@@ -23,7 +23,7 @@ static bool unique_infer(bs_infer *infer)
         out->dtype = i == UNIQUE_VALUES ? x->dtype : BS_I32;
         if (i == UNIQUE_INVERSE)
             continue; /* of the shape of x: a product of symbols would be no dimension */
-        out->rank = 1;
+        bs_value_set_rank(out, 1);
         out->dims[0] = found;
     }
     return found >= 0;

@@ -97,10 +97,10 @@ int32_t bs_plan_unit_path(const bs_plan *plan, int32_t domain)
 void bs_plan_core(const bs_plan *plan, const bs_value_info *value, int64_t *h, int64_t *w)
 {
     const bs_graph *g = plan->graph;
-    *h = value->rank == 3 ? bs_dim_max(g, value->dims[1]) : 1;
-    *w = value->rank == 3 ? bs_dim_max(g, value->dims[2]) : 1;
+    *h = value->image ? bs_dim_max(g, value->dims[1]) : 1;
+    *w = value->image ? bs_dim_max(g, value->dims[2]) : 1;
     const int32_t patches = g->domains[value->domain].patches;
-    if (value->rank != 3 || patches < 0)
+    if (!value->image || patches < 0)
         return;
     const int64_t cell = bs_ceil_div((int64_t)plan->domains[patches].size * value->scale_num, value->scale_den);
     *h = bs_min_i64(*h, cell);
@@ -202,7 +202,7 @@ bool bs_plan_may_be_planar(const bs_plan *p, int32_t value)
     const bs_node *node = &p->graph->nodes[v->node];
     const bool stored = bs_node_work(node) == BS_WORK_CALL || bs_loop_collects(p->graph, node) ||
                         bs_node_joins_cells(node);
-    return v->rank == 3 && v->domain == 0 && p->values[value].margin == 0 && !bs_plan_on_device(p) && stored &&
+    return v->image && v->domain == 0 && p->values[value].margin == 0 && !bs_plan_on_device(p) && stored &&
            !bs_plan_is_of_images(p, v->node);
 }
 
@@ -212,12 +212,12 @@ bool bs_plan_may_end_in_place(const bs_plan *p, int32_t value)
     const bs_node *node = &p->graph->nodes[v->node];
     return bs_node_joins_cells(node) ||
            (bs_node_work(node) == BS_WORK_CALL && v->domain == 0 && !bs_plan_on_device(p) &&
-            (v->rank != 3 || p->values[value].planar));
+            (!v->image || p->values[value].planar));
 }
 
 bool bs_plan_may_lie_as_bound(const bs_plan *p, int32_t value)
 {
-    return bs_node_is_input(&p->graph->nodes[p->graph->values[value].node]) && p->graph->values[value].rank == 3 &&
+    return bs_node_is_input(&p->graph->nodes[p->graph->values[value].node]) && p->graph->values[value].image &&
            p->values[value].margin == 0 && !bs_plan_on_device(p);
 }
 
@@ -245,7 +245,7 @@ bool bs_plan_reads_in_a_row(const bs_plan *p, int32_t n, int32_t index, int32_t 
         return false; /* copied when states are written: the old content must be kept until then */
     if (bs_op_is_structural(op))
         return !ends_a_trip_by_a_view(p, node, index, value);
-    if (v->rank != 3 || index >= bs_node_own_in(g, node)) /* steps of a tail take images as they lie */
+    if (!v->image || index >= bs_node_own_in(g, node)) /* steps of a tail take images as they lie */
         return true;
     const bool zeros = bs_op_has_halo(op) && !op->layout.edges && p->values[value].margin > 0;
     const bool channels = bs_plan_is_planar(p, value) &&
@@ -341,7 +341,7 @@ bs_bytes bs_plan_row_bytes(const bs_plan *p, int32_t value)
 {
     const bs_value_info *v = &p->graph->values[value];
     bs_bytes elements = bs_value_elements(p->graph, v);
-    if (v->rank == 3) {
+    if (v->image) {
         int64_t h, w;
         const int64_t margin = p->values[value].margin;
         bs_plan_core(p, v, &h, &w);

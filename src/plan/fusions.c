@@ -68,7 +68,7 @@ static bool sr_store_match(const bs_fusion_search *f, const bs_fusion *fusion, i
     const bs_node *convert = &g->nodes[n];
     const bs_convert_desc *desc = convert->params;
     if (!is_link(convert, fusion, 2) || (desc->dtype != BS_U8 && desc->dtype != BS_U16) ||
-        g->values[convert->first_out].rank != 3 || p->values[convert->first_out].margin != 0)
+        !g->values[convert->first_out].image || p->values[convert->first_out].margin != 0)
         return false;
     const int32_t add = only_use(f, bs_node_in(g, convert)[0], fusion, 1);
     if (!add)

@@ -63,7 +63,7 @@ static bool domain_is_live(const bs_plan *p, int32_t n)
     const bs_graph *g = p->graph;
     const bs_node *node = &g->nodes[n];
     const bs_domain *domain = &g->domains[node->domain];
-    const bool image = node->n_out > 0 && g->values[node->first_out].rank == 3 && domain->top > 0;
+    const bool image = node->n_out > 0 && g->values[node->first_out].image && domain->top > 0;
     return (!image || p->domains[domain->top].images) &&
            (domain->kind == BS_DOMAIN_PATH ? p->routers[domain->router].live : p->domains[node->domain].live) &&
            (!domain->lengths || p->node_live[g->values[domain->lengths].node]);
@@ -155,7 +155,7 @@ static bool readers_sound(const bs_plan *p, int32_t n)
             return false;
     }
     for (int32_t i = 0; i < node->n_in; i++)
-        if (own[i] && g->values[own[i]].rank == 3 && p->values[own[i]].margin < bs_plan_margin_needed(p, node, i))
+        if (own[i] && g->values[own[i]].image && p->values[own[i]].margin < bs_plan_margin_needed(p, node, i))
             return false;
     return true;
 }
@@ -253,7 +253,7 @@ static bool value_sound(const bs_plan *p, int32_t value)
     const bs_value_info *info = &p->graph->values[value];
     const bool stored = bs_plan_is_stored(p, value);
     return p->node_live[info->node] == (v->storage != BS_STORAGE_NONE) && lies_well(p, value) &&
-           (!v->planar || bs_plan_may_be_planar(p, value)) && (v->margin == 0 || info->rank == 3) &&
+           (!v->planar || bs_plan_may_be_planar(p, value)) && (v->margin == 0 || info->image) &&
            (!v->narrow || (p->desc.half && stored && info->dtype == BS_F32)) &&
            (!v->is_cache_length ||
             (bs_node_is_input(&p->graph->nodes[info->node]) && info->dtype == BS_I32 && info->rank == 1)) &&

@@ -8,7 +8,7 @@
 static bool is_stored_image(const bs_plan *p, int32_t value)
 {
     const bs_value_info *v = &p->graph->values[value];
-    return value != 0 && v->rank == 3 && !p->values[value].planar &&
+    return value != 0 && v->image && !p->values[value].planar &&
            bs_node_work(&p->graph->nodes[v->node]) != BS_WORK_GIVEN; /* the caller's layout is known when it is bound */
 }
 

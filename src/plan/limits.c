@@ -116,7 +116,7 @@ static bool cells_are_whole(const bs_plan *plan, bs_error *error)
     for (int32_t v = 1; v < g->n_values; v++) {
         const bs_value_info *value = &g->values[v];
         const int32_t patches = g->domains[value->domain].patches;
-        if (!plan->node_live[value->node] || value->rank != 3 || patches < 0 ||
+        if (!plan->node_live[value->node] || !value->image || patches < 0 ||
             (int64_t)plan->domains[patches].size * value->scale_num % value->scale_den == 0)
             continue;
         return bs_refuse(error, BS_ERROR_SHAPE,

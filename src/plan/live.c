@@ -179,7 +179,7 @@ static void look_into_trees(bs_plan *plan)
         bs_domain_plan *top = &plan->domains[bs_plan_top_domain(g, node->domain)];
         if (!plan->node_live[n])
             continue;
-        top->images = top->images || (node->n_out > 0 && g->values[node->first_out].rank == 3);
+        top->images = top->images || (node->n_out > 0 && g->values[node->first_out].image);
         need_all_rows(plan, node);
         top->streams = top->streams || (g->domains[node->domain].outermost && bs_plan_node_streams(plan, n));
         top->nested = top->nested || is_path_in_path(plan, n);
@@ -233,7 +233,7 @@ static void spread_margins(bs_plan *plan)
         const bs_node *node = &g->nodes[n];
         const int32_t *in = bs_node_in(g, node);
         for (int32_t i = 0; plan->node_live[n] && i < node->n_in; i++) {
-            if (in[i] == 0 || g->values[in[i]].rank != 3)
+            if (in[i] == 0 || !g->values[in[i]].image)
                 continue;
             bs_value_plan *v = &plan->values[in[i]];
             v->margin = bs_min_i32(bs_max_i32(v->margin, bs_plan_margin_needed(plan, node, i)), BS_MAX_MARGIN + 1);

@@ -36,7 +36,7 @@ static bool may_tile(const bs_graph *g, const bs_plan_desc *desc)
 {
     bool images = false;
     for (int32_t v = 1; v < g->n_values && !images; v++)
-        images = g->values[v].domain != 0 && g->values[v].rank == 3;
+        images = g->values[v].domain != 0 && g->values[v].image;
     return desc->order == BS_ORDER_DEPTH || (desc->order == BS_ORDER_AUTO && (images || desc->slot_bytes > 0));
 }
 

@@ -74,7 +74,7 @@ static bool splits(const bs_lower_pass *l, int32_t n)
     const bs_value_info *v = &l->g->values[node->first_out];
     const bs_value_plan *p = &l->plan->values[node->first_out];
     int64_t h, w;
-    if (!l->plan->node_live[n] || bs_node_work(node) != BS_WORK_CALL || node->n_out != 1 || v->rank != 3 ||
+    if (!l->plan->node_live[n] || bs_node_work(node) != BS_WORK_CALL || node->n_out != 1 || !v->image ||
         !bs_op_get(node->op)->layout.images || l->plan->nodes[n].fusion || p->planar || p->margin == 0 ||
         p->storage != BS_STORAGE_SCRATCH || !l->is_on_way[node->domain] || l->g->domains[node->domain].patches < 0)
         return false;
@@ -131,7 +131,7 @@ static void ask_operands(bs_lower_pass *l, int32_t n, bool split)
         if (in[i] == 0 || !bs_plan_reads(l->plan, node, i))
             continue;
         l->list[l->g->values[in[i]].node] = true;
-        if (l->g->values[in[i]].rank != 3)
+        if (!l->g->values[in[i]].image)
             continue;
         for (int32_t k = stage; k < BS_STAGES; k++) {
             bs_reach out = {0, 0};

@@ -45,7 +45,7 @@ static bool fits_type(const bs_tails *t, const bs_value_info *a, const bs_value_
     const int32_t count = bs_tails_chain(t, a->node, steps, &head);
     return bs_dtype_bytes(a->dtype) == bs_dtype_bytes(g->values[g->nodes[head].first_out].dtype) &&
            (count == 0 || bs_node_enlarges(&g->nodes[steps[0]]) == 1) &&
-           (a->rank == 3 || bs_bytes_fit(bs_value_bytes(g, a), BS_TAIL_BYTES, &few));
+           (a->image || bs_bytes_fit(bs_value_bytes(g, a), BS_TAIL_BYTES, &few));
 }
 
 /* Whether b, r times as large, can be made by the kernel of a, which is no step; not in patches, which are cut where
@@ -68,7 +68,7 @@ static bool is_alike(const bs_tails *t, const bs_value_info *a, const bs_value_i
     const bool fits = r > 1 ? may_enlarge(t, a, b, r)
                             : bs_same_shape(a, &shape) && !(scaled && bs_value_in_patches(t->graph, a));
     return fits && fits_type(t, a, b) &&
-           (a->rank != 3 || bs_node_op(&t->graph->nodes[a->node])->layout.images);
+           (!a->image || bs_node_op(&t->graph->nodes[a->node])->layout.images);
 }
 
 bool bs_tails_move(const bs_graph *g, const bs_node *node)
@@ -88,7 +88,7 @@ bs_bytes bs_tails_scratch(const bs_graph *g, const bs_node *node, const bs_node_
     const int32_t grain = plan->grain * bs_node_phases(g, node);
     if (!bs_tails_move(g, node)) /* a small library (BS_SMALL) needs it where others do not (bs_node_plan.phases) */
         return bs_bytes_of(0);
-    if (out->rank != 3) { /* a row is no more */
+    if (!out->image) { /* a row is no more */
         const bs_bytes row = bs_bytes_product(bs_value_elements(g, out), bs_bytes_of(element));
         return bs_bytes_align(node->domain == 0 ? row : bs_bytes_of(BS_TAIL_BYTES));
     }

@@ -82,7 +82,7 @@ static bool is_extent(const bs_walk *w, bs_instr *made)
     const bool ring = i->extent == BS_EXTENT_RING;
     if (i->extent == BS_EXTENT_ALL)
         return true;
-    if (i->extent > BS_EXTENT_RING || !w->tile || node->n_out != 1 || w->g->values[node->first_out].rank != 3 ||
+    if (i->extent > BS_EXTENT_RING || !w->tile || node->n_out != 1 || !w->g->values[node->first_out].image ||
         !w->op->layout.images || bs_plan_on_device(w->p))
         return false;
     made->domain = ring ? i->domain : node->domain;

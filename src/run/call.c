@@ -89,7 +89,7 @@ static void zero_margins(const bs_context *c, const bs_call *call)
     for (int32_t i = 0; i < call->n_out; i++) {
         const int32_t value = call->node->first_out + i, margin = c->session->plan->values[value].margin;
         int64_t h, w;
-        if (call->out[i].rank != 3 || margin == 0)
+        if (!call->out[i].image || margin == 0)
             continue;
         bs_plan_core(c->session->plan, &c->session->graph->values[value], &h, &w);
         for (int32_t row = 0; row < call->rows; row++, bs_operand_advance(&call->out[i], 1))
@@ -280,7 +280,7 @@ void bs_exec_call(const bs_context *c, const bs_instr *i, int32_t row, int32_t r
 
 static bool is_small(const bs_session *s, int32_t value)
 {
-    return value && s->graph->values[value].rank != 3 &&
+    return value && !s->graph->values[value].image &&
            bs_bytes_figure(s->plan->values[value].row_bytes) <= SMALL_ROW;
 }
 
@@ -317,9 +317,9 @@ int32_t bs_exec_batch(const bs_session *s, const bs_instr *i)
     const bool across = bs_node_op(node)->rows.of == BS_ROWS_SEGMENT;
     if (bs_exec_scattered(s, i) && (across || !is_small(s, node->first_out)))
         return 1;
-    bool image = node->n_out > 0 && s->graph->values[node->first_out].rank == 3;
+    bool image = node->n_out > 0 && s->graph->values[node->first_out].image;
     for (int32_t k = 0; k < n_in; k++)
-        image = image || s->graph->values[in[k]].rank == 3;
+        image = image || s->graph->values[in[k]].image;
     if (image)
         return image_batch(s, i);
     return bs_bytes_figure(s->plan->nodes[i->node].prepared_bytes) > HEAVY ? heavy_batch(s, i) : BATCH_ROWS;
@@ -332,7 +332,7 @@ int32_t bs_exec_bands(const bs_session *s, const bs_instr *i)
     if (i->kind == BS_INSTR_CALL && s->plan->nodes[i->node].work_items > 0)
         return s->plan->nodes[i->node].work_items;
     if (i->kind != BS_INSTR_CALL || node->n_out != 1 || !bs_node_op(node)->layout.images ||
-        s->graph->values[node->first_out].rank != 3)
+        !s->graph->values[node->first_out].image)
         return 0;
     bs_plan_core(s->plan, &s->graph->values[node->first_out], &h, &w);
     return (int32_t)bs_ceil_div(h + 2 * s->plan->values[node->first_out].margin, BAND_ROWS);

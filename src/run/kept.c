@@ -24,7 +24,7 @@ enum { KEPT_MOST = 64, KEPT_BYTES = 8192, KEPT_WEIGHTS = 32768 };
 
 static bool is_short(const bs_plan *p, int32_t value)
 {
-    return p->graph->values[value].rank != 3 && bs_bytes_figure(p->values[value].row_bytes) <= KEPT_BYTES;
+    return !p->graph->values[value].image && bs_bytes_figure(p->values[value].row_bytes) <= KEPT_BYTES;
 }
 
 /* One kernel without margins around what it writes. */

@@ -71,6 +71,7 @@ static void zero_beyond_frame(const bs_operand *o, int32_t margin)
 static void as_channel(const bs_operand *row, bs_operand *image)
 {
     image->rank = 3;
+    image->image = true;
     image->dtype = row->dtype;
     image->data = row->data;
     image->dim[0] = 1;
@@ -93,7 +94,7 @@ void bs_zero_around(const bs_context *c, int32_t target, const bs_operand *o)
         as_channel(o, &image);
         o = &image;
     }
-    if (margin == 0 || o->rank != 3)
+    if (margin == 0 || !o->image)
         return;
     if (in_root) {
         zero_beyond_frame(o, margin);
@@ -135,7 +136,7 @@ static bool overwrite(zeroed_images *z, int32_t value)
 {
     const bs_plan *p = z->plan;
     const bs_value_plan *v = &p->values[value];
-    const bool image = p->graph->values[value].rank == 3;
+    const bool image = p->graph->values[value].image;
     bool alike = false;
     int32_t left = 0;
     if (v->storage == BS_STORAGE_VIEW) /* in the place of another one */
@@ -156,7 +157,7 @@ static bool zeroes(const bs_plan *p, const bs_instr *i)
     const bs_node *node = &p->graph->nodes[i->node];
     const bs_value_plan *v = &p->values[node->first_out];
     return i->kind == BS_INSTR_CALL && i->extent != BS_EXTENT_RING && node->n_out == 1 &&
-           bs_node_op(node)->rows.of != BS_ROWS_DECIDED && p->graph->values[node->first_out].rank == 3 &&
+           bs_node_op(node)->rows.of != BS_ROWS_DECIDED && p->graph->values[node->first_out].image &&
            v->storage == BS_STORAGE_SCRATCH && v->margin > 0;
 }
 

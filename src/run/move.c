@@ -55,6 +55,7 @@ static bs_operand image_part(const bs_operand *o, bs_rect r, bool lines)
     const int32_t width = bs_max_i32(r.x1 - r.x0, 0);
     bs_operand part = *o;
     part.rank = lines ? 2 : 3;
+    part.image = false;
     part.data = (uint8_t *)o->data + (r.y0 * o->stride[1] + r.x0 * o->stride[2]) * (ptrdiff_t)bs_dtype_bytes(o->dtype);
     part.dim[0] = bs_max_i32(r.y1 - r.y0, 0);
     part.dim[1] = lines ? width * o->dim[0] : o->dim[0];
@@ -80,7 +81,7 @@ static bs_operand tensor_part(const bs_operand *o)
 /* Zeroes the rectangle of an image, or all of another tensor, whatever its strides. */
 static void zero_row(const bs_operand *o)
 {
-    const bs_operand all = o->rank == 3 ? image_part(o, o->rect, is_channels_last(o)) : tensor_part(o);
+    const bs_operand all = o->image ? image_part(o, o->rect, is_channels_last(o)) : tensor_part(o);
     const size_t bytes = bs_dtype_bytes(o->dtype);
     const int32_t last = all.rank - 1;
     const ptrdiff_t step = all.stride[last] * (ptrdiff_t)bytes;
@@ -110,7 +111,7 @@ typedef struct move_pair {
 
 static void pair_up(move_pair *pair, const bs_operand *to, const bs_operand *from)
 {
-    if (to->rank == 3) {
+    if (to->image) {
         const bs_rect r = rect_common(to->rect, from->rect);
         const bool lines = is_channels_last(to) && is_channels_last(from);
         pair->to = image_part(to, r, lines);
@@ -128,7 +129,7 @@ void bs_move_row(const bs_operand *to, const bs_operand *from)
     move_pair p;
     if (to->data == from->data)
         return; /* an image was stored in the output at once */
-    const int64_t n = to->rank == 3 ? -1 : bs_operand_line(to);
+    const int64_t n = to->image ? -1 : bs_operand_line(to);
     if (n >= 0 && bs_operand_line(from) == n) {
         bs_copy(to->data, from->data, (size_t)n * bs_dtype_bytes(to->dtype));
         return;
@@ -171,7 +172,7 @@ static void operand_cell(const bs_context *c, const bs_instr *i, int32_t row, bs
     bs_operand_root(c, i->target, &root);
     bs_operand_extent(c, i->value ? i->value : node->first_out, row, o);
     bs_operand_step(o, &root, bs_top_row(c, i->domain, row));
-    if (o->rank == 3 && root.rank == 3)
+    if (o->image && root.image)
         o->rect = (bs_rect){0, o->dim[1], 0, o->dim[2]}; /* the core only */
 }
 
@@ -256,7 +257,7 @@ static void accumulate_row(float *sum, ptrdiff_t step, const float *row, ptrdiff
 static bool covers(const bs_operand *from, const bs_operand *to)
 {
     const bs_rect r = rect_common(to->rect, from->rect);
-    return to->rank != 3 || (r.y0 == to->rect.y0 && r.y1 == to->rect.y1 && r.x0 == to->rect.x0 && r.x1 == to->rect.x1);
+    return !to->image || (r.y0 == to->rect.y0 && r.y1 == to->rect.y1 && r.x0 == to->rect.x0 && r.x1 == to->rect.x1);
 }
 
 /* The first addend of a sum is put down: 0 is added, as to the others, so that -0 becomes 0. */
@@ -428,7 +429,7 @@ static bool move_dense(const bs_context *c, const bs_instr *i, int32_t row, int3
         return false;
     operand_target(c, i, row, &to);
     bs_operand_make(c, i->value, row, &from);
-    const int64_t n = to.rank == 3 ? -1 : bs_operand_line(&to);
+    const int64_t n = to.image ? -1 : bs_operand_line(&to);
     if (n < 0 || bs_operand_line(&from) != n)
         return false;
     const size_t bytes = (size_t)n * bs_dtype_bytes(to.dtype);

@@ -40,10 +40,11 @@ static BS_INLINE_IF_FAST void operand_extent(const bs_context *c, int32_t value,
     const bs_value_info *v = &c->session->graph->values[value];
     o->dtype = v->dtype;
     o->rank = v->rank;
+    o->image = v->image;
     for (int32_t i = 0; i < v->rank; i++)
         o->dim[i] = (int32_t)c->session->dims[v->dims[i]];
     o->frame_y = o->frame_x = 0;
-    if (v->rank == 3)
+    if (v->image)
         image_extent(c, value, row, o);
 }
 
@@ -81,7 +82,7 @@ static BS_INLINE_IF_FAST void operand_stored(const bs_context *c, const bs_value
     const ptrdiff_t bytes = (ptrdiff_t)bs_dtype_bytes(v->dtype);
     o->row_stride = (ptrdiff_t)bs_bytes_figure(p->row_bytes) >> bytes / 2; /* 1, 2 or 4: a division is slow */
     o->data = base;
-    if (v->rank != 3 || p->planar)
+    if (!v->image || p->planar)
         bs_operand_dense(c, v, o);
     else
         image_stored(c, v, p->margin, o);

@@ -17,7 +17,7 @@ static const bs_operand *residual_of(const bs_call *call, const bs_operand *out)
         return NULL;
     const bs_operand *other = &call->in[first->other];
     const bool last = other->stride[0] == 1 && out->stride[0] == 1;
-    bool alike = last && out->rank == 3 && other->rank == 3 && other->dtype == BS_F32 && out->dtype == BS_F32;
+    bool alike = last && out->image && other->image && other->dtype == BS_F32 && out->dtype == BS_F32;
     for (int32_t d = 0; d < 3; d++)
         alike = alike && other->dim[d] == out->dim[d];
     return alike ? other : NULL;
@@ -78,7 +78,7 @@ static bs_operand small_of(const bs_operand *large, int32_t r)
 static bs_operand near_of(const bs_operand *out, bs_dtype dtype, uint64_t *bytes)
 {
     bs_operand near = *out;
-    const bool image = out->rank == 3, last = image && (out->stride[0] == 1 || out->dim[0] == 1);
+    const bool image = out->image, last = image && (out->stride[0] == 1 || out->dim[0] == 1);
     const int32_t width = image ? out->rect.x1 - out->rect.x0 : 0;
     static const int32_t inner[3] = {0, 2, 1};
     ptrdiff_t step = 1;
@@ -131,7 +131,7 @@ bs_status bs_exec_tail(const bs_call *call)
         return run_near(call, small_of(out, bs_node_phases(call->graph, call->node)), true);
     uint64_t bytes;
     bs_call some = *call;
-    const bool image = out->rank == 3;
+    const bool image = out->image;
     const int32_t scale = bs_node_phases(call->graph, call->node);
     const bs_operand small = small_of(out, scale);
     bs_operand near = near_of(&small, tail->from, &bytes);
