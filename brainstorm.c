@@ -1,6 +1,6 @@
 /* brainstorm.c - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: 2ceaf4157d71b6e42a4e3b622786744a50028b9c4db5180fb39c71aef601c55a
+ * sha256 of the parts: 2f852444b88fa622c293e7ff6ba4cd36e444ad90f68b5db90c52f7f73b5ea9af
  */
 #if !defined(_POSIX_C_SOURCE) && !defined(BS_NO_POSIX)
 #define _POSIX_C_SOURCE 200809L
@@ -2940,10 +2940,8 @@ BS_INTERNAL void bs_row_normalise(bs_tier tier, const bs_row_norm *norm, const f
                       ptrdiff_t y_step);
 
 /* A step of n units of an LSTM: sums of i, f, o and g behind each other, n of each; c' = f c + i g, h' = o tanh(c'). As
- * by rows of sigmoid and tanh, but c' is rounded once less. c_out may be c. A small library (BS_SMALL) has none. */
-#ifndef BS_SMALL
+ * by rows of sigmoid and tanh, but c' is rounded once less. c_out may be c. */
 BS_INTERNAL void bs_row_lstm(bs_tier tier, const float *sums, const float *c, float *c_out, float *h_out, int64_t n);
-#endif
 
 #endif
 /* ==== end src/kernels/functions.h ============================================================= */
@@ -17441,7 +17439,6 @@ BS_ROW_FUNCTION_DEFINE(tanh, bs_rows_of_one, BS_TIER_FN(bs_tanh))
 BS_ROW_FUNCTION_DEFINE(gelu, bs_rows_of_one, BS_TIER_FN(bs_gelu))
 BS_ROW_FUNCTION_DEFINE(silu, bs_rows, BS_TIER_FN(bs_silu), BS_OR_NEAR(silu))
 
-#ifndef BS_SMALL
 static BS_TARGET void BS_TIER_FN(bs_lstm)(const float *sums, const float *c, float *c_out, float *h_out, int64_t n)
 {
     for (int64_t k = 0; k < n; k += BS_LANES) {
@@ -17454,7 +17451,6 @@ static BS_TARGET void BS_TIER_FN(bs_lstm)(const float *sums, const float *c, flo
         BS_TIER_FN(bs_give)(h_out, 1, k, n, BS_V_MUL(o, BS_TIER_FN(bs_tanh)(state)));
     }
 }
-#endif
 
 /* ------------------------------------------------------------------------------------------- exp, log, erf */
 
@@ -18590,7 +18586,6 @@ BS_ROW_FUNCTION_DEFINE(tanh, bs_rows_of_one, BS_TIER_FN(bs_tanh))
 BS_ROW_FUNCTION_DEFINE(gelu, bs_rows_of_one, BS_TIER_FN(bs_gelu))
 BS_ROW_FUNCTION_DEFINE(silu, bs_rows, BS_TIER_FN(bs_silu), BS_OR_NEAR(silu))
 
-#ifndef BS_SMALL
 static BS_TARGET void BS_TIER_FN(bs_lstm)(const float *sums, const float *c, float *c_out, float *h_out, int64_t n)
 {
     for (int64_t k = 0; k < n; k += BS_LANES) {
@@ -18603,7 +18598,6 @@ static BS_TARGET void BS_TIER_FN(bs_lstm)(const float *sums, const float *c, flo
         BS_TIER_FN(bs_give)(h_out, 1, k, n, BS_V_MUL(o, BS_TIER_FN(bs_tanh)(state)));
     }
 }
-#endif
 
 /* ------------------------------------------------------------------------------------------- exp, log, erf */
 
@@ -19623,7 +19617,6 @@ BS_ROW_FUNCTION_DEFINE(tanh, bs_rows_of_one, BS_TIER_FN(bs_tanh))
 BS_ROW_FUNCTION_DEFINE(gelu, bs_rows_of_one, BS_TIER_FN(bs_gelu))
 BS_ROW_FUNCTION_DEFINE(silu, bs_rows, BS_TIER_FN(bs_silu), BS_OR_NEAR(silu))
 
-#ifndef BS_SMALL
 static BS_TARGET void BS_TIER_FN(bs_lstm)(const float *sums, const float *c, float *c_out, float *h_out, int64_t n)
 {
     for (int64_t k = 0; k < n; k += BS_LANES) {
@@ -19636,7 +19629,6 @@ static BS_TARGET void BS_TIER_FN(bs_lstm)(const float *sums, const float *c, flo
         BS_TIER_FN(bs_give)(h_out, 1, k, n, BS_V_MUL(o, BS_TIER_FN(bs_tanh)(state)));
     }
 }
-#endif
 
 /* ------------------------------------------------------------------------------------------- exp, log, erf */
 
@@ -20691,7 +20683,6 @@ BS_ROW_FUNCTION_DEFINE(tanh, bs_rows_of_one, BS_TIER_FN(bs_tanh))
 BS_ROW_FUNCTION_DEFINE(gelu, bs_rows_of_one, BS_TIER_FN(bs_gelu))
 BS_ROW_FUNCTION_DEFINE(silu, bs_rows, BS_TIER_FN(bs_silu), BS_OR_NEAR(silu))
 
-#ifndef BS_SMALL
 static BS_TARGET void BS_TIER_FN(bs_lstm)(const float *sums, const float *c, float *c_out, float *h_out, int64_t n)
 {
     for (int64_t k = 0; k < n; k += BS_LANES) {
@@ -20704,7 +20695,6 @@ static BS_TARGET void BS_TIER_FN(bs_lstm)(const float *sums, const float *c, flo
         BS_TIER_FN(bs_give)(h_out, 1, k, n, BS_V_MUL(o, BS_TIER_FN(bs_tanh)(state)));
     }
 }
-#endif
 
 /* ------------------------------------------------------------------------------------------- exp, log, erf */
 
@@ -21291,13 +21281,13 @@ int64_t bs_row_place_of_best(bs_tier tier, const float *x, int64_t n, bool least
     bs_place_row *const row = BS_OF_TIER(tier, bs_place_of_best);
     return row(x, n, least);
 }
+#endif
 
 void bs_row_lstm(bs_tier tier, const float *sums, const float *c, float *c_out, float *h_out, int64_t n)
 {
     bs_lstm_row *const row = BS_OF_TIER(tier, bs_lstm);
     row(sums, c, c_out, h_out, n);
 }
-#endif
 
 void bs_row_normalise(bs_tier tier, const bs_row_norm *norm, const float *x, ptrdiff_t x_step, float *y,
                       ptrdiff_t y_step)
@@ -24000,19 +23990,7 @@ static void units_lstm(const units_job *j, int64_t row, float *s)
     const float *c = r->c + (ptrdiff_t)row * r->c_row + j->first;
     float *c_out = r->c_out + (ptrdiff_t)row * r->c_out_row + j->first,
           *h_out = r->h_out + (ptrdiff_t)row * r->h_out_row + j->first;
-#ifndef BS_SMALL
     bs_row_lstm(j->tier, s, c, c_out, h_out, n);
-#else
-    const float *f = s + n, *o = s + 2 * n, *g = s + 3 * n;
-    bs_row_function(j->tier, BS_SIGMOID, s, 1, s, 1, 3 * n);
-    bs_row_function(j->tier, BS_TANH, g, 1, s + 3 * n, 1, n);
-    for (int32_t k = 0; k < n; k++)
-        s[k] = f[k] * c[k] + s[k] * g[k];
-    bs_copy(c_out, s, sizeof *s * (size_t)n);
-    bs_row_function(j->tier, BS_TANH, s, 1, s, 1, n);
-    for (int32_t k = 0; k < n; k++)
-        h_out[k] = o[k] * s[k];
-#endif
 }
 
 /* Columns n of x, r, z, n of h become h'. */

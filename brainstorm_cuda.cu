@@ -1,6 +1,6 @@
 /* brainstorm_cuda.cu - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: cd7e38ffa3d342e68ddb316f514703062cff2055ae7a8e68cc65c23e09a74834
+ * sha256 of the parts: e801c80e71e4c8fb4e46f2520b56937ea967c54518e23ef5fc975fd3b2198d6d
  */
 #include "brainstorm.h"
 
@@ -3625,10 +3625,8 @@ void bs_row_normalise(bs_tier tier, const bs_row_norm *norm, const float *x, ptr
                       ptrdiff_t y_step);
 
 /* A step of n units of an LSTM: sums of i, f, o and g behind each other, n of each; c' = f c + i g, h' = o tanh(c'). As
- * by rows of sigmoid and tanh, but c' is rounded once less. c_out may be c. A small library (BS_SMALL) has none. */
-#ifndef BS_SMALL
+ * by rows of sigmoid and tanh, but c' is rounded once less. c_out may be c. */
 void bs_row_lstm(bs_tier tier, const float *sums, const float *c, float *c_out, float *h_out, int64_t n);
-#endif
 
 #endif
 /* ==== end src/kernels/functions.h ============================================================= */
