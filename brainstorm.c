@@ -1,6 +1,6 @@
 /* brainstorm.c - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: 2f852444b88fa622c293e7ff6ba4cd36e444ad90f68b5db90c52f7f73b5ea9af
+ * sha256 of the parts: 04e0576bacd8a402859d142b70ccd79538e23bf7bd8aa8513f0fe74b3c8a3412
  */
 #if !defined(_POSIX_C_SOURCE) && !defined(BS_NO_POSIX)
 #define _POSIX_C_SOURCE 200809L
@@ -2192,7 +2192,15 @@ typedef void bs_conv_winograd_out(const float *points, ptrdiff_t point_step, con
                                   ptrdiff_t out_row, ptrdiff_t residual_row, int32_t rows, int32_t columns,
                                   int32_t tiles, int32_t lines);
 
-#ifndef BS_SMALL
+/* Whether some tier has kernels for all points of Winograd: of a small library (BS_SMALL) AVX2, that of eight channels,
+ * which sums in an order of its own. */
+#if !defined(BS_SMALL) || BS_HAVE_X86_TIERS
+#define BS_HAVE_WINOGRAD_POINTS 1
+#else
+#define BS_HAVE_WINOGRAD_POINTS 0
+#endif
+
+#if BS_HAVE_WINOGRAD_POINTS
 /* Products at all points of `groups` times as many tiles as a kernel is for, by a block of weights. Steps from point to
  * point, from tile to tile, and from channel to channel, in floats. */
 typedef struct bs_conv_points {
@@ -2231,6 +2239,8 @@ typedef struct bs_conv_kernels {
 #ifndef BS_SMALL
     bs_conv_tile_kernel *const *depthwise_whole; /* [pixels], of any number of whole vectors, no residual; or NULL */
     bs_conv_points_kernel *const *points[3]; /* [vectors][tiles], as many as OUTER's pixels; or NULL */
+#endif
+#if BS_HAVE_WINOGRAD_POINTS
     bs_conv_points_kernel *points_eight; /* `groups` tiles of eight channels to a vector; or NULL */
 #endif
     int32_t winograd_tiles; /* that both transforms take at most */
@@ -4605,6 +4615,7 @@ static const bs_conv_kernels bs_conv_table_scalar = BS_CONV_TABLE(0, NULL);
 #undef BS_ROW_FUNCTION_DEFINE
 #undef BS_TARGET
 #undef BS_TIER_FN
+#undef BS_TILES_KERNELS
 #undef BS_UPTO_4
 #undef BS_UPTO_5
 #undef BS_UPTO_6
@@ -6173,8 +6184,9 @@ static bs_conv_tile_kernel *const BS_TIER_FN(bs_conv_outer_2)[] = { NULL, BS_OUT
  * Must never: do other arithmetic than OUTER: sums from zero over the channels, in order. Only the kernel of eight
  *            channels may: no other one ever has them.
  */
-#if !defined(BS_NO_WINOGRAD) && !defined(BS_SMALL)
+#if !defined(BS_NO_WINOGRAD)
 
+#ifndef BS_SMALL
 #define BS_POINT_ZERO_1(p) BS_V a##p##_0 = zero;
 #define BS_POINT_ZERO_2(p) BS_V a##p##_0 = zero, a##p##_1 = zero;
 #define BS_POINT_STORE_1(p) BS_V_STORE(to + (p) * out_tile, a##p##_0);
@@ -6220,6 +6232,10 @@ BS_OUTER_UPTO_2(BS_POINTS_DEFINE)
 #define BS_POINTS_NAME(P, B) [P] = BS_TIER_FN(bs_conv_winograd_points_##B##_##P),
 static bs_conv_points_kernel *const BS_TIER_FN(bs_conv_points_1)[] = { NULL, BS_OUTER_UPTO_1(BS_POINTS_NAME) };
 static bs_conv_points_kernel *const BS_TIER_FN(bs_conv_points_2)[] = { NULL, BS_OUTER_UPTO_2(BS_POINTS_NAME) };
+#define BS_TILES_KERNELS .points = { NULL, BS_TIER_FN(bs_conv_points_1), BS_TIER_FN(bs_conv_points_2) },
+#else
+#define BS_TILES_KERNELS
+#endif
 
 #ifdef BS_POINTS_EIGHT
 /* Eight channels to one vector: weights of a point stay in registers while all its tiles pass, three at a time. Two
@@ -6280,8 +6296,7 @@ static BS_TARGET void BS_TIER_FN(bs_conv_winograd_points_eight)(const bs_conv_po
 #else
 #define BS_EIGHT_KERNELS
 #endif
-#define BS_POINTS_KERNELS \
-    .points = { NULL, BS_TIER_FN(bs_conv_points_1), BS_TIER_FN(bs_conv_points_2) }, BS_EIGHT_KERNELS
+#define BS_POINTS_KERNELS BS_TILES_KERNELS BS_EIGHT_KERNELS
 #else
 #define BS_POINTS_KERNELS
 #endif
@@ -7037,6 +7052,7 @@ static const bs_conv_kernels bs_conv_table_avx2 = BS_CONV_TABLE(BS_DOT_PIXELS, B
 #undef BS_ROW_FUNCTION_DEFINE
 #undef BS_TARGET
 #undef BS_TIER_FN
+#undef BS_TILES_KERNELS
 #undef BS_UPTO_4
 #undef BS_UPTO_5
 #undef BS_UPTO_6
@@ -8489,8 +8505,9 @@ static bs_conv_tile_kernel *const BS_TIER_FN(bs_conv_outer_2)[] = { NULL, BS_OUT
  * Must never: do other arithmetic than OUTER: sums from zero over the channels, in order. Only the kernel of eight
  *            channels may: no other one ever has them.
  */
-#if !defined(BS_NO_WINOGRAD) && !defined(BS_SMALL)
+#if !defined(BS_NO_WINOGRAD)
 
+#ifndef BS_SMALL
 #define BS_POINT_ZERO_1(p) BS_V a##p##_0 = zero;
 #define BS_POINT_ZERO_2(p) BS_V a##p##_0 = zero, a##p##_1 = zero;
 #define BS_POINT_STORE_1(p) BS_V_STORE(to + (p) * out_tile, a##p##_0);
@@ -8536,6 +8553,10 @@ BS_OUTER_UPTO_2(BS_POINTS_DEFINE)
 #define BS_POINTS_NAME(P, B) [P] = BS_TIER_FN(bs_conv_winograd_points_##B##_##P),
 static bs_conv_points_kernel *const BS_TIER_FN(bs_conv_points_1)[] = { NULL, BS_OUTER_UPTO_1(BS_POINTS_NAME) };
 static bs_conv_points_kernel *const BS_TIER_FN(bs_conv_points_2)[] = { NULL, BS_OUTER_UPTO_2(BS_POINTS_NAME) };
+#define BS_TILES_KERNELS .points = { NULL, BS_TIER_FN(bs_conv_points_1), BS_TIER_FN(bs_conv_points_2) },
+#else
+#define BS_TILES_KERNELS
+#endif
 
 #ifdef BS_POINTS_EIGHT
 /* Eight channels to one vector: weights of a point stay in registers while all its tiles pass, three at a time. Two
@@ -8596,8 +8617,7 @@ static BS_TARGET void BS_TIER_FN(bs_conv_winograd_points_eight)(const bs_conv_po
 #else
 #define BS_EIGHT_KERNELS
 #endif
-#define BS_POINTS_KERNELS \
-    .points = { NULL, BS_TIER_FN(bs_conv_points_1), BS_TIER_FN(bs_conv_points_2) }, BS_EIGHT_KERNELS
+#define BS_POINTS_KERNELS BS_TILES_KERNELS BS_EIGHT_KERNELS
 #else
 #define BS_POINTS_KERNELS
 #endif
@@ -9353,6 +9373,7 @@ static const bs_conv_kernels bs_conv_table_avx512 = BS_CONV_TABLE(BS_DOT_PIXELS,
 #undef BS_ROW_FUNCTION_DEFINE
 #undef BS_TARGET
 #undef BS_TIER_FN
+#undef BS_TILES_KERNELS
 #undef BS_UPTO_4
 #undef BS_UPTO_5
 #undef BS_UPTO_6
@@ -10840,8 +10861,9 @@ static bs_conv_tile_kernel *const BS_TIER_FN(bs_conv_outer_2)[] = { NULL, BS_OUT
  * Must never: do other arithmetic than OUTER: sums from zero over the channels, in order. Only the kernel of eight
  *            channels may: no other one ever has them.
  */
-#if !defined(BS_NO_WINOGRAD) && !defined(BS_SMALL)
+#if !defined(BS_NO_WINOGRAD)
 
+#ifndef BS_SMALL
 #define BS_POINT_ZERO_1(p) BS_V a##p##_0 = zero;
 #define BS_POINT_ZERO_2(p) BS_V a##p##_0 = zero, a##p##_1 = zero;
 #define BS_POINT_STORE_1(p) BS_V_STORE(to + (p) * out_tile, a##p##_0);
@@ -10887,6 +10909,10 @@ BS_OUTER_UPTO_2(BS_POINTS_DEFINE)
 #define BS_POINTS_NAME(P, B) [P] = BS_TIER_FN(bs_conv_winograd_points_##B##_##P),
 static bs_conv_points_kernel *const BS_TIER_FN(bs_conv_points_1)[] = { NULL, BS_OUTER_UPTO_1(BS_POINTS_NAME) };
 static bs_conv_points_kernel *const BS_TIER_FN(bs_conv_points_2)[] = { NULL, BS_OUTER_UPTO_2(BS_POINTS_NAME) };
+#define BS_TILES_KERNELS .points = { NULL, BS_TIER_FN(bs_conv_points_1), BS_TIER_FN(bs_conv_points_2) },
+#else
+#define BS_TILES_KERNELS
+#endif
 
 #ifdef BS_POINTS_EIGHT
 /* Eight channels to one vector: weights of a point stay in registers while all its tiles pass, three at a time. Two
@@ -10947,8 +10973,7 @@ static BS_TARGET void BS_TIER_FN(bs_conv_winograd_points_eight)(const bs_conv_po
 #else
 #define BS_EIGHT_KERNELS
 #endif
-#define BS_POINTS_KERNELS \
-    .points = { NULL, BS_TIER_FN(bs_conv_points_1), BS_TIER_FN(bs_conv_points_2) }, BS_EIGHT_KERNELS
+#define BS_POINTS_KERNELS BS_TILES_KERNELS BS_EIGHT_KERNELS
 #else
 #define BS_POINTS_KERNELS
 #endif
@@ -11480,6 +11505,7 @@ static const bs_conv_kernels bs_conv_table_neon = BS_CONV_TABLE(0, NULL);
 #undef BS_ROW_FUNCTION_DEFINE
 #undef BS_TARGET
 #undef BS_TIER_FN
+#undef BS_TILES_KERNELS
 #undef BS_UPTO_4
 #undef BS_UPTO_5
 #undef BS_UPTO_6
@@ -11692,14 +11718,6 @@ static bs_winograd_plan bs_winograd_plan_of(const bs_conv_geometry *g, int32_t l
     plan.out_points = plan.in_place ? 0 : BS_WINOGRAD_POINTS * (size_t)plan.out_step;
     plan.patch = (size_t)BS_WINOGRAD_POINTS * (size_t)plan.in_padded;
     plan.weights = plan.stores ? 0 : (size_t)BS_WINOGRAD_IN * (size_t)g->in_channels * (size_t)plan.block;
-#ifdef BS_SMALL /* no kernel for half a panel of weights: whole ones for half the tiles, in the same memory */
-    if (plan.block < bs_conv_min(plan.out_padded, 2 * lanes)) {
-        plan.block *= 2;
-        plan.strip /= 2;
-        plan.in_step = bs_winograd_step(plan.strip, plan.in_padded);
-        plan.out_step = bs_winograd_step(plan.strip, plan.block);
-    }
-#endif
     return plan;
 }
 
@@ -11849,7 +11867,7 @@ static void bs_winograd_multiply(const bs_winograd_run *run, const float *weight
     }
 }
 
-#ifdef BS_SMALL
+#if !BS_HAVE_WINOGRAD_POINTS
 static bool bs_winograd_points(const bs_winograd_run *run, const float *weights, int32_t channel, int32_t width,
                                int32_t tiles)
 {
@@ -11863,6 +11881,22 @@ static int32_t bs_winograd_panel(const bs_winograd_run *run, int32_t channel)
     return bs_conv_min(panel, run->plan.out_padded - channel / panel * panel);
 }
 
+#ifndef BS_SMALL
+/* Tiles by a kernel for as many as OUTER takes, evenly. */
+static void bs_winograd_points_of_tiles(const bs_winograd_run *run, bs_conv_points *job, int32_t vectors, int32_t tiles)
+{
+    const bs_conv_kernels *k = run->kernels;
+    int32_t parts = bs_conv_ceil_div(tiles, k->outer_pixels[vectors]);
+    for (int32_t t = 0, count; t < tiles; t += job->groups * count, parts -= job->groups) {
+        count = bs_conv_ceil_div(tiles - t, parts);
+        job->groups = parts - (count * parts - (tiles - t)); /* the others are of one less */
+        job->in = run->in_points + (ptrdiff_t)t * run->plan.in_padded;
+        job->out = run->out_points + (ptrdiff_t)t * job->out_tile;
+        k->points[vectors][count](job);
+    }
+}
+#endif
+
 /* A block at all points in a call, where channels are not too many to be summed from zero. */
 static bool bs_winograd_points(const bs_winograd_run *run, const float *weights, int32_t channel, int32_t width,
                                int32_t tiles)
@@ -11870,27 +11904,22 @@ static bool bs_winograd_points(const bs_winograd_run *run, const float *weights,
     const bs_winograd_plan *plan = &run->plan;
     const bs_conv_kernels *k = run->kernels;
     const ptrdiff_t channels = run->geometry->in_channels;
-    const int32_t vectors = width / k->lanes;
     bs_conv_points job = { .in = run->in_points, .weights = weights, .out = run->out_points, .in_step = plan->in_step,
                            .weights_step = channels * plan->out_padded, .out_step = plan->out_step,
                            .in_tile = plan->in_padded, .out_tile = width,
                            .weights_channel = bs_winograd_panel(run, channel), .channels = (int32_t)channels,
                            .groups = tiles };
-    if (!k->points[1] || channels > plan->depth)
-        return false;
     if (k->points_eight && bs_winograd_eight(run->geometry, k->lanes)) {
         k->points_eight(&job);
         return true;
     }
-    int32_t parts = bs_conv_ceil_div(tiles, k->outer_pixels[vectors]);
-    for (int32_t t = 0, count; t < tiles; t += job.groups * count, parts -= job.groups) {
-        count = bs_conv_ceil_div(tiles - t, parts);
-        job.groups = parts - (count * parts - (tiles - t)); /* the others are of one less */
-        job.in = run->in_points + (ptrdiff_t)t * plan->in_padded;
-        job.out = run->out_points + (ptrdiff_t)t * width;
-        k->points[vectors][count](&job);
+#ifndef BS_SMALL
+    if (k->points[1] && channels <= plan->depth) {
+        bs_winograd_points_of_tiles(run, &job, width / k->lanes, tiles);
+        return true;
     }
-    return true;
+#endif
+    return false;
 }
 #endif
 
@@ -13923,6 +13952,7 @@ BS_WRAPS static BS_TARGET uint64_t BS_TIER_FN(bs_change_u16)(const void *codes, 
 #undef BS_ROW_FUNCTION_DEFINE
 #undef BS_TARGET
 #undef BS_TIER_FN
+#undef BS_TILES_KERNELS
 #undef BS_UPTO_4
 #undef BS_UPTO_5
 #undef BS_UPTO_6
@@ -14876,6 +14906,7 @@ BS_WRAPS static BS_TARGET uint64_t BS_TIER_FN(bs_change_u16)(const void *codes, 
 #undef BS_ROW_FUNCTION_DEFINE
 #undef BS_TARGET
 #undef BS_TIER_FN
+#undef BS_TILES_KERNELS
 #undef BS_UPTO_4
 #undef BS_UPTO_5
 #undef BS_UPTO_6
@@ -15713,6 +15744,7 @@ BS_WRAPS static BS_TARGET uint64_t BS_TIER_FN(bs_change_u16)(const void *codes, 
 #undef BS_ROW_FUNCTION_DEFINE
 #undef BS_TARGET
 #undef BS_TIER_FN
+#undef BS_TILES_KERNELS
 #undef BS_UPTO_4
 #undef BS_UPTO_5
 #undef BS_UPTO_6
@@ -16585,6 +16617,7 @@ BS_WRAPS static BS_TARGET uint64_t BS_TIER_FN(bs_change_u16)(const void *codes, 
 #undef BS_ROW_FUNCTION_DEFINE
 #undef BS_TARGET
 #undef BS_TIER_FN
+#undef BS_TILES_KERNELS
 #undef BS_UPTO_4
 #undef BS_UPTO_5
 #undef BS_UPTO_6
@@ -17913,6 +17946,7 @@ static BS_TARGET void BS_TIER_FN(bs_normalise)(const bs_row_norm *norm, const fl
 #undef BS_ROW_FUNCTION_DEFINE
 #undef BS_TARGET
 #undef BS_TIER_FN
+#undef BS_TILES_KERNELS
 #undef BS_UPTO_4
 #undef BS_UPTO_5
 #undef BS_UPTO_6
@@ -19060,6 +19094,7 @@ static BS_TARGET void BS_TIER_FN(bs_normalise)(const bs_row_norm *norm, const fl
 #undef BS_ROW_FUNCTION_DEFINE
 #undef BS_TARGET
 #undef BS_TIER_FN
+#undef BS_TILES_KERNELS
 #undef BS_UPTO_4
 #undef BS_UPTO_5
 #undef BS_UPTO_6
@@ -20091,6 +20126,7 @@ static BS_TARGET void BS_TIER_FN(bs_normalise)(const bs_row_norm *norm, const fl
 #undef BS_ROW_FUNCTION_DEFINE
 #undef BS_TARGET
 #undef BS_TIER_FN
+#undef BS_TILES_KERNELS
 #undef BS_UPTO_4
 #undef BS_UPTO_5
 #undef BS_UPTO_6
@@ -21157,6 +21193,7 @@ static BS_TARGET void BS_TIER_FN(bs_normalise)(const bs_row_norm *norm, const fl
 #undef BS_ROW_FUNCTION_DEFINE
 #undef BS_TARGET
 #undef BS_TIER_FN
+#undef BS_TILES_KERNELS
 #undef BS_UPTO_4
 #undef BS_UPTO_5
 #undef BS_UPTO_6
@@ -21991,6 +22028,7 @@ static BS_TARGET bool BS_TIER_FN(bs_pool)(const bs_pool_window *w)
 #undef BS_ROW_FUNCTION_DEFINE
 #undef BS_TARGET
 #undef BS_TIER_FN
+#undef BS_TILES_KERNELS
 #undef BS_UPTO_4
 #undef BS_UPTO_5
 #undef BS_UPTO_6
@@ -22630,6 +22668,7 @@ static BS_TARGET bool BS_TIER_FN(bs_pool)(const bs_pool_window *w)
 #undef BS_ROW_FUNCTION_DEFINE
 #undef BS_TARGET
 #undef BS_TIER_FN
+#undef BS_TILES_KERNELS
 #undef BS_UPTO_4
 #undef BS_UPTO_5
 #undef BS_UPTO_6
@@ -23304,6 +23343,7 @@ static BS_TARGET bool BS_TIER_FN(bs_pool)(const bs_pool_window *w)
 #undef BS_ROW_FUNCTION_DEFINE
 #undef BS_TARGET
 #undef BS_TIER_FN
+#undef BS_TILES_KERNELS
 #undef BS_UPTO_4
 #undef BS_UPTO_5
 #undef BS_UPTO_6
