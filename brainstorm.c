@@ -1,6 +1,6 @@
 /* brainstorm.c - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: 1f07b9c3afb9f84776473af4d77d13bdb2a50c572aa6af61070f5b5188ad2ef0
+ * sha256 of the parts: 991d43e22336d8f113e658809b2d0321fde393eb55e0abfd12318fdebe0cf5b6
  */
 #if !defined(_POSIX_C_SOURCE) && !defined(BS_NO_POSIX)
 #define _POSIX_C_SOURCE 200809L
@@ -2192,7 +2192,15 @@ typedef void bs_conv_winograd_out(const float *points, ptrdiff_t point_step, con
                                   ptrdiff_t out_row, ptrdiff_t residual_row, int32_t rows, int32_t columns,
                                   int32_t tiles, int32_t lines);
 
-#ifndef BS_SMALL
+/* Whether some tier has kernels for all points of Winograd: of a small library (BS_SMALL) AVX2, that of eight channels,
+ * which sums in an order of its own. */
+#if !defined(BS_SMALL) || BS_HAVE_X86_TIERS
+#define BS_HAVE_WINOGRAD_POINTS 1
+#else
+#define BS_HAVE_WINOGRAD_POINTS 0
+#endif
+
+#if BS_HAVE_WINOGRAD_POINTS
 /* Products at all points of `groups` times as many tiles as a kernel is for, by a block of weights. Steps from point to
  * point, from tile to tile, and from channel to channel, in floats. */
 typedef struct bs_conv_points {
@@ -2231,6 +2239,8 @@ typedef struct bs_conv_kernels {
 #ifndef BS_SMALL
     bs_conv_tile_kernel *const *depthwise_whole; /* [pixels], of any number of whole vectors, no residual; or NULL */
     bs_conv_points_kernel *const *points[3]; /* [vectors][tiles], as many as OUTER's pixels; or NULL */
+#endif
+#if BS_HAVE_WINOGRAD_POINTS
     bs_conv_points_kernel *points_eight; /* `groups` tiles of eight channels to a vector; or NULL */
 #endif
     int32_t winograd_tiles; /* that both transforms take at most */
@@ -2940,10 +2950,8 @@ BS_INTERNAL void bs_row_normalise(bs_tier tier, const bs_row_norm *norm, const f
                       ptrdiff_t y_step);
 
 /* A step of n units of an LSTM: sums of i, f, o and g behind each other, n of each; c' = f c + i g, h' = o tanh(c'). As
- * by rows of sigmoid and tanh, but c' is rounded once less. c_out may be c. A small library (BS_SMALL) has none. */
-#ifndef BS_SMALL
+ * by rows of sigmoid and tanh, but c' is rounded once less. c_out may be c. */
 BS_INTERNAL void bs_row_lstm(bs_tier tier, const float *sums, const float *c, float *c_out, float *h_out, int64_t n);
-#endif
 
 #endif
 /* ==== end src/kernels/functions.h ============================================================= */
@@ -4607,6 +4615,7 @@ static const bs_conv_kernels bs_conv_table_scalar = BS_CONV_TABLE(0, NULL);
 #undef BS_ROW_FUNCTION_DEFINE
 #undef BS_TARGET
 #undef BS_TIER_FN
+#undef BS_TILES_KERNELS
 #undef BS_UPTO_4
 #undef BS_UPTO_5
 #undef BS_UPTO_6
@@ -6175,8 +6184,9 @@ static bs_conv_tile_kernel *const BS_TIER_FN(bs_conv_outer_2)[] = { NULL, BS_OUT
  * Must never: do other arithmetic than OUTER: sums from zero over the channels, in order. Only the kernel of eight
  *            channels may: no other one ever has them.
  */
-#if !defined(BS_NO_WINOGRAD) && !defined(BS_SMALL)
+#if !defined(BS_NO_WINOGRAD)
 
+#ifndef BS_SMALL
 #define BS_POINT_ZERO_1(p) BS_V a##p##_0 = zero;
 #define BS_POINT_ZERO_2(p) BS_V a##p##_0 = zero, a##p##_1 = zero;
 #define BS_POINT_STORE_1(p) BS_V_STORE(to + (p) * out_tile, a##p##_0);
@@ -6222,6 +6232,10 @@ BS_OUTER_UPTO_2(BS_POINTS_DEFINE)
 #define BS_POINTS_NAME(P, B) [P] = BS_TIER_FN(bs_conv_winograd_points_##B##_##P),
 static bs_conv_points_kernel *const BS_TIER_FN(bs_conv_points_1)[] = { NULL, BS_OUTER_UPTO_1(BS_POINTS_NAME) };
 static bs_conv_points_kernel *const BS_TIER_FN(bs_conv_points_2)[] = { NULL, BS_OUTER_UPTO_2(BS_POINTS_NAME) };
+#define BS_TILES_KERNELS .points = { NULL, BS_TIER_FN(bs_conv_points_1), BS_TIER_FN(bs_conv_points_2) },
+#else
+#define BS_TILES_KERNELS
+#endif
 
 #ifdef BS_POINTS_EIGHT
 /* Eight channels to one vector: weights of a point stay in registers while all its tiles pass, three at a time. Two
@@ -6282,8 +6296,7 @@ static BS_TARGET void BS_TIER_FN(bs_conv_winograd_points_eight)(const bs_conv_po
 #else
 #define BS_EIGHT_KERNELS
 #endif
-#define BS_POINTS_KERNELS \
-    .points = { NULL, BS_TIER_FN(bs_conv_points_1), BS_TIER_FN(bs_conv_points_2) }, BS_EIGHT_KERNELS
+#define BS_POINTS_KERNELS BS_TILES_KERNELS BS_EIGHT_KERNELS
 #else
 #define BS_POINTS_KERNELS
 #endif
@@ -7039,6 +7052,7 @@ static const bs_conv_kernels bs_conv_table_avx2 = BS_CONV_TABLE(BS_DOT_PIXELS, B
 #undef BS_ROW_FUNCTION_DEFINE
 #undef BS_TARGET
 #undef BS_TIER_FN
+#undef BS_TILES_KERNELS
 #undef BS_UPTO_4
 #undef BS_UPTO_5
 #undef BS_UPTO_6
@@ -8491,8 +8505,9 @@ static bs_conv_tile_kernel *const BS_TIER_FN(bs_conv_outer_2)[] = { NULL, BS_OUT
  * Must never: do other arithmetic than OUTER: sums from zero over the channels, in order. Only the kernel of eight
  *            channels may: no other one ever has them.
  */
-#if !defined(BS_NO_WINOGRAD) && !defined(BS_SMALL)
+#if !defined(BS_NO_WINOGRAD)
 
+#ifndef BS_SMALL
 #define BS_POINT_ZERO_1(p) BS_V a##p##_0 = zero;
 #define BS_POINT_ZERO_2(p) BS_V a##p##_0 = zero, a##p##_1 = zero;
 #define BS_POINT_STORE_1(p) BS_V_STORE(to + (p) * out_tile, a##p##_0);
@@ -8538,6 +8553,10 @@ BS_OUTER_UPTO_2(BS_POINTS_DEFINE)
 #define BS_POINTS_NAME(P, B) [P] = BS_TIER_FN(bs_conv_winograd_points_##B##_##P),
 static bs_conv_points_kernel *const BS_TIER_FN(bs_conv_points_1)[] = { NULL, BS_OUTER_UPTO_1(BS_POINTS_NAME) };
 static bs_conv_points_kernel *const BS_TIER_FN(bs_conv_points_2)[] = { NULL, BS_OUTER_UPTO_2(BS_POINTS_NAME) };
+#define BS_TILES_KERNELS .points = { NULL, BS_TIER_FN(bs_conv_points_1), BS_TIER_FN(bs_conv_points_2) },
+#else
+#define BS_TILES_KERNELS
+#endif
 
 #ifdef BS_POINTS_EIGHT
 /* Eight channels to one vector: weights of a point stay in registers while all its tiles pass, three at a time. Two
@@ -8598,8 +8617,7 @@ static BS_TARGET void BS_TIER_FN(bs_conv_winograd_points_eight)(const bs_conv_po
 #else
 #define BS_EIGHT_KERNELS
 #endif
-#define BS_POINTS_KERNELS \
-    .points = { NULL, BS_TIER_FN(bs_conv_points_1), BS_TIER_FN(bs_conv_points_2) }, BS_EIGHT_KERNELS
+#define BS_POINTS_KERNELS BS_TILES_KERNELS BS_EIGHT_KERNELS
 #else
 #define BS_POINTS_KERNELS
 #endif
@@ -9355,6 +9373,7 @@ static const bs_conv_kernels bs_conv_table_avx512 = BS_CONV_TABLE(BS_DOT_PIXELS,
 #undef BS_ROW_FUNCTION_DEFINE
 #undef BS_TARGET
 #undef BS_TIER_FN
+#undef BS_TILES_KERNELS
 #undef BS_UPTO_4
 #undef BS_UPTO_5
 #undef BS_UPTO_6
@@ -10842,8 +10861,9 @@ static bs_conv_tile_kernel *const BS_TIER_FN(bs_conv_outer_2)[] = { NULL, BS_OUT
  * Must never: do other arithmetic than OUTER: sums from zero over the channels, in order. Only the kernel of eight
  *            channels may: no other one ever has them.
  */
-#if !defined(BS_NO_WINOGRAD) && !defined(BS_SMALL)
+#if !defined(BS_NO_WINOGRAD)
 
+#ifndef BS_SMALL
 #define BS_POINT_ZERO_1(p) BS_V a##p##_0 = zero;
 #define BS_POINT_ZERO_2(p) BS_V a##p##_0 = zero, a##p##_1 = zero;
 #define BS_POINT_STORE_1(p) BS_V_STORE(to + (p) * out_tile, a##p##_0);
@@ -10889,6 +10909,10 @@ BS_OUTER_UPTO_2(BS_POINTS_DEFINE)
 #define BS_POINTS_NAME(P, B) [P] = BS_TIER_FN(bs_conv_winograd_points_##B##_##P),
 static bs_conv_points_kernel *const BS_TIER_FN(bs_conv_points_1)[] = { NULL, BS_OUTER_UPTO_1(BS_POINTS_NAME) };
 static bs_conv_points_kernel *const BS_TIER_FN(bs_conv_points_2)[] = { NULL, BS_OUTER_UPTO_2(BS_POINTS_NAME) };
+#define BS_TILES_KERNELS .points = { NULL, BS_TIER_FN(bs_conv_points_1), BS_TIER_FN(bs_conv_points_2) },
+#else
+#define BS_TILES_KERNELS
+#endif
 
 #ifdef BS_POINTS_EIGHT
 /* Eight channels to one vector: weights of a point stay in registers while all its tiles pass, three at a time. Two
@@ -10949,8 +10973,7 @@ static BS_TARGET void BS_TIER_FN(bs_conv_winograd_points_eight)(const bs_conv_po
 #else
 #define BS_EIGHT_KERNELS
 #endif
-#define BS_POINTS_KERNELS \
-    .points = { NULL, BS_TIER_FN(bs_conv_points_1), BS_TIER_FN(bs_conv_points_2) }, BS_EIGHT_KERNELS
+#define BS_POINTS_KERNELS BS_TILES_KERNELS BS_EIGHT_KERNELS
 #else
 #define BS_POINTS_KERNELS
 #endif
@@ -11482,6 +11505,7 @@ static const bs_conv_kernels bs_conv_table_neon = BS_CONV_TABLE(0, NULL);
 #undef BS_ROW_FUNCTION_DEFINE
 #undef BS_TARGET
 #undef BS_TIER_FN
+#undef BS_TILES_KERNELS
 #undef BS_UPTO_4
 #undef BS_UPTO_5
 #undef BS_UPTO_6
@@ -11694,14 +11718,6 @@ static bs_winograd_plan bs_winograd_plan_of(const bs_conv_geometry *g, int32_t l
     plan.out_points = plan.in_place ? 0 : BS_WINOGRAD_POINTS * (size_t)plan.out_step;
     plan.patch = (size_t)BS_WINOGRAD_POINTS * (size_t)plan.in_padded;
     plan.weights = plan.stores ? 0 : (size_t)BS_WINOGRAD_IN * (size_t)g->in_channels * (size_t)plan.block;
-#ifdef BS_SMALL /* no kernel for half a panel of weights: whole ones for half the tiles, in the same memory */
-    if (plan.block < bs_conv_min(plan.out_padded, 2 * lanes)) {
-        plan.block *= 2;
-        plan.strip /= 2;
-        plan.in_step = bs_winograd_step(plan.strip, plan.in_padded);
-        plan.out_step = bs_winograd_step(plan.strip, plan.block);
-    }
-#endif
     return plan;
 }
 
@@ -11851,7 +11867,7 @@ static void bs_winograd_multiply(const bs_winograd_run *run, const float *weight
     }
 }
 
-#ifdef BS_SMALL
+#if !BS_HAVE_WINOGRAD_POINTS
 static bool bs_winograd_points(const bs_winograd_run *run, const float *weights, int32_t channel, int32_t width,
                                int32_t tiles)
 {
@@ -11865,6 +11881,22 @@ static int32_t bs_winograd_panel(const bs_winograd_run *run, int32_t channel)
     return bs_conv_min(panel, run->plan.out_padded - channel / panel * panel);
 }
 
+#ifndef BS_SMALL
+/* Tiles by a kernel for as many as OUTER takes, evenly. */
+static void bs_winograd_points_of_tiles(const bs_winograd_run *run, bs_conv_points *job, int32_t vectors, int32_t tiles)
+{
+    const bs_conv_kernels *k = run->kernels;
+    int32_t parts = bs_conv_ceil_div(tiles, k->outer_pixels[vectors]);
+    for (int32_t t = 0, count; t < tiles; t += job->groups * count, parts -= job->groups) {
+        count = bs_conv_ceil_div(tiles - t, parts);
+        job->groups = parts - (count * parts - (tiles - t)); /* the others are of one less */
+        job->in = run->in_points + (ptrdiff_t)t * run->plan.in_padded;
+        job->out = run->out_points + (ptrdiff_t)t * job->out_tile;
+        k->points[vectors][count](job);
+    }
+}
+#endif
+
 /* A block at all points in a call, where channels are not too many to be summed from zero. */
 static bool bs_winograd_points(const bs_winograd_run *run, const float *weights, int32_t channel, int32_t width,
                                int32_t tiles)
@@ -11872,27 +11904,22 @@ static bool bs_winograd_points(const bs_winograd_run *run, const float *weights,
     const bs_winograd_plan *plan = &run->plan;
     const bs_conv_kernels *k = run->kernels;
     const ptrdiff_t channels = run->geometry->in_channels;
-    const int32_t vectors = width / k->lanes;
     bs_conv_points job = { .in = run->in_points, .weights = weights, .out = run->out_points, .in_step = plan->in_step,
                            .weights_step = channels * plan->out_padded, .out_step = plan->out_step,
                            .in_tile = plan->in_padded, .out_tile = width,
                            .weights_channel = bs_winograd_panel(run, channel), .channels = (int32_t)channels,
                            .groups = tiles };
-    if (!k->points[1] || channels > plan->depth)
-        return false;
     if (k->points_eight && bs_winograd_eight(run->geometry, k->lanes)) {
         k->points_eight(&job);
         return true;
     }
-    int32_t parts = bs_conv_ceil_div(tiles, k->outer_pixels[vectors]);
-    for (int32_t t = 0, count; t < tiles; t += job.groups * count, parts -= job.groups) {
-        count = bs_conv_ceil_div(tiles - t, parts);
-        job.groups = parts - (count * parts - (tiles - t)); /* the others are of one less */
-        job.in = run->in_points + (ptrdiff_t)t * plan->in_padded;
-        job.out = run->out_points + (ptrdiff_t)t * width;
-        k->points[vectors][count](&job);
+#ifndef BS_SMALL
+    if (k->points[1] && channels <= plan->depth) {
+        bs_winograd_points_of_tiles(run, &job, width / k->lanes, tiles);
+        return true;
     }
-    return true;
+#endif
+    return false;
 }
 #endif
 
@@ -13925,6 +13952,7 @@ BS_WRAPS static BS_TARGET uint64_t BS_TIER_FN(bs_change_u16)(const void *codes, 
 #undef BS_ROW_FUNCTION_DEFINE
 #undef BS_TARGET
 #undef BS_TIER_FN
+#undef BS_TILES_KERNELS
 #undef BS_UPTO_4
 #undef BS_UPTO_5
 #undef BS_UPTO_6
@@ -14878,6 +14906,7 @@ BS_WRAPS static BS_TARGET uint64_t BS_TIER_FN(bs_change_u16)(const void *codes, 
 #undef BS_ROW_FUNCTION_DEFINE
 #undef BS_TARGET
 #undef BS_TIER_FN
+#undef BS_TILES_KERNELS
 #undef BS_UPTO_4
 #undef BS_UPTO_5
 #undef BS_UPTO_6
@@ -15715,6 +15744,7 @@ BS_WRAPS static BS_TARGET uint64_t BS_TIER_FN(bs_change_u16)(const void *codes, 
 #undef BS_ROW_FUNCTION_DEFINE
 #undef BS_TARGET
 #undef BS_TIER_FN
+#undef BS_TILES_KERNELS
 #undef BS_UPTO_4
 #undef BS_UPTO_5
 #undef BS_UPTO_6
@@ -16587,6 +16617,7 @@ BS_WRAPS static BS_TARGET uint64_t BS_TIER_FN(bs_change_u16)(const void *codes, 
 #undef BS_ROW_FUNCTION_DEFINE
 #undef BS_TARGET
 #undef BS_TIER_FN
+#undef BS_TILES_KERNELS
 #undef BS_UPTO_4
 #undef BS_UPTO_5
 #undef BS_UPTO_6
@@ -17441,7 +17472,6 @@ BS_ROW_FUNCTION_DEFINE(tanh, bs_rows_of_one, BS_TIER_FN(bs_tanh))
 BS_ROW_FUNCTION_DEFINE(gelu, bs_rows_of_one, BS_TIER_FN(bs_gelu))
 BS_ROW_FUNCTION_DEFINE(silu, bs_rows, BS_TIER_FN(bs_silu), BS_OR_NEAR(silu))
 
-#ifndef BS_SMALL
 static BS_TARGET void BS_TIER_FN(bs_lstm)(const float *sums, const float *c, float *c_out, float *h_out, int64_t n)
 {
     for (int64_t k = 0; k < n; k += BS_LANES) {
@@ -17454,7 +17484,6 @@ static BS_TARGET void BS_TIER_FN(bs_lstm)(const float *sums, const float *c, flo
         BS_TIER_FN(bs_give)(h_out, 1, k, n, BS_V_MUL(o, BS_TIER_FN(bs_tanh)(state)));
     }
 }
-#endif
 
 /* ------------------------------------------------------------------------------------------- exp, log, erf */
 
@@ -17917,6 +17946,7 @@ static BS_TARGET void BS_TIER_FN(bs_normalise)(const bs_row_norm *norm, const fl
 #undef BS_ROW_FUNCTION_DEFINE
 #undef BS_TARGET
 #undef BS_TIER_FN
+#undef BS_TILES_KERNELS
 #undef BS_UPTO_4
 #undef BS_UPTO_5
 #undef BS_UPTO_6
@@ -18590,7 +18620,6 @@ BS_ROW_FUNCTION_DEFINE(tanh, bs_rows_of_one, BS_TIER_FN(bs_tanh))
 BS_ROW_FUNCTION_DEFINE(gelu, bs_rows_of_one, BS_TIER_FN(bs_gelu))
 BS_ROW_FUNCTION_DEFINE(silu, bs_rows, BS_TIER_FN(bs_silu), BS_OR_NEAR(silu))
 
-#ifndef BS_SMALL
 static BS_TARGET void BS_TIER_FN(bs_lstm)(const float *sums, const float *c, float *c_out, float *h_out, int64_t n)
 {
     for (int64_t k = 0; k < n; k += BS_LANES) {
@@ -18603,7 +18632,6 @@ static BS_TARGET void BS_TIER_FN(bs_lstm)(const float *sums, const float *c, flo
         BS_TIER_FN(bs_give)(h_out, 1, k, n, BS_V_MUL(o, BS_TIER_FN(bs_tanh)(state)));
     }
 }
-#endif
 
 /* ------------------------------------------------------------------------------------------- exp, log, erf */
 
@@ -19066,6 +19094,7 @@ static BS_TARGET void BS_TIER_FN(bs_normalise)(const bs_row_norm *norm, const fl
 #undef BS_ROW_FUNCTION_DEFINE
 #undef BS_TARGET
 #undef BS_TIER_FN
+#undef BS_TILES_KERNELS
 #undef BS_UPTO_4
 #undef BS_UPTO_5
 #undef BS_UPTO_6
@@ -19623,7 +19652,6 @@ BS_ROW_FUNCTION_DEFINE(tanh, bs_rows_of_one, BS_TIER_FN(bs_tanh))
 BS_ROW_FUNCTION_DEFINE(gelu, bs_rows_of_one, BS_TIER_FN(bs_gelu))
 BS_ROW_FUNCTION_DEFINE(silu, bs_rows, BS_TIER_FN(bs_silu), BS_OR_NEAR(silu))
 
-#ifndef BS_SMALL
 static BS_TARGET void BS_TIER_FN(bs_lstm)(const float *sums, const float *c, float *c_out, float *h_out, int64_t n)
 {
     for (int64_t k = 0; k < n; k += BS_LANES) {
@@ -19636,7 +19664,6 @@ static BS_TARGET void BS_TIER_FN(bs_lstm)(const float *sums, const float *c, flo
         BS_TIER_FN(bs_give)(h_out, 1, k, n, BS_V_MUL(o, BS_TIER_FN(bs_tanh)(state)));
     }
 }
-#endif
 
 /* ------------------------------------------------------------------------------------------- exp, log, erf */
 
@@ -20099,6 +20126,7 @@ static BS_TARGET void BS_TIER_FN(bs_normalise)(const bs_row_norm *norm, const fl
 #undef BS_ROW_FUNCTION_DEFINE
 #undef BS_TARGET
 #undef BS_TIER_FN
+#undef BS_TILES_KERNELS
 #undef BS_UPTO_4
 #undef BS_UPTO_5
 #undef BS_UPTO_6
@@ -20691,7 +20719,6 @@ BS_ROW_FUNCTION_DEFINE(tanh, bs_rows_of_one, BS_TIER_FN(bs_tanh))
 BS_ROW_FUNCTION_DEFINE(gelu, bs_rows_of_one, BS_TIER_FN(bs_gelu))
 BS_ROW_FUNCTION_DEFINE(silu, bs_rows, BS_TIER_FN(bs_silu), BS_OR_NEAR(silu))
 
-#ifndef BS_SMALL
 static BS_TARGET void BS_TIER_FN(bs_lstm)(const float *sums, const float *c, float *c_out, float *h_out, int64_t n)
 {
     for (int64_t k = 0; k < n; k += BS_LANES) {
@@ -20704,7 +20731,6 @@ static BS_TARGET void BS_TIER_FN(bs_lstm)(const float *sums, const float *c, flo
         BS_TIER_FN(bs_give)(h_out, 1, k, n, BS_V_MUL(o, BS_TIER_FN(bs_tanh)(state)));
     }
 }
-#endif
 
 /* ------------------------------------------------------------------------------------------- exp, log, erf */
 
@@ -21167,6 +21193,7 @@ static BS_TARGET void BS_TIER_FN(bs_normalise)(const bs_row_norm *norm, const fl
 #undef BS_ROW_FUNCTION_DEFINE
 #undef BS_TARGET
 #undef BS_TIER_FN
+#undef BS_TILES_KERNELS
 #undef BS_UPTO_4
 #undef BS_UPTO_5
 #undef BS_UPTO_6
@@ -21291,13 +21318,13 @@ int64_t bs_row_place_of_best(bs_tier tier, const float *x, int64_t n, bool least
     bs_place_row *const row = BS_OF_TIER(tier, bs_place_of_best);
     return row(x, n, least);
 }
+#endif
 
 void bs_row_lstm(bs_tier tier, const float *sums, const float *c, float *c_out, float *h_out, int64_t n)
 {
     bs_lstm_row *const row = BS_OF_TIER(tier, bs_lstm);
     row(sums, c, c_out, h_out, n);
 }
-#endif
 
 void bs_row_normalise(bs_tier tier, const bs_row_norm *norm, const float *x, ptrdiff_t x_step, float *y,
                       ptrdiff_t y_step)
@@ -22001,6 +22028,7 @@ static BS_TARGET bool BS_TIER_FN(bs_pool)(const bs_pool_window *w)
 #undef BS_ROW_FUNCTION_DEFINE
 #undef BS_TARGET
 #undef BS_TIER_FN
+#undef BS_TILES_KERNELS
 #undef BS_UPTO_4
 #undef BS_UPTO_5
 #undef BS_UPTO_6
@@ -22640,6 +22668,7 @@ static BS_TARGET bool BS_TIER_FN(bs_pool)(const bs_pool_window *w)
 #undef BS_ROW_FUNCTION_DEFINE
 #undef BS_TARGET
 #undef BS_TIER_FN
+#undef BS_TILES_KERNELS
 #undef BS_UPTO_4
 #undef BS_UPTO_5
 #undef BS_UPTO_6
@@ -23314,6 +23343,7 @@ static BS_TARGET bool BS_TIER_FN(bs_pool)(const bs_pool_window *w)
 #undef BS_ROW_FUNCTION_DEFINE
 #undef BS_TARGET
 #undef BS_TIER_FN
+#undef BS_TILES_KERNELS
 #undef BS_UPTO_4
 #undef BS_UPTO_5
 #undef BS_UPTO_6
@@ -24000,19 +24030,7 @@ static void units_lstm(const units_job *j, int64_t row, float *s)
     const float *c = r->c + (ptrdiff_t)row * r->c_row + j->first;
     float *c_out = r->c_out + (ptrdiff_t)row * r->c_out_row + j->first,
           *h_out = r->h_out + (ptrdiff_t)row * r->h_out_row + j->first;
-#ifndef BS_SMALL
     bs_row_lstm(j->tier, s, c, c_out, h_out, n);
-#else
-    const float *f = s + n, *o = s + 2 * n, *g = s + 3 * n;
-    bs_row_function(j->tier, BS_SIGMOID, s, 1, s, 1, 3 * n);
-    bs_row_function(j->tier, BS_TANH, g, 1, s + 3 * n, 1, n);
-    for (int32_t k = 0; k < n; k++)
-        s[k] = f[k] * c[k] + s[k] * g[k];
-    bs_copy(c_out, s, sizeof *s * (size_t)n);
-    bs_row_function(j->tier, BS_TANH, s, 1, s, 1, n);
-    for (int32_t k = 0; k < n; k++)
-        h_out[k] = o[k] * s[k];
-#endif
 }
 
 /* Columns n of x, r, z, n of h become h'. */

@@ -219,8 +219,7 @@ int32_t bs_version(void);
  * BS_NO_AVX512    those for AVX-512: a fifth of the compiler's time on x86-64, and a quarter of the code
  * BS_NO_AVX2      those for AVX2 and AVX-512
  * BS_SMALL        forms of kernels that only make them faster, and calls kept from trip to trip: some three quarters of
- *                 the code are left at -Os. On AArch64 the scalar tier, too. Sums of some kernels have another order
- *                 then, so that last bits differ
+ *                 the code are left at -Os. On AArch64 the scalar tier, too. Results are the same bytes
  *
  * BS_DEBUG        assert() what only the calling program can get wrong: objects that are closed or of another kind, a
  *                 session entered by two threads at once, arenas that overlap, buffers bound inside a session's own

@@ -1,6 +1,6 @@
 /* brainstorm_cuda.cu - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: aedad9d2fdf9293930eb68cb94b7546029319fc96d9f9abf174fd4d40ec606de
+ * sha256 of the parts: 9498f1059d15bafe8ad68a9c37293d84b6405f34d10843f4dc7b5f2587cf5a16
  */
 #include "brainstorm.h"
 
@@ -3647,10 +3647,8 @@ void bs_row_normalise(bs_tier tier, const bs_row_norm *norm, const float *x, ptr
                       ptrdiff_t y_step);
 
 /* A step of n units of an LSTM: sums of i, f, o and g behind each other, n of each; c' = f c + i g, h' = o tanh(c'). As
- * by rows of sigmoid and tanh, but c' is rounded once less. c_out may be c. A small library (BS_SMALL) has none. */
-#ifndef BS_SMALL
+ * by rows of sigmoid and tanh, but c' is rounded once less. c_out may be c. */
 void bs_row_lstm(bs_tier tier, const float *sums, const float *c, float *c_out, float *h_out, int64_t n);
-#endif
 
 #endif
 /* ==== end src/kernels/functions.h ============================================================= */

@@ -174,7 +174,7 @@ static void fz_check_excuses(bool whole)
     for (int32_t i = 0; i < fz_all.n_excuses; i++) {
         const fz_excuse *e = &fz_all.excuses[i];
         check(e->reason[0] != '\0', "excused.txt: seed %d says why", e->seed);
-        if (whole && !e->needed && !fz_all.small) /* these plan a little differently */
+        if (whole && !e->needed)
             idle++, printf("seed %d needs no excuse any more: %s\n", e->seed, e->reason);
     }
     check(idle == 0, "%d seeds are excused, all of them need it", fz_all.n_excuses);
@@ -225,10 +225,8 @@ static void fz_load_all(void)
 {
     for (int32_t t = BS_TIER_SCALAR; t < BS_TIER_CUDA; t++)
         fz_load_tier((bs_tier)t);
-    fz_all.n_changes = fz_load_changes("changed", fz_all.changes);
-    fz_all.n_in_small = fz_load_changes("small", fz_all.in_small);
+    fz_load_changes();
     fz_load_excuses();
-    fz_find_out_small(fz_generate, &fz_variants[0]);
 }
 
 /* Runs the seeds that are asked for; returns how many are wrong. */

@@ -138,7 +138,15 @@ typedef void bs_conv_winograd_out(const float *points, ptrdiff_t point_step, con
                                   ptrdiff_t out_row, ptrdiff_t residual_row, int32_t rows, int32_t columns,
                                   int32_t tiles, int32_t lines);
 
-#ifndef BS_SMALL
+/* Whether some tier has kernels for all points of Winograd: of a small library (BS_SMALL) AVX2, that of eight channels,
+ * which sums in an order of its own. */
+#if !defined(BS_SMALL) || BS_HAVE_X86_TIERS
+#define BS_HAVE_WINOGRAD_POINTS 1
+#else
+#define BS_HAVE_WINOGRAD_POINTS 0
+#endif
+
+#if BS_HAVE_WINOGRAD_POINTS
 /* Products at all points of `groups` times as many tiles as a kernel is for, by a block of weights. Steps from point to
  * point, from tile to tile, and from channel to channel, in floats. */
 typedef struct bs_conv_points {
@@ -177,6 +185,8 @@ typedef struct bs_conv_kernels {
 #ifndef BS_SMALL
     bs_conv_tile_kernel *const *depthwise_whole; /* [pixels], of any number of whole vectors, no residual; or NULL */
     bs_conv_points_kernel *const *points[3]; /* [vectors][tiles], as many as OUTER's pixels; or NULL */
+#endif
+#if BS_HAVE_WINOGRAD_POINTS
     bs_conv_points_kernel *points_eight; /* `groups` tiles of eight channels to a vector; or NULL */
 #endif
     int32_t winograd_tiles; /* that both transforms take at most */

@@ -73,14 +73,6 @@ static bs_winograd_plan bs_winograd_plan_of(const bs_conv_geometry *g, int32_t l
     plan.out_points = plan.in_place ? 0 : BS_WINOGRAD_POINTS * (size_t)plan.out_step;
     plan.patch = (size_t)BS_WINOGRAD_POINTS * (size_t)plan.in_padded;
     plan.weights = plan.stores ? 0 : (size_t)BS_WINOGRAD_IN * (size_t)g->in_channels * (size_t)plan.block;
-#ifdef BS_SMALL /* no kernel for half a panel of weights: whole ones for half the tiles, in the same memory */
-    if (plan.block < bs_conv_min(plan.out_padded, 2 * lanes)) {
-        plan.block *= 2;
-        plan.strip /= 2;
-        plan.in_step = bs_winograd_step(plan.strip, plan.in_padded);
-        plan.out_step = bs_winograd_step(plan.strip, plan.block);
-    }
-#endif
     return plan;
 }
 
@@ -230,7 +222,7 @@ static void bs_winograd_multiply(const bs_winograd_run *run, const float *weight
     }
 }
 
-#ifdef BS_SMALL
+#if !BS_HAVE_WINOGRAD_POINTS
 static bool bs_winograd_points(const bs_winograd_run *run, const float *weights, int32_t channel, int32_t width,
                                int32_t tiles)
 {
@@ -244,6 +236,22 @@ static int32_t bs_winograd_panel(const bs_winograd_run *run, int32_t channel)
     return bs_conv_min(panel, run->plan.out_padded - channel / panel * panel);
 }
 
+#ifndef BS_SMALL
+/* Tiles by a kernel for as many as OUTER takes, evenly. */
+static void bs_winograd_points_of_tiles(const bs_winograd_run *run, bs_conv_points *job, int32_t vectors, int32_t tiles)
+{
+    const bs_conv_kernels *k = run->kernels;
+    int32_t parts = bs_conv_ceil_div(tiles, k->outer_pixels[vectors]);
+    for (int32_t t = 0, count; t < tiles; t += job->groups * count, parts -= job->groups) {
+        count = bs_conv_ceil_div(tiles - t, parts);
+        job->groups = parts - (count * parts - (tiles - t)); /* the others are of one less */
+        job->in = run->in_points + (ptrdiff_t)t * run->plan.in_padded;
+        job->out = run->out_points + (ptrdiff_t)t * job->out_tile;
+        k->points[vectors][count](job);
+    }
+}
+#endif
+
 /* A block at all points in a call, where channels are not too many to be summed from zero. */
 static bool bs_winograd_points(const bs_winograd_run *run, const float *weights, int32_t channel, int32_t width,
                                int32_t tiles)
@@ -251,27 +259,22 @@ static bool bs_winograd_points(const bs_winograd_run *run, const float *weights,
     const bs_winograd_plan *plan = &run->plan;
     const bs_conv_kernels *k = run->kernels;
     const ptrdiff_t channels = run->geometry->in_channels;
-    const int32_t vectors = width / k->lanes;
     bs_conv_points job = { .in = run->in_points, .weights = weights, .out = run->out_points, .in_step = plan->in_step,
                            .weights_step = channels * plan->out_padded, .out_step = plan->out_step,
                            .in_tile = plan->in_padded, .out_tile = width,
                            .weights_channel = bs_winograd_panel(run, channel), .channels = (int32_t)channels,
                            .groups = tiles };
-    if (!k->points[1] || channels > plan->depth)
-        return false;
     if (k->points_eight && bs_winograd_eight(run->geometry, k->lanes)) {
         k->points_eight(&job);
         return true;
     }
-    int32_t parts = bs_conv_ceil_div(tiles, k->outer_pixels[vectors]);
-    for (int32_t t = 0, count; t < tiles; t += job.groups * count, parts -= job.groups) {
-        count = bs_conv_ceil_div(tiles - t, parts);
-        job.groups = parts - (count * parts - (tiles - t)); /* the others are of one less */
-        job.in = run->in_points + (ptrdiff_t)t * plan->in_padded;
-        job.out = run->out_points + (ptrdiff_t)t * width;
-        k->points[vectors][count](&job);
+#ifndef BS_SMALL
+    if (k->points[1] && channels <= plan->depth) {
+        bs_winograd_points_of_tiles(run, &job, width / k->lanes, tiles);
+        return true;
     }
-    return true;
+#endif
+    return false;
 }
 #endif
 

@@ -142,13 +142,13 @@ int64_t bs_row_place_of_best(bs_tier tier, const float *x, int64_t n, bool least
     bs_place_row *const row = BS_OF_TIER(tier, bs_place_of_best);
     return row(x, n, least);
 }
+#endif
 
 void bs_row_lstm(bs_tier tier, const float *sums, const float *c, float *c_out, float *h_out, int64_t n)
 {
     bs_lstm_row *const row = BS_OF_TIER(tier, bs_lstm);
     row(sums, c, c_out, h_out, n);
 }
-#endif
 
 void bs_row_normalise(bs_tier tier, const bs_row_norm *norm, const float *x, ptrdiff_t x_step, float *y,
                       ptrdiff_t y_step)

@@ -66,9 +66,7 @@ void bs_row_normalise(bs_tier tier, const bs_row_norm *norm, const float *x, ptr
                       ptrdiff_t y_step);
 
 /* A step of n units of an LSTM: sums of i, f, o and g behind each other, n of each; c' = f c + i g, h' = o tanh(c'). As
- * by rows of sigmoid and tanh, but c' is rounded once less. c_out may be c. A small library (BS_SMALL) has none. */
-#ifndef BS_SMALL
+ * by rows of sigmoid and tanh, but c' is rounded once less. c_out may be c. */
 void bs_row_lstm(bs_tier tier, const float *sums, const float *c, float *c_out, float *h_out, int64_t n);
-#endif
 
 #endif

@@ -137,19 +137,7 @@ static void units_lstm(const units_job *j, int64_t row, float *s)
     const float *c = r->c + (ptrdiff_t)row * r->c_row + j->first;
     float *c_out = r->c_out + (ptrdiff_t)row * r->c_out_row + j->first,
           *h_out = r->h_out + (ptrdiff_t)row * r->h_out_row + j->first;
-#ifndef BS_SMALL
     bs_row_lstm(j->tier, s, c, c_out, h_out, n);
-#else
-    const float *f = s + n, *o = s + 2 * n, *g = s + 3 * n;
-    bs_row_function(j->tier, BS_SIGMOID, s, 1, s, 1, 3 * n);
-    bs_row_function(j->tier, BS_TANH, g, 1, s + 3 * n, 1, n);
-    for (int32_t k = 0; k < n; k++)
-        s[k] = f[k] * c[k] + s[k] * g[k];
-    bs_copy(c_out, s, sizeof *s * (size_t)n);
-    bs_row_function(j->tier, BS_TANH, s, 1, s, 1, n);
-    for (int32_t k = 0; k < n; k++)
-        h_out[k] = o[k] * s[k];
-#endif
 }
 
 /* Columns n of x, r, z, n of h become h'. */

@@ -260,6 +260,7 @@
 #undef BS_ROW_FUNCTION_DEFINE
 #undef BS_TARGET
 #undef BS_TIER_FN
+#undef BS_TILES_KERNELS
 #undef BS_UPTO_4
 #undef BS_UPTO_5
 #undef BS_UPTO_6

@@ -7,7 +7,7 @@
 
 #include "frozen/run.h"
 
-enum { FZ_SEEDS = 2000, FZ_ITEMS = 2 + FZ_OUTPUTS, FZ_LISTED = 1200, FZ_FILE = 1 << 18 };
+enum { FZ_SEEDS = 2000, FZ_ITEMS = 2 + FZ_OUTPUTS, FZ_LISTED = 400, FZ_FILE = 1 << 18 };
 
 /* Items: status, decisions, outputs. */
 typedef struct fz_line {
@@ -38,9 +38,7 @@ typedef struct fz_excuse {
 
 typedef struct fz_tables {
     fz_table tier[BS_TIER_CUDA];
-    fz_change changes[FZ_LISTED], in_small[FZ_LISTED];
-    int32_t n_in_small;
-    bool small; /* the library is a small one (BS_SMALL) */
+    fz_change changes[FZ_LISTED];
     fz_excuse excuses[FZ_LISTED];
     int32_t n_changes, n_excuses;
 } fz_tables;
@@ -126,15 +124,13 @@ static inline void fz_load_tier(bs_tier tier)
     }
 }
 
-/* Lines of a tier, with reasons or without: of changed.txt and small.txt. Returns how many. */
-static inline int32_t fz_load_changes(const char *name, fz_change *changes)
+static inline void fz_load_changes(void)
 {
     char *at = fz_file, *line;
-    int32_t n = 0;
-    if (!fz_load(name))
-        return 0;
-    while ((line = fz_next_line(&at)) != NULL && n < FZ_LISTED) {
-        fz_change *c = &changes[n++];
+    if (!fz_load("changed"))
+        return;
+    while ((line = fz_next_line(&at)) != NULL && fz_all.n_changes < FZ_LISTED) {
+        fz_change *c = &fz_all.changes[fz_all.n_changes++];
         char tier[16] = "", *items = line;
         int used = 0;
         if (sscanf(line, "%d %15s%n", &c->seed, tier, &used) != 2)
@@ -146,7 +142,6 @@ static inline int32_t fz_load_changes(const char *name, fz_change *changes)
         c->line = fz_items(&items);
         snprintf(c->reason, sizeof c->reason, "%s", fz_reason(items));
     }
-    return n;
 }
 
 static inline void fz_load_excuses(void)
@@ -175,38 +170,19 @@ static inline fz_excuse *fz_excuse_of(int32_t seed)
     return NULL;
 }
 
-static inline fz_change *fz_change_of(fz_change *changes, int32_t n, int32_t seed, bs_tier tier)
+static inline const fz_change *fz_change_of(int32_t seed, bs_tier tier)
 {
-    for (int32_t i = 0; i < n; i++)
-        if (changes[i].seed == seed && changes[i].tier == tier)
-            return &changes[i];
+    for (int32_t i = 0; i < fz_all.n_changes; i++)
+        if (fz_all.changes[i].seed == seed && fz_all.changes[i].tier == tier)
+            return &fz_all.changes[i];
     return NULL;
 }
 
 /* What this seed must give: the frozen line, or what took its place. */
 static inline const fz_line *fz_expected(int32_t seed, bs_tier tier)
 {
-    fz_change *c = fz_all.small ? fz_change_of(fz_all.in_small, fz_all.n_in_small, seed, tier) : NULL;
-    if (!c)
-        c = fz_change_of(fz_all.changes, fz_all.n_changes, seed, tier);
+    const fz_change *c = fz_change_of(seed, tier);
     return c ? &c->line : &fz_all.tier[tier].lines[seed];
-}
-
-/* Whether the library is a small one (BS_SMALL), where some sums are others: by a seed that tells. */
-static inline void fz_find_out_small(fz *(*generate)(int32_t seed, bool verbose), const fz_variant *base)
-{
-    for (int32_t i = 0; i < fz_all.n_in_small; i++) {
-        const fz_change *c = &fz_all.in_small[i];
-        fz_hash h;
-        if (c->seed < 0 || c->tier == BS_TIER_AUTO || !bs_tier_available(c->tier))
-            continue;
-        fz_run(generate(c->seed, false), base, c->tier, &h);
-        const fz_line line = fz_line_of(&h);
-        fz_all.small = fz_same_line(&line, &c->line);
-        break;
-    }
-    if (fz_all.small)
-        printf("a small library: small.txt takes the place of some lines\n");
 }
 
 /* Every change differs from what was frozen, and says why. */
