@@ -1,6 +1,6 @@
 /* brainstorm.c - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: 991d43e22336d8f113e658809b2d0321fde393eb55e0abfd12318fdebe0cf5b6
+ * sha256 of the parts: d6b83247986415487151c79e1258218297b35a4bf081eeadf200deece3d6defc
  */
 #if !defined(_POSIX_C_SOURCE) && !defined(BS_NO_POSIX)
 #define _POSIX_C_SOURCE 200809L
@@ -1008,7 +1008,7 @@ static const uint8_t dtype_sizes[] = {
 #undef DTYPE_SIZE
 };
 
-static bool dtype_known(bs_dtype dtype) { return (int)dtype >= 0 && (int)dtype < (int)BS_DTYPE_COUNT; }
+static bool dtype_known(bs_dtype dtype) { return (uint32_t)dtype < (uint32_t)BS_DTYPE_COUNT; }
 
 #define DTYPE_NAME(name, bytes, text) text "\0"
 const char *bs_dtype_name(bs_dtype dtype) { return bs_name_of(BS_DTYPE_LIST(DTYPE_NAME), dtype, BS_DTYPE_COUNT); }
@@ -25543,7 +25543,7 @@ static bool operands_known(bs_graph *g, const bs_op *op, const int32_t *in, int3
             return bs_graph_fail(g, BS_ERROR_GRAPH, "operand %" PRId32 " is value %" PRId32 ", which does not exist", i,
                                  in[i]);
         if (!none && g->values[in[i]].rank > BS_MAX_RANK && !op->layout.axes)
-            return bs_graph_fail(g, BS_ERROR_SHAPE, "operand %" PRId32 " has rank %" PRId32 ", expected %d at most", i,
+            return bs_graph_fail(g, BS_ERROR_SHAPE, "operand %" PRId32 " has rank %d, expected %d at most", i,
                                  g->values[in[i]].rank, BS_MAX_RANK);
     }
     return true;
@@ -34364,7 +34364,7 @@ static const bs_protocol_rule protocol_rules[BS_PROTOCOL_COUNT + 1] = {
 
 const char *bs_protocol_name(bs_protocol protocol)
 {
-    return (int32_t)protocol >= 0 && (int32_t)protocol <= BS_ROUTE_LOOP ? protocol_rules[protocol].name : "unknown";
+    return (uint32_t)protocol <= BS_ROUTE_LOOP ? protocol_rules[protocol].name : "unknown";
 }
 
 bool bs_protocol_sees_all_rows(int32_t protocol) { return protocol_rules[protocol].all_rows; }
@@ -54306,7 +54306,7 @@ static bool session_bind(bs_session *session, const char *name, const bs_buffer 
         return bs_refuse(error, BS_ERROR_ARGUMENT, "there is no input, output or state of that name");
     const bs_value_info *v = bs_bound_info(session, n);
     if (buffer->dtype != v->dtype || buffer->rank != v->rank)
-        return bs_refuse(error, BS_ERROR_SHAPE, "%s of rank %" PRId32 " given, %s of rank %" PRId32 " expected",
+        return bs_refuse(error, BS_ERROR_SHAPE, "%s of rank %" PRId32 " given, %s of rank %d expected",
                          bs_dtype_name(buffer->dtype), buffer->rank, bs_dtype_name(v->dtype), v->rank);
     bs_buffer b = *buffer;
     bool dense = true;
@@ -54901,8 +54901,8 @@ bs_status bs_session_prediction_get(bs_session *session, int32_t phase, bs_predi
     if (!prediction)
         return BS_ERROR_ARGUMENT;
     memset(prediction, 0, sizeof *prediction);
-    if (!session || !session->store.plan || phase < -1 || phase >= session->plan->n_phases || (int32_t)predictor < 0 ||
-        predictor >= BS_PREDICTOR_COUNT)
+    if (!session || !session->store.plan || phase < -1 || phase >= session->plan->n_phases ||
+        (uint32_t)predictor >= BS_PREDICTOR_COUNT)
         return BS_ERROR_ARGUMENT;
     for (int32_t j = phase < 0 ? 0 : phase; j < (phase < 0 ? session->plan->n_phases : phase + 1); j++)
         bs_store_prediction(&session->store, j, predictor, prediction);

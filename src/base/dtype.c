@@ -8,7 +8,7 @@ static const uint8_t dtype_sizes[] = {
 #undef DTYPE_SIZE
 };
 
-static bool dtype_known(bs_dtype dtype) { return (int)dtype >= 0 && (int)dtype < (int)BS_DTYPE_COUNT; }
+static bool dtype_known(bs_dtype dtype) { return (uint32_t)dtype < (uint32_t)BS_DTYPE_COUNT; }
 
 #define DTYPE_NAME(name, bytes, text) text "\0"
 const char *bs_dtype_name(bs_dtype dtype) { return bs_name_of(BS_DTYPE_LIST(DTYPE_NAME), dtype, BS_DTYPE_COUNT); }

@@ -228,7 +228,7 @@ static bool operands_known(bs_graph *g, const bs_op *op, const int32_t *in, int3
             return bs_graph_fail(g, BS_ERROR_GRAPH, "operand %" PRId32 " is value %" PRId32 ", which does not exist", i,
                                  in[i]);
         if (!none && g->values[in[i]].rank > BS_MAX_RANK && !op->layout.axes)
-            return bs_graph_fail(g, BS_ERROR_SHAPE, "operand %" PRId32 " has rank %" PRId32 ", expected %d at most", i,
+            return bs_graph_fail(g, BS_ERROR_SHAPE, "operand %" PRId32 " has rank %d, expected %d at most", i,
                                  g->values[in[i]].rank, BS_MAX_RANK);
     }
     return true;

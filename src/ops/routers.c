@@ -26,7 +26,7 @@ static const bs_protocol_rule protocol_rules[BS_PROTOCOL_COUNT + 1] = {
 
 const char *bs_protocol_name(bs_protocol protocol)
 {
-    return (int32_t)protocol >= 0 && (int32_t)protocol <= BS_ROUTE_LOOP ? protocol_rules[protocol].name : "unknown";
+    return (uint32_t)protocol <= BS_ROUTE_LOOP ? protocol_rules[protocol].name : "unknown";
 }
 
 bool bs_protocol_sees_all_rows(int32_t protocol) { return protocol_rules[protocol].all_rows; }

@@ -67,7 +67,7 @@ static bool session_bind(bs_session *session, const char *name, const bs_buffer 
         return bs_refuse(error, BS_ERROR_ARGUMENT, "there is no input, output or state of that name");
     const bs_value_info *v = bs_bound_info(session, n);
     if (buffer->dtype != v->dtype || buffer->rank != v->rank)
-        return bs_refuse(error, BS_ERROR_SHAPE, "%s of rank %" PRId32 " given, %s of rank %" PRId32 " expected",
+        return bs_refuse(error, BS_ERROR_SHAPE, "%s of rank %" PRId32 " given, %s of rank %d expected",
                          bs_dtype_name(buffer->dtype), buffer->rank, bs_dtype_name(v->dtype), v->rank);
     bs_buffer b = *buffer;
     bool dense = true;

@@ -297,8 +297,8 @@ bs_status bs_session_prediction_get(bs_session *session, int32_t phase, bs_predi
     if (!prediction)
         return BS_ERROR_ARGUMENT;
     memset(prediction, 0, sizeof *prediction);
-    if (!session || !session->store.plan || phase < -1 || phase >= session->plan->n_phases || (int32_t)predictor < 0 ||
-        predictor >= BS_PREDICTOR_COUNT)
+    if (!session || !session->store.plan || phase < -1 || phase >= session->plan->n_phases ||
+        (uint32_t)predictor >= BS_PREDICTOR_COUNT)
         return BS_ERROR_ARGUMENT;
     for (int32_t j = phase < 0 ? 0 : phase; j < (phase < 0 ? session->plan->n_phases : phase + 1); j++)
         bs_store_prediction(&session->store, j, predictor, prediction);
