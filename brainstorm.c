@@ -1,6 +1,6 @@
 /* brainstorm.c - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: d6b83247986415487151c79e1258218297b35a4bf081eeadf200deece3d6defc
+ * sha256 of the parts: 59d29b2f804bc4513081bf5e608c39a89b8df6e28d2ee02e67476084b6251b62
  */
 #if !defined(_POSIX_C_SOURCE) && !defined(BS_NO_POSIX)
 #define _POSIX_C_SOURCE 200809L
@@ -24216,6 +24216,19 @@ typedef struct bs_block {
  * make no trip; all, where each makes one for sure. Other routers: nothing. */
 typedef enum bs_lifts { BS_LIFTS_NOTHING, BS_LIFTS_SOUND, BS_LIFTS_ALL } bs_lifts;
 
+/* Of a router that is a loop: its one path is the body, decided again after each trip. */
+typedef struct bs_loop_info {
+    int32_t bound;      /* most trips; 0: the router is no loop */
+    int32_t count;      /* value i32 [1]: trips of each row; 0 none */
+    bs_dim_id trips;    /* the dimension that is the number of trips; -1 none */
+    bool in_turn;       /* a row makes one trip, the one that its count is the number of, from 1 */
+    bool grows;         /* a row makes one trip, and as many rows for the next one as its predicate says */
+    bs_lifts lifts;
+    int32_t again;      /* the node that decides after a trip, with which the body ends; 0: it has not ended yet */
+    int32_t begun_before; /* the loop that was begun before it and had not ended; 0 none */
+    int32_t n_carried;  /* carried values that nothing follows yet */
+} bs_loop_info;
+
 typedef struct bs_router_info {
     int32_t node; /* the route node */
     int32_t domain; /* domain of the scores: the parent of its paths' domains */
@@ -24225,16 +24238,7 @@ typedef struct bs_router_info {
     int32_t first_path; /* number of paths of all routers before it: where its own begin in tables of all paths */
     int32_t path_domains; /* the first of its PATH domains; 0 none */
     const bs_route_desc *desc;
-    /* a loop: its one path is the body, decided again after each trip */
-    int32_t bound;      /* most trips; 0: it is no loop */
-    int32_t count;      /* value i32 [1]: trips of each row; 0 none */
-    bs_dim_id trips;    /* the dimension that is the number of trips; -1 none */
-    bool in_turn;       /* a row makes one trip, the one that its count is the number of, from 1 */
-    bs_lifts lifts;
-    bool grows;         /* a row makes one trip, and as many rows for the next one as its predicate says */
-    int32_t again;      /* the node that decides after a trip, with which the body ends; 0: it has not ended yet */
-    int32_t begun_before; /* the loop that was begun before it and had not ended; 0 none */
-    int32_t n_carried;  /* carried values that nothing follows yet */
+    bs_loop_info loop;
 } bs_router_info;
 
 #define BS_MAX_LOOP_DEPTH 8 /* loops in loops */
@@ -24328,7 +24332,10 @@ BS_INTERNAL const char *bs_value_text(const bs_graph *graph, const bs_value_info
 BS_INTERNAL const char *bs_domain_text(const bs_graph *graph, int32_t domain, char *buffer, size_t bytes);
 
 /* Whether `router` is a loop; and whether the rows of a domain are those of its body. */
-static inline bool bs_router_loops(const bs_graph *graph, int32_t router) { return graph->routers[router].bound > 0; }
+static inline bool bs_router_loops(const bs_graph *graph, int32_t router)
+{
+    return graph->routers[router].loop.bound > 0;
+}
 BS_INTERNAL bool bs_domain_in_loop(const bs_graph *graph, int32_t domain, int32_t router);
 
 static inline const bs_value_info *bs_value_get(const bs_graph *graph, int32_t id) { return &graph->values[id]; }
@@ -25570,7 +25577,7 @@ static bool operands_agree(bs_graph *g, bs_infer *infer)
 /* Before the node that is being added, which may be the end itself. */
 static bool has_ended(const bs_graph *g, int32_t loop)
 {
-    return loop && g->routers[loop].again && g->routers[loop].again < g->n_nodes;
+    return loop && g->routers[loop].loop.again && g->routers[loop].loop.again < g->n_nodes;
 }
 
 /* Rows of a body are there while its loop is being built, and what a loop gives once it has ended. */
@@ -26042,10 +26049,10 @@ static void move_routers(bs_graph_copy *copy)
     memcpy(to->routers, copy->from->routers, (size_t)to->n_routers * sizeof *to->routers);
     for (bs_router_info *router = to->routers + 1; router < to->routers + to->n_routers; router++) {
         router->node = copy->node_at[router->node];
-        router->again = copy->node_at[router->again];
+        router->loop.again = copy->node_at[router->loop.again];
         router->score = value_in(copy, router->score);
         router->knob = value_in(copy, router->knob);
-        router->count = value_in(copy, router->count);
+        router->loop.count = value_in(copy, router->loop.count);
     }
 }
 
@@ -34452,7 +34459,7 @@ bs_router_info *bs_infer_router(bs_infer *infer, const bs_route_desc *desc, int3
     router->first_path = g->n_paths;
     router->domain = domain;
     router->desc = desc;
-    router->trips = -1;
+    router->loop.trips = -1;
     g->n_paths += desc->paths;
     g->max_paths = bs_max_i32(g->max_paths, desc->paths);
     infer->router = g->n_routers++;
@@ -34863,18 +34870,18 @@ static bool loop_infer(bs_infer *infer)
     infer->n_out = 0;
     if (!bs_infer_router_name(infer) || !loop_operands_sound(infer) || !loop_bound(infer, &desc.capacity))
         return false;
-    bs_router_info *loop = bs_infer_router(infer, bs_graph_keep(g, &desc, sizeof desc), infer->in[0]->domain);
-    if (!loop)
+    bs_router_info *router = bs_infer_router(infer, bs_graph_keep(g, &desc, sizeof desc), infer->in[0]->domain);
+    if (!router)
         return false;
-    loop->bound = desc.capacity;
-    loop->count = infer->ids[1];
-    loop->in_turn = p->in_turn;
-    loop->grows = p->grows;
-    loop->trips = infer->ids[2] ? infer->in[2]->dims[0] : -1;
-    const bool asks_all = !loop->count && (loop->trips < 0 || !g->dims[loop->trips].node);
-    loop->lifts = p->no_lift | p->grows ? BS_LIFTS_NOTHING : asks_all ? BS_LIFTS_ALL : BS_LIFTS_SOUND;
-    loop->max_paths_per_cell = 1;
-    loop->begun_before = g->open_loop;
+    router->loop.bound = desc.capacity;
+    router->loop.count = infer->ids[1];
+    router->loop.in_turn = p->in_turn;
+    router->loop.grows = p->grows;
+    router->loop.trips = infer->ids[2] ? infer->in[2]->dims[0] : -1;
+    const bool asks_all = !router->loop.count && (router->loop.trips < 0 || !g->dims[router->loop.trips].node);
+    router->loop.lifts = p->no_lift | p->grows ? BS_LIFTS_NOTHING : asks_all ? BS_LIFTS_ALL : BS_LIFTS_SOUND;
+    router->max_paths_per_cell = 1;
+    router->loop.begun_before = g->open_loop;
     g->open_loop = infer->router;
     return bs_infer_path(infer, 0) >= 0;
 }
@@ -34909,7 +34916,7 @@ static bs_router_info *loop_of(bs_infer *infer)
     }
     if (id != g->open_loop) {
         bs_infer_fail(infer, BS_ERROR_GRAPH, "loop \"%s\" %s", g->routers[id].desc->name,
-                      g->routers[id].again ? "has ended" : "is not the one that was begun last");
+                      g->routers[id].loop.again ? "has ended" : "is not the one that was begun last");
         return NULL;
     }
     infer->router = id;
@@ -34927,12 +34934,12 @@ static bool is_of(bs_infer *infer, int32_t index, int32_t domain)
 
 static bool carry_infer(bs_infer *infer)
 {
-    bs_router_info *loop = loop_of(infer);
-    const bool shared = loop && infer->in[0]->domain == 0 && infer->graph->domains[loop->domain].patches < 0;
-    if (!loop || (!shared && !is_of(infer, 0, loop->domain)))
+    bs_router_info *router = loop_of(infer);
+    const bool shared = router && infer->in[0]->domain == 0 && infer->graph->domains[router->domain].patches < 0;
+    if (!router || (!shared && !is_of(infer, 0, router->domain)))
         return false;
-    loop->n_carried++;
-    infer->out[0].domain = loop->path_domains;
+    router->loop.n_carried++;
+    infer->out[0].domain = router->path_domains;
     return true;
 }
 
@@ -34957,12 +34964,12 @@ bs_value bs_loop_carry(bs_graph *graph, bs_router loop, bs_value initial)
 /* A number that the loop knows of each row of its body, with a mode up to `last`. */
 static bool number_infer(bs_infer *infer, int32_t last, int32_t alone)
 {
-    const bs_router_info *loop = loop_of(infer);
+    const bs_router_info *router = loop_of(infer);
     const int32_t mode = ((const bs_gather_params *)infer->params)->mode;
-    if (!loop || !bs_infer_field(infer, "mode", mode, 0, last))
+    if (!router || !bs_infer_field(infer, "mode", mode, 0, last))
         return false;
     bs_value_info *out = &infer->out[0];
-    out->domain = loop->path_domains;
+    out->domain = router->path_domains;
     out->dtype = BS_I32;
     bs_value_set_rank(out, mode != alone);
     out->dims[0] = bs_dim_const(infer->graph, 1);
@@ -34975,7 +34982,7 @@ static bool parent_infer(bs_infer *infer)
 {
     const int32_t loop = ((const bs_gather_params *)infer->params)->router;
     return number_infer(infer, BS_PARENT_CHILD, -1) &&
-           (infer->graph->routers[loop].grows ||
+           (infer->graph->routers[loop].loop.grows ||
             bs_infer_fail(infer, BS_ERROR_GRAPH, "loop \"%s\" does not grow", infer->graph->routers[loop].desc->name));
 }
 
@@ -35030,26 +35037,26 @@ bs_value bs_loop_child(bs_graph *graph, bs_router loop)
 bs_value bs_loop_trip(bs_graph *graph, bs_router loop) { return trip_of(graph, loop, BS_TRIP_FROM_0); }
 
 /* Whether a dimension has a place for every trip, in every run. */
-static bool is_as_long(const bs_graph *g, const bs_router_info *loop, bs_dim_id dim)
+static bool is_as_long(const bs_graph *g, const bs_router_info *router, bs_dim_id dim)
 {
-    return dim == loop->trips || (bs_dim_is_const(g, dim) && bs_dim_max(g, dim) >= loop->bound);
+    return dim == router->loop.trips || (bs_dim_is_const(g, dim) && bs_dim_max(g, dim) >= router->loop.bound);
 }
 
 static bool loop_slice_infer(bs_infer *infer)
 {
-    const bs_router_info *loop = loop_of(infer);
+    const bs_router_info *router = loop_of(infer);
     const bs_value_info *x = infer->in[0];
     bs_value_info *out = &infer->out[0];
-    if (!loop || !is_of(infer, 0, loop->domain) || !bs_infer_rank(infer, 0, 1, BS_MAX_RANK) ||
+    if (!router || !is_of(infer, 0, router->domain) || !bs_infer_rank(infer, 0, 1, BS_MAX_RANK) ||
         !bs_infer_whole(infer, 0))
         return false;
-    if (!is_as_long(infer->graph, loop, x->dims[0]))
+    if (!is_as_long(infer->graph, router, x->dims[0]))
         return bs_infer_fail(infer, BS_ERROR_SHAPE, "dimension 0 is %lld, loop \"%s\" makes up to %" PRId32 " trips",
-                             (long long)bs_dim_max(infer->graph, x->dims[0]), loop->desc->name, loop->bound);
+                             (long long)bs_dim_max(infer->graph, x->dims[0]), router->desc->name, router->loop.bound);
     bs_value_set_rank(out, x->rank - 1);
     for (int32_t i = 0; i < out->rank; i++)
         out->dims[i] = x->dims[i + 1];
-    out->domain = loop->path_domains;
+    out->domain = router->path_domains;
     return bs_infer_no_new_image(infer);
 }
 
@@ -35087,12 +35094,13 @@ static bool is_carried(bs_infer *infer, int32_t index)
 
 static bool loop_rows_infer(bs_infer *infer)
 {
-    const bs_router_info *loop = loop_of(infer);
+    const bs_router_info *router = loop_of(infer);
     const bs_value_info *x = infer->in[0], *index = infer->in[1];
     bs_value_info *out = &infer->out[0];
-    if (!loop || !is_carried(infer, 0) || !is_of(infer, 1, loop->path_domains) || !bs_infer_dtype(infer, 1, BS_I32) ||
+    if (!router || !is_carried(infer, 0) || !is_of(infer, 1, router->path_domains) ||
+        !bs_infer_dtype(infer, 1, BS_I32) ||
         !bs_infer_rank(infer, 1, 0, 1) || !bs_infer_rank_out(infer, x->rank + index->rank) ||
-        !has_fixed_rows(infer, loop->domain))
+        !has_fixed_rows(infer, router->domain))
         return false;
     out->dims[0] = index->dims[0]; /* of a number alone the next line's */
     for (int32_t i = 0; i < x->rank; i++)
@@ -35157,18 +35165,18 @@ bs_value bs_loop_rows(bs_graph *graph, bs_router loop, bs_value carried, bs_valu
 static bool next_infer(bs_infer *infer)
 {
     bs_graph *g = infer->graph;
-    bs_router_info *loop = loop_of(infer);
+    bs_router_info *router = loop_of(infer);
     const bs_value_info *value = infer->in[0];
     bs_node *carry = &g->nodes[infer->in[2]->node];
-    if (!loop || !is_of(infer, 0, loop->path_domains))
+    if (!router || !is_of(infer, 0, router->path_domains))
         return false;
-    infer->out[0].domain = loop->domain;
+    infer->out[0].domain = router->domain;
     if (infer->ids[2] == 0)
         return infer->ids[1] == 0 || bs_infer_fail(infer, BS_ERROR_GRAPH, "what it begins with is of no carried value");
     if (!carries(infer, carry) || bs_node_in(g, carry)[0] != infer->ids[1])
         return bs_infer_fail(infer, BS_ERROR_GRAPH,
                              "operand 2 is made by %s, expected a value that loop \"%s\" carries from operand 1",
-                             bs_op_get(carry->op)->name, loop->desc->name);
+                             bs_op_get(carry->op)->name, router->desc->name);
     if (carry->writer)
         return bs_infer_fail(infer, BS_ERROR_GRAPH, "the carried value is given twice");
     const bs_value_info *carried = infer->in[2];
@@ -35176,7 +35184,7 @@ static bool next_infer(bs_infer *infer)
         return bs_infer_fail(infer, BS_ERROR_SHAPE, "the carried value is %s, after a trip it would be %s",
                              bs_say_typed(infer, carried), bs_say_typed(infer, value));
     carry->writer = g->n_nodes; /* the node to be added; if refused, the graph has failed */
-    loop->n_carried--;
+    router->loop.n_carried--;
     return bs_infer_same_scale(infer, carried, value);
 }
 
@@ -35205,10 +35213,10 @@ bs_value bs_loop_trips(bs_graph *graph, bs_router loop)
 static bool loop_collect_infer(bs_infer *infer)
 {
     bs_graph *g = infer->graph;
-    const bs_router_info *loop = loop_of(infer);
+    const bs_router_info *router = loop_of(infer);
     const bs_value_info *value = infer->in[0];
     bs_value_info *out = &infer->out[0];
-    if (!loop || !is_of(infer, 0, loop->path_domains))
+    if (!router || !is_of(infer, 0, router->path_domains))
         return false;
     if (infer->ids[1])
         return bs_infer_fail(infer, BS_ERROR_GRAPH, "what is collected begins with zeros");
@@ -35216,8 +35224,8 @@ static bool loop_collect_infer(bs_infer *infer)
         return false;
     for (int32_t i = 0; i < value->rank; i++)
         out->dims[i + 1] = value->dims[i];
-    out->dims[0] = loop->trips >= 0 ? loop->trips : bs_dim_const(g, loop->bound);
-    out->domain = loop->domain;
+    out->dims[0] = router->loop.trips >= 0 ? router->loop.trips : bs_dim_const(g, router->loop.bound);
+    out->domain = router->domain;
     return bs_infer_no_new_image(infer);
 }
 
@@ -35240,29 +35248,30 @@ bs_value bs_loop_collect(bs_graph *graph, bs_router loop, bs_value value)
 static bool again_infer(bs_infer *infer)
 {
     bs_graph *g = infer->graph;
-    bs_router_info *loop = loop_of(infer);
+    bs_router_info *router = loop_of(infer);
     const bs_value_info *go_on = infer->in[0];
     infer->n_out = 0;
-    if (!loop)
+    if (!router)
         return false;
-    infer->domain = loop->path_domains;
-    if (loop->grows && (infer->ids[0] == 0 || go_on->dtype != BS_I32))
+    infer->domain = router->path_domains;
+    if (router->loop.grows && (infer->ids[0] == 0 || go_on->dtype != BS_I32))
         return bs_infer_fail(infer, BS_ERROR_GRAPH, "how many rows a row makes is missing, expected i32 [1]");
-    if (infer->ids[0] && loop->in_turn)
+    if (infer->ids[0] && router->loop.in_turn)
         return bs_infer_fail(infer, BS_ERROR_GRAPH, "a predicate, where rows go in turn: a row makes one trip");
-    if (infer->ids[0] && !is_of(infer, 0, loop->path_domains))
+    if (infer->ids[0] && !is_of(infer, 0, router->path_domains))
         return false;
     if (infer->ids[0] && ((go_on->dtype != BS_F32 && go_on->dtype != BS_I32) || go_on->rank > 1 ||
                           (go_on->rank == 1 && bs_dim_max(g, go_on->dims[0]) != 1)))
         return bs_infer_fail(infer, BS_ERROR_SHAPE, "the predicate is %s, expected f32 or i32 [1]",
                              bs_say_typed(infer, go_on));
-    if (infer->ids[1] != loop->count)
+    if (infer->ids[1] != router->loop.count)
         return bs_infer_fail(infer, BS_ERROR_GRAPH, "operand 1 is value %d, expected the loop's count, value %d",
-                             (int)infer->ids[1], (int)loop->count);
-    if (loop->n_carried > 0)
-        return bs_infer_fail(infer, BS_ERROR_GRAPH, "%" PRId32 " carried values have no bs_loop_next", loop->n_carried);
-    loop->again = g->n_nodes; /* the node to be added */
-    g->open_loop = loop->begun_before;
+                             (int)infer->ids[1], (int)router->loop.count);
+    if (router->loop.n_carried > 0)
+        return bs_infer_fail(infer, BS_ERROR_GRAPH, "%" PRId32 " carried values have no bs_loop_next",
+                             router->loop.n_carried);
+    router->loop.again = g->n_nodes; /* the node to be added */
+    g->open_loop = router->loop.begun_before;
     return true;
 }
 
@@ -35277,7 +35286,7 @@ void bs_loop_end(bs_graph *graph, bs_router loop, bs_value go_on)
 {
     const bool known = graph && graph->status == BS_OK && loop.id > 0 && loop.id < graph->n_routers;
     const bs_gather_params p = {known ? graph->routers[loop.id].desc->name : "", loop.id, BS_GATHER_PLACE};
-    const int32_t in[2] = {go_on.id, known ? graph->routers[loop.id].count : 0};
+    const int32_t in[2] = {go_on.id, known ? graph->routers[loop.id].loop.count : 0};
     bs_op_build_node(graph, &bs_op_loop_again, in, 2, &p);
 }
 BS_EFFORT_END
@@ -35334,7 +35343,7 @@ bs_node *bs_lift(bs_graph *graph, bs_node *node)
     /* rows that make no trip may hold what is refused; so may they hold nothing, where extents come from data */
     const bs_lifts least = !bs_op_is_pure(bs_node_op(node)) || graph->makes ? BS_LIFTS_ALL : BS_LIFTS_SOUND;
     const int32_t count = node->n_out;
-    while ((loop = &graph->routers[graph->domains[node->domain].router])->lifts >= least &&
+    while ((loop = &graph->routers[graph->domains[node->domain].router])->loop.lifts >= least &&
            (around[loops] = reads_around(graph, node, false)) != NULL) {
         reads_around(graph, node, true);
         node->domain = loop->domain;
@@ -39617,7 +39626,10 @@ bool bs_walk_is_decided(const bs_walk *w, int32_t router)
     return w->p->routers[router].live && has_come(w, w->last[w->g->routers[router].node]);
 }
 
-bool bs_walk_has_ended(const bs_walk *w, int32_t router) { return has_come(w, w->last[w->g->routers[router].again]); }
+bool bs_walk_has_ended(const bs_walk *w, int32_t router)
+{
+    return has_come(w, w->last[w->g->routers[router].loop.again]);
+}
 
 /* Whether the node that says how many rows or elements there are has run before. */
 static bool is_counted(const bs_walk *w, int32_t maker)
@@ -39991,7 +40003,7 @@ static bool make_route(const bs_walk *w, bs_instr *made)
     if (w->op->work != BS_WORK_ROUTE)
         return false;
     const bs_router_plan *r = &w->p->routers[w->node->router];
-    const bool again = w->g->routers[w->node->router].again == w->i->node;
+    const bool again = w->g->routers[w->node->router].loop.again == w->i->node;
     made->domain = again ? w->node->domain : w->g->routers[w->node->router].domain;
     return (again ? r->again == w->at && bs_walk_is_decided(w, w->node->router)
                   : r->instr == w->at && r->again != w->at) &&
@@ -40740,7 +40752,7 @@ static void mark_router(live_pass *l, int32_t router)
         return;
     r->live = true;
     mark_node(l, l->plan->graph->routers[router].node);
-    mark_node(l, l->plan->graph->routers[router].again);
+    mark_node(l, l->plan->graph->routers[router].loop.again);
     const bool streams = l->plan->desc.slot_bytes > 0 && !r->forced;
     for (int32_t n = l->look_ahead[router]; streams && n != 0; n = l->follower[n])
         mark_node(l, n);
@@ -40869,7 +40881,7 @@ static void look_into_trees(bs_plan *plan)
     for (int32_t r = 1; r < g->n_routers; r++) {
         const bs_router_info *router = &g->routers[r];
         const int32_t top = bs_plan_top_domain(g, router->domain);
-        plan->domains[top].whole = plan->domains[top].whole || (router->grows && plan->routers[r].live);
+        plan->domains[top].whole = plan->domains[top].whole || (router->loop.grows && plan->routers[r].live);
         if (router->domain != top && plan->routers[r].live && !plan->routers[r].forced &&
             bs_protocol_sees_all_rows(router->desc->protocol))
             plan->domains[top].whole = true;
@@ -42382,7 +42394,7 @@ void bs_lower_level_loop(bs_lower_pass *l, int32_t n)
     const bs_graph *g = l->g;
     const int32_t loop = g->nodes[n].router;
     const bs_router_info *info = &g->routers[loop];
-    if (!bs_router_loops(g, loop) || info->again != n || g->domains[info->domain].loop)
+    if (!bs_router_loops(g, loop) || info->loop.again != n || g->domains[info->domain].loop)
         return;
     int32_t level = 0;
     for (int32_t set = 0; set < 2; set++) /* first it is found */
@@ -42408,7 +42420,7 @@ static int32_t chain(bs_lower_pass *l)
     for (int32_t n = 1; n < g->n_nodes; n++) {
         const int32_t loop = list_of(g, n);
         append(l, loop, n, n);
-        if (loop && g->routers[loop].again == n)
+        if (loop && g->routers[loop].loop.again == n)
             append(l, g->domains[g->routers[loop].domain].loop, l->first[loop], l->last[loop]);
     }
     return l->first[0];
@@ -43009,7 +43021,7 @@ static void emit_beyond(bs_lower_pass *l, int32_t n)
 static void emit_results(bs_lower_pass *l, int32_t loop, bool before)
 {
     const bs_router_info *info = &l->g->routers[loop];
-    for (int32_t n = info->node + 1; n < info->again; n++) {
+    for (int32_t n = info->node + 1; n < info->loop.again; n++) {
         const bs_node *node = &l->g->nodes[n];
         if (node->router != loop || !l->plan->node_live[n] || !bs_node_gathers(node))
             continue;
@@ -43044,7 +43056,7 @@ static void emit_route(bs_lower_pass *l, int32_t n)
 {
     const bs_node *node = &l->g->nodes[n];
     const int32_t loop = bs_router_loops(l->g, node->router) ? node->router : 0;
-    const bool again = loop && l->g->routers[loop].again == n;
+    const bool again = loop && l->g->routers[loop].loop.again == n;
     loop_waits(l, node->router);
     if (loop)
         emit_results(l, loop, !again);
@@ -44944,7 +44956,7 @@ static bool router_sound(const bs_plan *p, int32_t r)
     sized.live = router->live && p->node_live[info->node];
     if (!bs_image_same(BS_IMAGE_routers, &sized, router))
         return false;
-    if (router->live && info->again && !p->node_live[info->again])
+    if (router->live && info->loop.again && !p->node_live[info->loop.again])
         return false;
     return !(router->live && router->in_tile && !router->forced && bs_protocol_sees_all_rows(info->desc->protocol));
 }
@@ -51658,7 +51670,7 @@ BS_EFFORT_LESS
  * Relies on run/routing.h. Must never keep a row active beyond its bound. */
 /* #include "run/routing.h" */
 
-static bs_loop_rule rule_of(const bs_context *c, const bs_router_info *loop)
+static bs_loop_rule rule_of(const bs_context *c, const bs_loop_info *loop)
 {
     const bool over = loop->trips >= 0;
     const bs_loop_rule rule = {loop->bound, over ? (int32_t)c->session->dims[loop->trips] : loop->bound, over,
@@ -51667,7 +51679,7 @@ static bs_loop_rule rule_of(const bs_context *c, const bs_router_info *loop)
 }
 
 /* The count of a row of the loop's domain, where rows have one. */
-static bs_scores count_of(const bs_context *c, const bs_router_info *loop, int32_t row)
+static bs_scores count_of(const bs_context *c, const bs_loop_info *loop, int32_t row)
 {
     static const int32_t zero = 0;
     static const bs_scores none = {&zero, 0, true};
@@ -51695,7 +51707,7 @@ static void sort_turns(bs_decision_data *d, int32_t bound)
 }
 
 /* The rows whose turn is next: turns without rows are passed over. */
-static void take_turn(bs_context *c, const bs_router_info *loop, const bs_loop_rule *rule, bs_decision_data *d)
+static void take_turn(bs_context *c, const bs_loop_info *loop, const bs_loop_rule *rule, bs_decision_data *d)
 {
     int32_t turn = 0, count = 0;
     while (d->taken < d->due) {
@@ -51713,7 +51725,7 @@ static void take_turn(bs_context *c, const bs_router_info *loop, const bs_loop_r
 }
 
 /* `chosen` has been the turn of each row, 0: none. */
-static void begin_turns(bs_context *c, const bs_router_info *loop, const bs_loop_rule *rule, bs_decision_data *d)
+static void begin_turns(bs_context *c, const bs_loop_info *loop, const bs_loop_rule *rule, bs_decision_data *d)
 {
     d->due = d->taken = d->offsets[0] = 0;
     for (int32_t row = 0; row < d->rows; row++)
@@ -51734,7 +51746,7 @@ static void begin_growth(bs_decision_data *d)
 }
 
 /* The rows that those of the last trip make, in their order, stand side by side. */
-static bs_route_fault grow(bs_context *c, const bs_router_info *loop, const bs_loop_rule *rule, bs_decision_data *d)
+static bs_route_fault grow(bs_context *c, const bs_loop_info *loop, const bs_loop_rule *rule, bs_decision_data *d)
 {
     const bs_graph *g = c->session->graph;
     const int32_t first = d->due, asked = bs_node_in(g, &g->nodes[loop->again])[0];
@@ -51757,7 +51769,7 @@ static bs_route_fault grow(bs_context *c, const bs_router_info *loop, const bs_l
 
 bs_route_fault bs_loop_decide(bs_context *c, int32_t router)
 {
-    const bs_router_info *loop = &c->session->graph->routers[router];
+    const bs_loop_info *loop = &c->session->graph->routers[router].loop;
     const bs_loop_rule rule = rule_of(c, loop);
     bs_decision_data *d = &c->decisions[router];
     bs_route_fault fault = {BS_ROUTE_SOUND, -1, 0, 0};
@@ -51783,7 +51795,7 @@ bs_route_fault bs_loop_decide(bs_context *c, int32_t router)
 bs_route_fault bs_loop_decide_again(bs_context *c, int32_t router)
 {
     const bs_graph *g = c->session->graph;
-    const bs_router_info *loop = &g->routers[router];
+    const bs_loop_info *loop = &g->routers[router].loop;
     const bs_loop_rule rule = rule_of(c, loop);
     bs_decision_data *d = &c->decisions[router];
     const int32_t predicate = bs_node_in(g, &g->nodes[loop->again])[0];
@@ -53318,11 +53330,11 @@ static void route_here(bs_context *c, const bs_instr *i)
 {
     const bs_graph *g = c->session->graph;
     const int32_t router = g->nodes[i->node].router;
-    const bool again = g->routers[router].again == i->node;
+    const bool again = g->routers[router].loop.again == i->node;
     const int32_t before = again ? c->decisions[router].counts[0] : -1;
     const bs_status status = again ? bs_route_again(c, router) : bs_route_decide(c, router);
-    const bool same = again && c->decisions[router].counts[0] == before && !g->routers[router].in_turn &&
-                      !g->routers[router].grows; /* rows only leave */
+    const bool same = again && c->decisions[router].counts[0] == before && !g->routers[router].loop.in_turn &&
+                      !g->routers[router].loop.grows; /* rows only leave */
     if (!c->tile && !same)
         c->session->epoch++;
     if (bs_exec_fail(c->session, status, i->node))
@@ -54754,7 +54766,7 @@ static bs_status run_failed_at(bs_session *s, bs_status status, int32_t node, bs
         say_extents(s, node);
 #endif
     const int32_t router = s->graph->nodes[node].router;
-    const bool ends = router && s->graph->routers[router].again == node; /* a loop is known by how it begins */
+    const bool ends = router && s->graph->routers[router].loop.again == node; /* a loop is known by how it begins */
     const int32_t named = ends ? s->graph->routers[router].node : node;
     return (bs_fail)(error, status, "%s \"%s\" (node %" PRId32 "): %s", bs_op_get(s->graph->nodes[named].op)->name,
                      bs_node_name(&s->graph->nodes[named]), s->graph->nodes[named].number,

@@ -1,6 +1,6 @@
 /* brainstorm_cuda.cu - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: 9498f1059d15bafe8ad68a9c37293d84b6405f34d10843f4dc7b5f2587cf5a16
+ * sha256 of the parts: 84efa52c5e54adb3605ab378ad714c51b2361464f63cdd85c77a4a9096528043
  */
 #include "brainstorm.h"
 
@@ -868,6 +868,19 @@ typedef struct bs_block {
  * make no trip; all, where each makes one for sure. Other routers: nothing. */
 typedef enum bs_lifts { BS_LIFTS_NOTHING, BS_LIFTS_SOUND, BS_LIFTS_ALL } bs_lifts;
 
+/* Of a router that is a loop: its one path is the body, decided again after each trip. */
+typedef struct bs_loop_info {
+    int32_t bound;      /* most trips; 0: the router is no loop */
+    int32_t count;      /* value i32 [1]: trips of each row; 0 none */
+    bs_dim_id trips;    /* the dimension that is the number of trips; -1 none */
+    bool in_turn;       /* a row makes one trip, the one that its count is the number of, from 1 */
+    bool grows;         /* a row makes one trip, and as many rows for the next one as its predicate says */
+    bs_lifts lifts;
+    int32_t again;      /* the node that decides after a trip, with which the body ends; 0: it has not ended yet */
+    int32_t begun_before; /* the loop that was begun before it and had not ended; 0 none */
+    int32_t n_carried;  /* carried values that nothing follows yet */
+} bs_loop_info;
+
 typedef struct bs_router_info {
     int32_t node; /* the route node */
     int32_t domain; /* domain of the scores: the parent of its paths' domains */
@@ -877,16 +890,7 @@ typedef struct bs_router_info {
     int32_t first_path; /* number of paths of all routers before it: where its own begin in tables of all paths */
     int32_t path_domains; /* the first of its PATH domains; 0 none */
     const bs_route_desc *desc;
-    /* a loop: its one path is the body, decided again after each trip */
-    int32_t bound;      /* most trips; 0: it is no loop */
-    int32_t count;      /* value i32 [1]: trips of each row; 0 none */
-    bs_dim_id trips;    /* the dimension that is the number of trips; -1 none */
-    bool in_turn;       /* a row makes one trip, the one that its count is the number of, from 1 */
-    bs_lifts lifts;
-    bool grows;         /* a row makes one trip, and as many rows for the next one as its predicate says */
-    int32_t again;      /* the node that decides after a trip, with which the body ends; 0: it has not ended yet */
-    int32_t begun_before; /* the loop that was begun before it and had not ended; 0 none */
-    int32_t n_carried;  /* carried values that nothing follows yet */
+    bs_loop_info loop;
 } bs_router_info;
 
 #define BS_MAX_LOOP_DEPTH 8 /* loops in loops */
@@ -980,7 +984,10 @@ const char *bs_value_text(const bs_graph *graph, const bs_value_info *value, cha
 const char *bs_domain_text(const bs_graph *graph, int32_t domain, char *buffer, size_t bytes);
 
 /* Whether `router` is a loop; and whether the rows of a domain are those of its body. */
-static inline bool bs_router_loops(const bs_graph *graph, int32_t router) { return graph->routers[router].bound > 0; }
+static inline bool bs_router_loops(const bs_graph *graph, int32_t router)
+{
+    return graph->routers[router].loop.bound > 0;
+}
 bool bs_domain_in_loop(const bs_graph *graph, int32_t domain, int32_t router);
 
 static inline const bs_value_info *bs_value_get(const bs_graph *graph, int32_t id) { return &graph->values[id]; }
@@ -10390,7 +10397,7 @@ static_assert((int)BS_CU_LOOP_END <= (int)BS_CU_P_KNOB, "loops have no knob");
 
 static void bs_cu_loop_describe(const bs_cu_node *n, bs_device_step *s)
 {
-    const bs_router_info *loop = &n->graph->routers[n->node->router];
+    const bs_loop_info *loop = &n->graph->routers[n->node->router].loop;
     memset(s->p, 0, sizeof s->p);
     s->p[BS_CU_LOOP_BOUND].i = loop->bound;
     s->p[BS_CU_LOOP_TRIPS].i = loop->trips;
@@ -13781,10 +13788,10 @@ static void bs_cu_step_route(bs_cu_tables *l, const bs_instr *i, bs_device_step 
     if (l->plan->routers[s->router].forced)
         return;
     if (bs_router_loops(l->graph, node->router)) { /* a predicate, a count */
-        if (r->again == i->node && bs_node_in(l->graph, node)[0])
+        if (r->loop.again == i->node && bs_node_in(l->graph, node)[0])
             bs_cu_add_in(l, s, bs_node_in(l->graph, node)[0]);
-        if (r->count)
-            bs_cu_add_in(l, s, r->count);
+        if (r->loop.count)
+            bs_cu_add_in(l, s, r->loop.count);
         return;
     }
     bs_cu_add_in(l, s, r->score);
@@ -14778,7 +14785,7 @@ static bs_status bs_cu_session_streams(bs_device_session *s, bs_error *error)
 }
 
 /* Whether rows of a loop end at different times: by a count or a predicate. */
-static bool bs_cu_ends_apart(const bs_graph *g, const bs_router_info *loop)
+static bool bs_cu_ends_apart(const bs_graph *g, const bs_loop_info *loop)
 {
     return loop->count || bs_node_in(g, &g->nodes[loop->again])[0] != 0;
 }
@@ -14789,7 +14796,7 @@ static bool bs_cu_goes_round(const bs_plan *plan)
     const bs_graph *g = plan->graph;
     bool any = false;
     for (int32_t r = 1; r < g->n_routers; r++) {
-        const bs_router_info *loop = &g->routers[r];
+        const bs_loop_info *loop = &g->routers[r].loop;
         any = any || (bs_router_loops(g, r) && !plan->routers[r].in_tile &&
                       (bs_cu_ends_apart(g, loop) || (loop->trips >= 0 && !bs_dim_is_const(g, loop->trips))));
     }
@@ -15671,9 +15678,9 @@ static int32_t bs_cu_again_of(const bs_device_session *s, int32_t begin)
     return k;
 }
 
-static const bs_router_info *bs_cu_loop_of(const bs_device_session *s, int32_t begin)
+static const bs_loop_info *bs_cu_loop_of(const bs_device_session *s, int32_t begin)
 {
-    return &s->client->graph->routers[bs_cu_step_of(s, &s->launches.list[begin])->router];
+    return &s->client->graph->routers[bs_cu_step_of(s, &s->launches.list[begin])->router].loop;
 }
 
 /* Whether blocks can go through a launch together: it is one kernel over work items, which nobody outside waits for.
@@ -15798,7 +15805,7 @@ static bs_status bs_cu_enter_loop(bs_device_session *s, bs_cu_rounds *rounds, in
 
 /* Trips that the host launches of a loop, at most: where an extent that it knows says how many, those. A graph serves
  * all extents. */
-static int32_t bs_cu_most_trips(const bs_device_session *s, const bs_router_info *loop)
+static int32_t bs_cu_most_trips(const bs_device_session *s, const bs_loop_info *loop)
 {
     const bs_graph *g = s->client->graph;
     const bool known = loop->trips >= 0 && !s->capturing && g->dims[loop->trips].node == 0;
@@ -15806,7 +15813,7 @@ static int32_t bs_cu_most_trips(const bs_device_session *s, const bs_router_info
 }
 
 /* Whether the host asks after so many trips if there is another: only where rows end at different times. */
-static bool bs_cu_asks_after(const bs_device_session *s, const bs_router_info *loop, int32_t trips)
+static bool bs_cu_asks_after(const bs_device_session *s, const bs_loop_info *loop, int32_t trips)
 {
     const bool ends = bs_cu_ends_apart(s->client->graph, loop),
                now_and_then = trips % BS_CU_TRIPS == 0 || (trips >= BS_CU_TRIPS_FIRST && (trips & (trips - 1)) == 0);
@@ -15817,7 +15824,7 @@ static bool bs_cu_asks_after(const bs_device_session *s, const bs_router_info *l
 static bs_status bs_cu_leave_loop(bs_device_session *s, bs_cu_rounds *rounds, int32_t *k, bs_error *error)
 {
     bs_cu_round *r = &rounds->list[rounds->count - 1];
-    const bs_router_info *loop = bs_cu_loop_of(s, r->begin);
+    const bs_loop_info *loop = bs_cu_loop_of(s, r->begin);
     bs_status status = BS_OK;
     bool more = ++r->trips < bs_cu_most_trips(s, loop);
     if (bs_cu_has_nodes(s) && s->capturing) {

@@ -74,6 +74,14 @@ long_lines() {
     } | xargs awk 'length($0) > 120 { print FILENAME ":" FNR ": " length($0) " columns"; bad = 1 } END { exit bad }'
 }
 
+# Passes, runs and devices ask what an op or a value does and is (src/graph/op.h), not which one it is.
+at_most() { # NUMBER PATTERN
+    grep -rnE "$2" src >"$BUILD/places"
+    [ "$(wc -l <"$BUILD/places")" -le "$1" ] && return
+    cat "$BUILD/places"
+    return 1
+}
+
 # Symbols that brainstorm.h promises not to use: memory, printing, leaving. (A stack protector refers to
 # __stack_chk_fail, which is the compiler's and not in this list.)
 FORBIDDEN='malloc calloc realloc reallocarray free strdup strndup aligned_alloc posix_memalign memalign valloc
@@ -134,6 +142,9 @@ else
     skip "brainstorm.c and brainstorm_cuda.cu are what src/ generates (no $PYTHON)"
 fi
 check "lines have 120 columns at most" long_lines
+check "10 places at most know an op by its name" \
+    at_most 10 'kernel (==|!=)|bs_node_is\(|strcmp\(bs_(node_op|op_get)\(|(==|!=) *&bs_op_'
+check "10 places at most compare a rank with 3" at_most 10 'rank (==|!=|<|>|<=|>=) ?3'
 for header in brainstorm.h brainstorm_replay.h; do
     check "the list of contents of $header names its sections" contents $header
 done

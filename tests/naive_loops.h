@@ -12,8 +12,8 @@ static inline void naive_node(naive *n, int32_t k);
 static inline bool naive_is_there(const bs_graph *g, int32_t id)
 {
     const int32_t body = g->domains[g->values[id].domain].loop, of = g->nodes[g->values[id].node].router;
-    return (body == 0 || g->routers[body].again == 0) &&
-           (!bs_router_loops(g, of) || g->routers[of].again != 0 || g->values[id].domain != g->routers[of].domain);
+    return (body == 0 || g->routers[body].loop.again == 0) &&
+           (!bs_router_loops(g, of) || g->routers[of].loop.again != 0 || g->values[id].domain != g->routers[of].domain);
 }
 
 static inline bool naive_is(const bs_node *node, const char *op) { return naive_named(bs_op_get(node->op)->name, op); }
@@ -54,7 +54,7 @@ static inline const double **naive_rows_of(naive *n, int32_t value)
 static inline void naive_loop_begin(naive *n, int32_t r)
 {
     const bs_router_info *loop = &n->g->routers[r];
-    for (int32_t k = loop->node; k < loop->again; k++) {
+    for (int32_t k = loop->node; k < loop->loop.again; k++) {
         const bs_node *node = &n->g->nodes[k];
         if (node->router == r && naive_is(node, "loop_carry"))
             naive_rows_of(n, node->first_out);
@@ -73,11 +73,11 @@ static inline void naive_loop_begin(naive *n, int32_t r)
 /* Most trips of a row; a count beyond the bound, or what the dimension has, is refused. */
 static inline double naive_trips(naive *n, const bs_router_info *loop, int32_t row)
 {
-    const double most = loop->trips >= 0 ? (double)n->dims[loop->trips] : loop->bound;
-    if (!loop->count)
+    const double most = loop->loop.trips >= 0 ? (double)n->dims[loop->loop.trips] : loop->loop.bound;
+    if (!loop->loop.count)
         return most;
-    const double count = n->cell[loop->count][row][0];
-    if (count > fmin(most, loop->bound))
+    const double count = n->cell[loop->loop.count][row][0];
+    if (count > fmin(most, loop->loop.bound))
         n->status = BS_ERROR_DATA;
     return count;
 }
@@ -96,13 +96,13 @@ static inline void naive_trip(naive *n, int32_t r, int32_t trip, const bool *act
     n->trip[r] = trip;
     for (int32_t row = 0; row < rows; row++)
         n->counts[r][0] += active[row];
-    for (int32_t k = loop->node + 1; k < loop->again; k++) {
+    for (int32_t k = loop->node + 1; k < loop->loop.again; k++) {
         const bs_node *node = &g->nodes[k];
         if (node->router == r && naive_is(node, "loop_carry"))
             for (int32_t row = 0; row < rows; row++)
                 n->cell[node->first_out][row] = n->cell[g->nodes[node->writer].first_out][row];
     }
-    for (int32_t k = loop->node + 1; k < loop->again && n->status == BS_OK; k++) {
+    for (int32_t k = loop->node + 1; k < loop->loop.again && n->status == BS_OK; k++) {
         const bs_node *node = &g->nodes[k];
         const bool ends = naive_is(node, "loop_again");
         if (ends && g->domains[g->routers[node->router].domain].loop == r)
@@ -115,7 +115,7 @@ static inline void naive_trip(naive *n, int32_t r, int32_t trip, const bool *act
 static inline void naive_loop_store(naive *n, int32_t r, int32_t trip, const bool *active)
 {
     const bs_router_info *loop = &n->g->routers[r];
-    for (int32_t k = loop->node + 1; k < loop->again; k++) {
+    for (int32_t k = loop->node + 1; k < loop->loop.again; k++) {
         const bs_node *node = &n->g->nodes[k];
         const int32_t value = naive_is_result(n, k, r) ? bs_node_in(n->g, node)[0] : 0, out = node->first_out;
         const int64_t each = value ? naive_elements(n, value) : 0;
@@ -146,10 +146,11 @@ static inline bool naive_take_turn(naive *n, int32_t r, int32_t trip, bool *acti
 static inline bool naive_grow(naive *n, int32_t r, int32_t trip, bool *active, int32_t *due)
 {
     const bs_router_info *loop = &n->g->routers[r];
-    const int32_t rows = n->rows[loop->domain], asked = bs_node_in(n->g, &n->g->nodes[loop->again])[0], first = *due;
+    const int32_t rows = n->rows[loop->domain], asked = bs_node_in(n->g, &n->g->nodes[loop->loop.again])[0],
+                  first = *due;
     for (int32_t row = 0; row < rows; row++)
         for (int32_t i = 0; active[row] && i < (int32_t)n->cell[asked][row][0]; i++) {
-            if (trip + 1 == loop->bound || *due == rows) {
+            if (trip + 1 == loop->loop.bound || *due == rows) {
                 n->status = BS_ERROR_DATA;
                 return false;
             }
@@ -173,7 +174,7 @@ static inline double naive_parent(const naive *n, const bs_node *node, int32_t r
 static inline void naive_loop_run(naive *n, int32_t r)
 {
     const bs_router_info *loop = &n->g->routers[r];
-    const int32_t rows = n->rows[loop->domain], predicate = bs_node_in(n->g, &n->g->nodes[loop->again])[0];
+    const int32_t rows = n->rows[loop->domain], predicate = bs_node_in(n->g, &n->g->nodes[loop->loop.again])[0];
     bool *active = naive_take(n, (size_t)rows), any = false;
     int32_t due = 0;
     naive_choice *old = n->choice[r];
@@ -191,22 +192,22 @@ static inline void naive_loop_run(naive *n, int32_t r)
             n->choice[r][row] = old[row];
     }
     for (int32_t trip = 0; any && n->status == BS_OK; trip++) {
-        if (loop->in_turn && !naive_take_turn(n, r, trip, active))
+        if (loop->loop.in_turn && !naive_take_turn(n, r, trip, active))
             return;
         naive_trip(n, r, trip, active);
         if (n->status != BS_OK)
             return;
         naive_loop_store(n, r, trip, active);
-        if (loop->in_turn)
+        if (loop->loop.in_turn)
             continue;
-        any = loop->grows && naive_grow(n, r, trip, active, &due);
-        if (loop->grows)
+        any = loop->loop.grows && naive_grow(n, r, trip, active, &due);
+        if (loop->loop.grows)
             continue;
         for (int32_t row = 0; row < rows; row++) {
             const bool wants = active[row] && (!predicate || n->cell[predicate][row][0] > 0);
             if (active[row] && predicate)
                 naive_decides(n, n->cell[predicate][row][0], 0);
-            if (wants && predicate && !loop->count && loop->trips < 0 && trip + 1 == loop->bound)
+            if (wants && predicate && !loop->loop.count && loop->loop.trips < 0 && trip + 1 == loop->loop.bound)
                 n->status = BS_ERROR_DATA;
             active[row] = wants && trip + 1 < naive_trips(n, loop, row);
             any = any || active[row];

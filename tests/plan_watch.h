@@ -103,7 +103,7 @@ static inline void watch_scope(watch *w, const bs_plan *plan, int32_t scope)
         see_instr(w, instr, (scope < 0 ? instr->time : i) + shift);
         if (!router || !bs_router_loops(plan->graph, router))
             continue;
-        const bool again = plan->graph->routers[router].again == instr->node;
+        const bool again = plan->graph->routers[router].loop.again == instr->node;
         if (again && w->trip[router] == 0) {
             const int32_t begin = plan->routers[router].instr;
             shift += scope < 0 ? instr->time - plan->instrs[begin].time : i - begin;

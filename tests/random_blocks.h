@@ -149,7 +149,7 @@ typedef struct rg_body {
 /* What children, or others, or the row that made a row, carry: of one of two, or both added up. */
 static inline void rg_read_others(random_graph *rg, const rg_body *b, int32_t i)
 {
-    const bool up = rg->g->routers[b->loop.id].grows && rg_flip(60), one = !up && rg_flip(40);
+    const bool up = rg->g->routers[b->loop.id].loop.grows && rg_flip(60), one = !up && rg_flip(40);
     const bs_value of = up ? bs_loop_parent(rg->g, b->loop) : bs_scatter(rg->g, b->loop, 0, rg->children);
     const bs_slice_desc slot = {.axis = 0, .start = check_below(2), .length = 1};
     const bs_value x = bs_loop_rows(rg->g, b->loop, b->carried[i], one ? bs_slice(rg->g, of, &slot) : of);
@@ -232,7 +232,7 @@ static inline bs_value rg_update(random_graph *rg, bs_value carried, bs_value li
 static inline void rg_body_end(random_graph *rg, rg_body *b)
 {
     const int32_t inside = rg->g->routers[b->loop.id].path_domains;
-    const bs_router_info loop = rg->g->routers[b->loop.id];
+    const bs_loop_info loop = rg->g->routers[b->loop.id].loop;
     for (int32_t i = 0; i < 3 && b->carried[i].id; i++) {
         bs_value twin = rg_twin(rg, b->carried[i], inside);
         const bs_value other = rg_pick(rg, inside, rg_is_line);

@@ -164,9 +164,10 @@ static inline void rf_router(features *f, int32_t r)
     rf_has(f, RF_POOLED_LOOP, loops && f->loop_of[r] & RF_OF_POOL);
     rf_has(f, RF_NESTED_LOOP, loops && d->loop);
     rf_has(f, RF_EXIT, !loops && d->loop);
-    rf_has(f, RF_COUNTED, loops && router->count);
-    rf_has(f, RF_PREDICATE, loops && g->nodes[router->again].n_in && bs_node_in(g, &g->nodes[router->again])[0]);
-    rf_has(f, RF_OVER, loops && router->trips >= 0);
+    rf_has(f, RF_COUNTED, loops && router->loop.count);
+    rf_has(f, RF_PREDICATE,
+           loops && g->nodes[router->loop.again].n_in && bs_node_in(g, &g->nodes[router->loop.again])[0]);
+    rf_has(f, RF_OVER, loops && router->loop.trips >= 0);
     rf_has(f, RF_ROWS_LOOP, loops && rf_top(g, router->domain)->kind == BS_DOMAIN_ROWS);
     rf_has(f, RF_PATH_LOOP, loops && d->routed);
     rf_has(f, RF_TOPK, protocol == BS_ROUTE_TOPK);

@@ -209,7 +209,7 @@ static inline void rl_body_end(random_layers *rl, const rl_body *b)
         bs_loop_next(rl->g, b->loop, (bs_value){0}, last);
     const bs_value trips = rl_flip(30) ? bs_loop_trips(rl->g, b->loop) : (bs_value){0};
     const bs_value line = rl_pick(rl, b->inside, rl_is_line);
-    const bool limited = rl->g->routers[b->loop.id].count || b->series.id;
+    const bool limited = rl->g->routers[b->loop.id].loop.count || b->series.id;
     bs_loop_end(rl->g, b->loop, line.id && limited && rl_flip(50) ? rl_linear(rl, line, 1, BS_ACT_NONE)
                                                                   : (bs_value){0});
     if (trips.id)

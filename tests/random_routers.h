@@ -124,7 +124,7 @@ static inline void rg_add_router(random_graph *rg, bs_value x)
 /* Whether rows can still be sent along its paths: it is no loop that has ended. */
 static inline bool rg_router_is_open(const random_graph *rg, int32_t r)
 {
-    return !bs_router_loops(rg->g, r) || rg->g->routers[r].again == 0;
+    return !bs_router_loops(rg->g, r) || rg->g->routers[r].loop.again == 0;
 }
 
 static inline void rg_scatter(random_graph *rg)

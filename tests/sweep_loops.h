@@ -27,7 +27,7 @@ static void tell_of_loops(tally *t)
         if (node->n_out > 0)
             plan->values[node->first_out].storage = BS_STORAGE_NONE;
         tell(t);
-        plan->values[node->first_out].storage = storage;
+        plan->values[node->first_out].storage = (uint8_t)storage;
         plan->node_live[n] = true;
     }
     for (int32_t r = 1; r < plan->graph->n_routers; r++) {

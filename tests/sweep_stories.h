@@ -31,7 +31,7 @@ static void tell_of_nodes(tally *t)
                                : bs_node_is_state(node) ? BS_STORAGE_STATE
                                                         : BS_STORAGE_WEIGHT;
         v->source = bs_node_is_view(node) ? bs_node_in(plan->graph, node)[0] : n;
-        v->storage = place;
+        v->storage = (uint8_t)place;
         tell(t);
     }
 }

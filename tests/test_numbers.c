@@ -69,7 +69,7 @@ static bool build(const bs_op *op, int32_t turn, const params *p, world *w)
         bs_loop_next(w->g, w->loop, w->carried, w->body);
     if (w->g->open_loop)
         bs_loop_end(w->g, (bs_router){w->g->open_loop},
-                    in_body && w->g->routers[w->g->open_loop].grows ? first : none);
+                    in_body && w->g->routers[w->g->open_loop].loop.grows ? first : none);
     for (int32_t i = 0; i < count && w->g->status == BS_OK; i++)
         use(w->g, (bs_value){first.id + i}, names[i]);
     return true;

@@ -42,8 +42,8 @@ static void count_plan(coverage *c, const bs_plan *p)
         c->loops += loops;
         c->nested += loops && g->domains[g->routers[r].domain].loop;
         c->looping_tiles += loops && p->routers[r].in_tile;
-        c->turns += loops && g->routers[r].in_turn;
-        c->grown += loops && g->routers[r].grows;
+        c->turns += loops && g->routers[r].loop.in_turn;
+        c->grown += loops && g->routers[r].loop.grows;
     }
     for (int32_t d = 1; d < g->n_domains && p->desc.order == BS_ORDER_DEPTH; d++)
         if (g->domains[d].kind != BS_DOMAIN_PATH && p->domains[d].order == BS_ORDER_BREADTH) {

@@ -31,7 +31,7 @@ static_assert((int)BS_CU_LOOP_END <= (int)BS_CU_P_KNOB, "loops have no knob");
 
 static void bs_cu_loop_describe(const bs_cu_node *n, bs_device_step *s)
 {
-    const bs_router_info *loop = &n->graph->routers[n->node->router];
+    const bs_loop_info *loop = &n->graph->routers[n->node->router].loop;
     memset(s->p, 0, sizeof s->p);
     s->p[BS_CU_LOOP_BOUND].i = loop->bound;
     s->p[BS_CU_LOOP_TRIPS].i = loop->trips;

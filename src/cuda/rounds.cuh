@@ -95,7 +95,7 @@ static bs_status bs_cu_enter_loop(bs_device_session *s, bs_cu_rounds *rounds, in
 
 /* Trips that the host launches of a loop, at most: where an extent that it knows says how many, those. A graph serves
  * all extents. */
-static int32_t bs_cu_most_trips(const bs_device_session *s, const bs_router_info *loop)
+static int32_t bs_cu_most_trips(const bs_device_session *s, const bs_loop_info *loop)
 {
     const bs_graph *g = s->client->graph;
     const bool known = loop->trips >= 0 && !s->capturing && g->dims[loop->trips].node == 0;
@@ -103,7 +103,7 @@ static int32_t bs_cu_most_trips(const bs_device_session *s, const bs_router_info
 }
 
 /* Whether the host asks after so many trips if there is another: only where rows end at different times. */
-static bool bs_cu_asks_after(const bs_device_session *s, const bs_router_info *loop, int32_t trips)
+static bool bs_cu_asks_after(const bs_device_session *s, const bs_loop_info *loop, int32_t trips)
 {
     const bool ends = bs_cu_ends_apart(s->client->graph, loop),
                now_and_then = trips % BS_CU_TRIPS == 0 || (trips >= BS_CU_TRIPS_FIRST && (trips & (trips - 1)) == 0);
@@ -114,7 +114,7 @@ static bool bs_cu_asks_after(const bs_device_session *s, const bs_router_info *l
 static bs_status bs_cu_leave_loop(bs_device_session *s, bs_cu_rounds *rounds, int32_t *k, bs_error *error)
 {
     bs_cu_round *r = &rounds->list[rounds->count - 1];
-    const bs_router_info *loop = bs_cu_loop_of(s, r->begin);
+    const bs_loop_info *loop = bs_cu_loop_of(s, r->begin);
     bs_status status = BS_OK;
     bool more = ++r->trips < bs_cu_most_trips(s, loop);
     if (bs_cu_has_nodes(s) && s->capturing) {

@@ -214,7 +214,7 @@ static bs_status bs_cu_session_streams(bs_device_session *s, bs_error *error)
 }
 
 /* Whether rows of a loop end at different times: by a count or a predicate. */
-static bool bs_cu_ends_apart(const bs_graph *g, const bs_router_info *loop)
+static bool bs_cu_ends_apart(const bs_graph *g, const bs_loop_info *loop)
 {
     return loop->count || bs_node_in(g, &g->nodes[loop->again])[0] != 0;
 }
@@ -225,7 +225,7 @@ static bool bs_cu_goes_round(const bs_plan *plan)
     const bs_graph *g = plan->graph;
     bool any = false;
     for (int32_t r = 1; r < g->n_routers; r++) {
-        const bs_router_info *loop = &g->routers[r];
+        const bs_loop_info *loop = &g->routers[r].loop;
         any = any || (bs_router_loops(g, r) && !plan->routers[r].in_tile &&
                       (bs_cu_ends_apart(g, loop) || (loop->trips >= 0 && !bs_dim_is_const(g, loop->trips))));
     }

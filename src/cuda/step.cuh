@@ -156,10 +156,10 @@ static void bs_cu_step_route(bs_cu_tables *l, const bs_instr *i, bs_device_step 
     if (l->plan->routers[s->router].forced)
         return;
     if (bs_router_loops(l->graph, node->router)) { /* a predicate, a count */
-        if (r->again == i->node && bs_node_in(l->graph, node)[0])
+        if (r->loop.again == i->node && bs_node_in(l->graph, node)[0])
             bs_cu_add_in(l, s, bs_node_in(l->graph, node)[0]);
-        if (r->count)
-            bs_cu_add_in(l, s, r->count);
+        if (r->loop.count)
+            bs_cu_add_in(l, s, r->loop.count);
         return;
     }
     bs_cu_add_in(l, s, r->score);

@@ -93,9 +93,9 @@ static int32_t bs_cu_again_of(const bs_device_session *s, int32_t begin)
     return k;
 }
 
-static const bs_router_info *bs_cu_loop_of(const bs_device_session *s, int32_t begin)
+static const bs_loop_info *bs_cu_loop_of(const bs_device_session *s, int32_t begin)
 {
-    return &s->client->graph->routers[bs_cu_step_of(s, &s->launches.list[begin])->router];
+    return &s->client->graph->routers[bs_cu_step_of(s, &s->launches.list[begin])->router].loop;
 }
 
 /* Whether blocks can go through a launch together: it is one kernel over work items, which nobody outside waits for.

@@ -181,10 +181,10 @@ static void move_routers(bs_graph_copy *copy)
     memcpy(to->routers, copy->from->routers, (size_t)to->n_routers * sizeof *to->routers);
     for (bs_router_info *router = to->routers + 1; router < to->routers + to->n_routers; router++) {
         router->node = copy->node_at[router->node];
-        router->again = copy->node_at[router->again];
+        router->loop.again = copy->node_at[router->loop.again];
         router->score = value_in(copy, router->score);
         router->knob = value_in(copy, router->knob);
-        router->count = value_in(copy, router->count);
+        router->loop.count = value_in(copy, router->loop.count);
     }
 }
 

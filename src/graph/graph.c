@@ -255,7 +255,7 @@ static bool operands_agree(bs_graph *g, bs_infer *infer)
 /* Before the node that is being added, which may be the end itself. */
 static bool has_ended(const bs_graph *g, int32_t loop)
 {
-    return loop && g->routers[loop].again && g->routers[loop].again < g->n_nodes;
+    return loop && g->routers[loop].loop.again && g->routers[loop].loop.again < g->n_nodes;
 }
 
 /* Rows of a body are there while its loop is being built, and what a loop gives once it has ended. */

@@ -121,6 +121,19 @@ typedef struct bs_block {
  * make no trip; all, where each makes one for sure. Other routers: nothing. */
 typedef enum bs_lifts { BS_LIFTS_NOTHING, BS_LIFTS_SOUND, BS_LIFTS_ALL } bs_lifts;
 
+/* Of a router that is a loop: its one path is the body, decided again after each trip. */
+typedef struct bs_loop_info {
+    int32_t bound;      /* most trips; 0: the router is no loop */
+    int32_t count;      /* value i32 [1]: trips of each row; 0 none */
+    bs_dim_id trips;    /* the dimension that is the number of trips; -1 none */
+    bool in_turn;       /* a row makes one trip, the one that its count is the number of, from 1 */
+    bool grows;         /* a row makes one trip, and as many rows for the next one as its predicate says */
+    bs_lifts lifts;
+    int32_t again;      /* the node that decides after a trip, with which the body ends; 0: it has not ended yet */
+    int32_t begun_before; /* the loop that was begun before it and had not ended; 0 none */
+    int32_t n_carried;  /* carried values that nothing follows yet */
+} bs_loop_info;
+
 typedef struct bs_router_info {
     int32_t node; /* the route node */
     int32_t domain; /* domain of the scores: the parent of its paths' domains */
@@ -130,16 +143,7 @@ typedef struct bs_router_info {
     int32_t first_path; /* number of paths of all routers before it: where its own begin in tables of all paths */
     int32_t path_domains; /* the first of its PATH domains; 0 none */
     const bs_route_desc *desc;
-    /* a loop: its one path is the body, decided again after each trip */
-    int32_t bound;      /* most trips; 0: it is no loop */
-    int32_t count;      /* value i32 [1]: trips of each row; 0 none */
-    bs_dim_id trips;    /* the dimension that is the number of trips; -1 none */
-    bool in_turn;       /* a row makes one trip, the one that its count is the number of, from 1 */
-    bs_lifts lifts;
-    bool grows;         /* a row makes one trip, and as many rows for the next one as its predicate says */
-    int32_t again;      /* the node that decides after a trip, with which the body ends; 0: it has not ended yet */
-    int32_t begun_before; /* the loop that was begun before it and had not ended; 0 none */
-    int32_t n_carried;  /* carried values that nothing follows yet */
+    bs_loop_info loop;
 } bs_router_info;
 
 #define BS_MAX_LOOP_DEPTH 8 /* loops in loops */
@@ -233,7 +237,10 @@ const char *bs_value_text(const bs_graph *graph, const bs_value_info *value, cha
 const char *bs_domain_text(const bs_graph *graph, int32_t domain, char *buffer, size_t bytes);
 
 /* Whether `router` is a loop; and whether the rows of a domain are those of its body. */
-static inline bool bs_router_loops(const bs_graph *graph, int32_t router) { return graph->routers[router].bound > 0; }
+static inline bool bs_router_loops(const bs_graph *graph, int32_t router)
+{
+    return graph->routers[router].loop.bound > 0;
+}
 bool bs_domain_in_loop(const bs_graph *graph, int32_t domain, int32_t router);
 
 static inline const bs_value_info *bs_value_get(const bs_graph *graph, int32_t id) { return &graph->values[id]; }

@@ -47,7 +47,7 @@ bs_node *bs_lift(bs_graph *graph, bs_node *node)
     /* rows that make no trip may hold what is refused; so may they hold nothing, where extents come from data */
     const bs_lifts least = !bs_op_is_pure(bs_node_op(node)) || graph->makes ? BS_LIFTS_ALL : BS_LIFTS_SOUND;
     const int32_t count = node->n_out;
-    while ((loop = &graph->routers[graph->domains[node->domain].router])->lifts >= least &&
+    while ((loop = &graph->routers[graph->domains[node->domain].router])->loop.lifts >= least &&
            (around[loops] = reads_around(graph, node, false)) != NULL) {
         reads_around(graph, node, true);
         node->domain = loop->domain;

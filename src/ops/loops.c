@@ -77,18 +77,18 @@ static bool loop_infer(bs_infer *infer)
     infer->n_out = 0;
     if (!bs_infer_router_name(infer) || !loop_operands_sound(infer) || !loop_bound(infer, &desc.capacity))
         return false;
-    bs_router_info *loop = bs_infer_router(infer, bs_graph_keep(g, &desc, sizeof desc), infer->in[0]->domain);
-    if (!loop)
+    bs_router_info *router = bs_infer_router(infer, bs_graph_keep(g, &desc, sizeof desc), infer->in[0]->domain);
+    if (!router)
         return false;
-    loop->bound = desc.capacity;
-    loop->count = infer->ids[1];
-    loop->in_turn = p->in_turn;
-    loop->grows = p->grows;
-    loop->trips = infer->ids[2] ? infer->in[2]->dims[0] : -1;
-    const bool asks_all = !loop->count && (loop->trips < 0 || !g->dims[loop->trips].node);
-    loop->lifts = p->no_lift | p->grows ? BS_LIFTS_NOTHING : asks_all ? BS_LIFTS_ALL : BS_LIFTS_SOUND;
-    loop->max_paths_per_cell = 1;
-    loop->begun_before = g->open_loop;
+    router->loop.bound = desc.capacity;
+    router->loop.count = infer->ids[1];
+    router->loop.in_turn = p->in_turn;
+    router->loop.grows = p->grows;
+    router->loop.trips = infer->ids[2] ? infer->in[2]->dims[0] : -1;
+    const bool asks_all = !router->loop.count && (router->loop.trips < 0 || !g->dims[router->loop.trips].node);
+    router->loop.lifts = p->no_lift | p->grows ? BS_LIFTS_NOTHING : asks_all ? BS_LIFTS_ALL : BS_LIFTS_SOUND;
+    router->max_paths_per_cell = 1;
+    router->loop.begun_before = g->open_loop;
     g->open_loop = infer->router;
     return bs_infer_path(infer, 0) >= 0;
 }
@@ -123,7 +123,7 @@ static bs_router_info *loop_of(bs_infer *infer)
     }
     if (id != g->open_loop) {
         bs_infer_fail(infer, BS_ERROR_GRAPH, "loop \"%s\" %s", g->routers[id].desc->name,
-                      g->routers[id].again ? "has ended" : "is not the one that was begun last");
+                      g->routers[id].loop.again ? "has ended" : "is not the one that was begun last");
         return NULL;
     }
     infer->router = id;
@@ -141,12 +141,12 @@ static bool is_of(bs_infer *infer, int32_t index, int32_t domain)
 
 static bool carry_infer(bs_infer *infer)
 {
-    bs_router_info *loop = loop_of(infer);
-    const bool shared = loop && infer->in[0]->domain == 0 && infer->graph->domains[loop->domain].patches < 0;
-    if (!loop || (!shared && !is_of(infer, 0, loop->domain)))
+    bs_router_info *router = loop_of(infer);
+    const bool shared = router && infer->in[0]->domain == 0 && infer->graph->domains[router->domain].patches < 0;
+    if (!router || (!shared && !is_of(infer, 0, router->domain)))
         return false;
-    loop->n_carried++;
-    infer->out[0].domain = loop->path_domains;
+    router->loop.n_carried++;
+    infer->out[0].domain = router->path_domains;
     return true;
 }
 
@@ -171,12 +171,12 @@ bs_value bs_loop_carry(bs_graph *graph, bs_router loop, bs_value initial)
 /* A number that the loop knows of each row of its body, with a mode up to `last`. */
 static bool number_infer(bs_infer *infer, int32_t last, int32_t alone)
 {
-    const bs_router_info *loop = loop_of(infer);
+    const bs_router_info *router = loop_of(infer);
     const int32_t mode = ((const bs_gather_params *)infer->params)->mode;
-    if (!loop || !bs_infer_field(infer, "mode", mode, 0, last))
+    if (!router || !bs_infer_field(infer, "mode", mode, 0, last))
         return false;
     bs_value_info *out = &infer->out[0];
-    out->domain = loop->path_domains;
+    out->domain = router->path_domains;
     out->dtype = BS_I32;
     bs_value_set_rank(out, mode != alone);
     out->dims[0] = bs_dim_const(infer->graph, 1);
@@ -189,7 +189,7 @@ static bool parent_infer(bs_infer *infer)
 {
     const int32_t loop = ((const bs_gather_params *)infer->params)->router;
     return number_infer(infer, BS_PARENT_CHILD, -1) &&
-           (infer->graph->routers[loop].grows ||
+           (infer->graph->routers[loop].loop.grows ||
             bs_infer_fail(infer, BS_ERROR_GRAPH, "loop \"%s\" does not grow", infer->graph->routers[loop].desc->name));
 }
 
@@ -244,26 +244,26 @@ bs_value bs_loop_child(bs_graph *graph, bs_router loop)
 bs_value bs_loop_trip(bs_graph *graph, bs_router loop) { return trip_of(graph, loop, BS_TRIP_FROM_0); }
 
 /* Whether a dimension has a place for every trip, in every run. */
-static bool is_as_long(const bs_graph *g, const bs_router_info *loop, bs_dim_id dim)
+static bool is_as_long(const bs_graph *g, const bs_router_info *router, bs_dim_id dim)
 {
-    return dim == loop->trips || (bs_dim_is_const(g, dim) && bs_dim_max(g, dim) >= loop->bound);
+    return dim == router->loop.trips || (bs_dim_is_const(g, dim) && bs_dim_max(g, dim) >= router->loop.bound);
 }
 
 static bool loop_slice_infer(bs_infer *infer)
 {
-    const bs_router_info *loop = loop_of(infer);
+    const bs_router_info *router = loop_of(infer);
     const bs_value_info *x = infer->in[0];
     bs_value_info *out = &infer->out[0];
-    if (!loop || !is_of(infer, 0, loop->domain) || !bs_infer_rank(infer, 0, 1, BS_MAX_RANK) ||
+    if (!router || !is_of(infer, 0, router->domain) || !bs_infer_rank(infer, 0, 1, BS_MAX_RANK) ||
         !bs_infer_whole(infer, 0))
         return false;
-    if (!is_as_long(infer->graph, loop, x->dims[0]))
+    if (!is_as_long(infer->graph, router, x->dims[0]))
         return bs_infer_fail(infer, BS_ERROR_SHAPE, "dimension 0 is %lld, loop \"%s\" makes up to %" PRId32 " trips",
-                             (long long)bs_dim_max(infer->graph, x->dims[0]), loop->desc->name, loop->bound);
+                             (long long)bs_dim_max(infer->graph, x->dims[0]), router->desc->name, router->loop.bound);
     bs_value_set_rank(out, x->rank - 1);
     for (int32_t i = 0; i < out->rank; i++)
         out->dims[i] = x->dims[i + 1];
-    out->domain = loop->path_domains;
+    out->domain = router->path_domains;
     return bs_infer_no_new_image(infer);
 }
 
@@ -301,12 +301,13 @@ static bool is_carried(bs_infer *infer, int32_t index)
 
 static bool loop_rows_infer(bs_infer *infer)
 {
-    const bs_router_info *loop = loop_of(infer);
+    const bs_router_info *router = loop_of(infer);
     const bs_value_info *x = infer->in[0], *index = infer->in[1];
     bs_value_info *out = &infer->out[0];
-    if (!loop || !is_carried(infer, 0) || !is_of(infer, 1, loop->path_domains) || !bs_infer_dtype(infer, 1, BS_I32) ||
+    if (!router || !is_carried(infer, 0) || !is_of(infer, 1, router->path_domains) ||
+        !bs_infer_dtype(infer, 1, BS_I32) ||
         !bs_infer_rank(infer, 1, 0, 1) || !bs_infer_rank_out(infer, x->rank + index->rank) ||
-        !has_fixed_rows(infer, loop->domain))
+        !has_fixed_rows(infer, router->domain))
         return false;
     out->dims[0] = index->dims[0]; /* of a number alone the next line's */
     for (int32_t i = 0; i < x->rank; i++)
@@ -371,18 +372,18 @@ bs_value bs_loop_rows(bs_graph *graph, bs_router loop, bs_value carried, bs_valu
 static bool next_infer(bs_infer *infer)
 {
     bs_graph *g = infer->graph;
-    bs_router_info *loop = loop_of(infer);
+    bs_router_info *router = loop_of(infer);
     const bs_value_info *value = infer->in[0];
     bs_node *carry = &g->nodes[infer->in[2]->node];
-    if (!loop || !is_of(infer, 0, loop->path_domains))
+    if (!router || !is_of(infer, 0, router->path_domains))
         return false;
-    infer->out[0].domain = loop->domain;
+    infer->out[0].domain = router->domain;
     if (infer->ids[2] == 0)
         return infer->ids[1] == 0 || bs_infer_fail(infer, BS_ERROR_GRAPH, "what it begins with is of no carried value");
     if (!carries(infer, carry) || bs_node_in(g, carry)[0] != infer->ids[1])
         return bs_infer_fail(infer, BS_ERROR_GRAPH,
                              "operand 2 is made by %s, expected a value that loop \"%s\" carries from operand 1",
-                             bs_op_get(carry->op)->name, loop->desc->name);
+                             bs_op_get(carry->op)->name, router->desc->name);
     if (carry->writer)
         return bs_infer_fail(infer, BS_ERROR_GRAPH, "the carried value is given twice");
     const bs_value_info *carried = infer->in[2];
@@ -390,7 +391,7 @@ static bool next_infer(bs_infer *infer)
         return bs_infer_fail(infer, BS_ERROR_SHAPE, "the carried value is %s, after a trip it would be %s",
                              bs_say_typed(infer, carried), bs_say_typed(infer, value));
     carry->writer = g->n_nodes; /* the node to be added; if refused, the graph has failed */
-    loop->n_carried--;
+    router->loop.n_carried--;
     return bs_infer_same_scale(infer, carried, value);
 }
 
@@ -419,10 +420,10 @@ bs_value bs_loop_trips(bs_graph *graph, bs_router loop)
 static bool loop_collect_infer(bs_infer *infer)
 {
     bs_graph *g = infer->graph;
-    const bs_router_info *loop = loop_of(infer);
+    const bs_router_info *router = loop_of(infer);
     const bs_value_info *value = infer->in[0];
     bs_value_info *out = &infer->out[0];
-    if (!loop || !is_of(infer, 0, loop->path_domains))
+    if (!router || !is_of(infer, 0, router->path_domains))
         return false;
     if (infer->ids[1])
         return bs_infer_fail(infer, BS_ERROR_GRAPH, "what is collected begins with zeros");
@@ -430,8 +431,8 @@ static bool loop_collect_infer(bs_infer *infer)
         return false;
     for (int32_t i = 0; i < value->rank; i++)
         out->dims[i + 1] = value->dims[i];
-    out->dims[0] = loop->trips >= 0 ? loop->trips : bs_dim_const(g, loop->bound);
-    out->domain = loop->domain;
+    out->dims[0] = router->loop.trips >= 0 ? router->loop.trips : bs_dim_const(g, router->loop.bound);
+    out->domain = router->domain;
     return bs_infer_no_new_image(infer);
 }
 
@@ -454,29 +455,30 @@ bs_value bs_loop_collect(bs_graph *graph, bs_router loop, bs_value value)
 static bool again_infer(bs_infer *infer)
 {
     bs_graph *g = infer->graph;
-    bs_router_info *loop = loop_of(infer);
+    bs_router_info *router = loop_of(infer);
     const bs_value_info *go_on = infer->in[0];
     infer->n_out = 0;
-    if (!loop)
+    if (!router)
         return false;
-    infer->domain = loop->path_domains;
-    if (loop->grows && (infer->ids[0] == 0 || go_on->dtype != BS_I32))
+    infer->domain = router->path_domains;
+    if (router->loop.grows && (infer->ids[0] == 0 || go_on->dtype != BS_I32))
         return bs_infer_fail(infer, BS_ERROR_GRAPH, "how many rows a row makes is missing, expected i32 [1]");
-    if (infer->ids[0] && loop->in_turn)
+    if (infer->ids[0] && router->loop.in_turn)
         return bs_infer_fail(infer, BS_ERROR_GRAPH, "a predicate, where rows go in turn: a row makes one trip");
-    if (infer->ids[0] && !is_of(infer, 0, loop->path_domains))
+    if (infer->ids[0] && !is_of(infer, 0, router->path_domains))
         return false;
     if (infer->ids[0] && ((go_on->dtype != BS_F32 && go_on->dtype != BS_I32) || go_on->rank > 1 ||
                           (go_on->rank == 1 && bs_dim_max(g, go_on->dims[0]) != 1)))
         return bs_infer_fail(infer, BS_ERROR_SHAPE, "the predicate is %s, expected f32 or i32 [1]",
                              bs_say_typed(infer, go_on));
-    if (infer->ids[1] != loop->count)
+    if (infer->ids[1] != router->loop.count)
         return bs_infer_fail(infer, BS_ERROR_GRAPH, "operand 1 is value %d, expected the loop's count, value %d",
-                             (int)infer->ids[1], (int)loop->count);
-    if (loop->n_carried > 0)
-        return bs_infer_fail(infer, BS_ERROR_GRAPH, "%" PRId32 " carried values have no bs_loop_next", loop->n_carried);
-    loop->again = g->n_nodes; /* the node to be added */
-    g->open_loop = loop->begun_before;
+                             (int)infer->ids[1], (int)router->loop.count);
+    if (router->loop.n_carried > 0)
+        return bs_infer_fail(infer, BS_ERROR_GRAPH, "%" PRId32 " carried values have no bs_loop_next",
+                             router->loop.n_carried);
+    router->loop.again = g->n_nodes; /* the node to be added */
+    g->open_loop = router->loop.begun_before;
     return true;
 }
 
@@ -491,6 +493,6 @@ void bs_loop_end(bs_graph *graph, bs_router loop, bs_value go_on)
 {
     const bool known = graph && graph->status == BS_OK && loop.id > 0 && loop.id < graph->n_routers;
     const bs_gather_params p = {known ? graph->routers[loop.id].desc->name : "", loop.id, BS_GATHER_PLACE};
-    const int32_t in[2] = {go_on.id, known ? graph->routers[loop.id].count : 0};
+    const int32_t in[2] = {go_on.id, known ? graph->routers[loop.id].loop.count : 0};
     bs_op_build_node(graph, &bs_op_loop_again, in, 2, &p);
 }

@@ -114,7 +114,7 @@ bs_router_info *bs_infer_router(bs_infer *infer, const bs_route_desc *desc, int3
     router->first_path = g->n_paths;
     router->domain = domain;
     router->desc = desc;
-    router->trips = -1;
+    router->loop.trips = -1;
     g->n_paths += desc->paths;
     g->max_paths = bs_max_i32(g->max_paths, desc->paths);
     infer->router = g->n_routers++;

@@ -50,7 +50,7 @@ static bool router_sound(const bs_plan *p, int32_t r)
     sized.live = router->live && p->node_live[info->node];
     if (!bs_image_same(BS_IMAGE_routers, &sized, router))
         return false;
-    if (router->live && info->again && !p->node_live[info->again])
+    if (router->live && info->loop.again && !p->node_live[info->loop.again])
         return false;
     return !(router->live && router->in_tile && !router->forced && bs_protocol_sees_all_rows(info->desc->protocol));
 }

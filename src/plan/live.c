@@ -58,7 +58,7 @@ static void mark_router(live_pass *l, int32_t router)
         return;
     r->live = true;
     mark_node(l, l->plan->graph->routers[router].node);
-    mark_node(l, l->plan->graph->routers[router].again);
+    mark_node(l, l->plan->graph->routers[router].loop.again);
     const bool streams = l->plan->desc.slot_bytes > 0 && !r->forced;
     for (int32_t n = l->look_ahead[router]; streams && n != 0; n = l->follower[n])
         mark_node(l, n);
@@ -187,7 +187,7 @@ static void look_into_trees(bs_plan *plan)
     for (int32_t r = 1; r < g->n_routers; r++) {
         const bs_router_info *router = &g->routers[r];
         const int32_t top = bs_plan_top_domain(g, router->domain);
-        plan->domains[top].whole = plan->domains[top].whole || (router->grows && plan->routers[r].live);
+        plan->domains[top].whole = plan->domains[top].whole || (router->loop.grows && plan->routers[r].live);
         if (router->domain != top && plan->routers[r].live && !plan->routers[r].forced &&
             bs_protocol_sees_all_rows(router->desc->protocol))
             plan->domains[top].whole = true;

@@ -33,7 +33,7 @@ void bs_lower_level_loop(bs_lower_pass *l, int32_t n)
     const bs_graph *g = l->g;
     const int32_t loop = g->nodes[n].router;
     const bs_router_info *info = &g->routers[loop];
-    if (!bs_router_loops(g, loop) || info->again != n || g->domains[info->domain].loop)
+    if (!bs_router_loops(g, loop) || info->loop.again != n || g->domains[info->domain].loop)
         return;
     int32_t level = 0;
     for (int32_t set = 0; set < 2; set++) /* first it is found */
@@ -59,7 +59,7 @@ static int32_t chain(bs_lower_pass *l)
     for (int32_t n = 1; n < g->n_nodes; n++) {
         const int32_t loop = list_of(g, n);
         append(l, loop, n, n);
-        if (loop && g->routers[loop].again == n)
+        if (loop && g->routers[loop].loop.again == n)
             append(l, g->domains[g->routers[loop].domain].loop, l->first[loop], l->last[loop]);
     }
     return l->first[0];

@@ -193,7 +193,7 @@ static void emit_beyond(bs_lower_pass *l, int32_t n)
 static void emit_results(bs_lower_pass *l, int32_t loop, bool before)
 {
     const bs_router_info *info = &l->g->routers[loop];
-    for (int32_t n = info->node + 1; n < info->again; n++) {
+    for (int32_t n = info->node + 1; n < info->loop.again; n++) {
         const bs_node *node = &l->g->nodes[n];
         if (node->router != loop || !l->plan->node_live[n] || !bs_node_gathers(node))
             continue;
@@ -228,7 +228,7 @@ static void emit_route(bs_lower_pass *l, int32_t n)
 {
     const bs_node *node = &l->g->nodes[n];
     const int32_t loop = bs_router_loops(l->g, node->router) ? node->router : 0;
-    const bool again = loop && l->g->routers[loop].again == n;
+    const bool again = loop && l->g->routers[loop].loop.again == n;
     loop_waits(l, node->router);
     if (loop)
         emit_results(l, loop, !again);

@@ -109,7 +109,7 @@ static bool make_route(const bs_walk *w, bs_instr *made)
     if (w->op->work != BS_WORK_ROUTE)
         return false;
     const bs_router_plan *r = &w->p->routers[w->node->router];
-    const bool again = w->g->routers[w->node->router].again == w->i->node;
+    const bool again = w->g->routers[w->node->router].loop.again == w->i->node;
     made->domain = again ? w->node->domain : w->g->routers[w->node->router].domain;
     return (again ? r->again == w->at && bs_walk_is_decided(w, w->node->router)
                   : r->instr == w->at && r->again != w->at) &&

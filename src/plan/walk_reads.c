@@ -22,7 +22,10 @@ bool bs_walk_is_decided(const bs_walk *w, int32_t router)
     return w->p->routers[router].live && has_come(w, w->last[w->g->routers[router].node]);
 }
 
-bool bs_walk_has_ended(const bs_walk *w, int32_t router) { return has_come(w, w->last[w->g->routers[router].again]); }
+bool bs_walk_has_ended(const bs_walk *w, int32_t router)
+{
+    return has_come(w, w->last[w->g->routers[router].loop.again]);
+}
 
 /* Whether the node that says how many rows or elements there are has run before. */
 static bool is_counted(const bs_walk *w, int32_t maker)

@@ -135,11 +135,11 @@ static void route_here(bs_context *c, const bs_instr *i)
 {
     const bs_graph *g = c->session->graph;
     const int32_t router = g->nodes[i->node].router;
-    const bool again = g->routers[router].again == i->node;
+    const bool again = g->routers[router].loop.again == i->node;
     const int32_t before = again ? c->decisions[router].counts[0] : -1;
     const bs_status status = again ? bs_route_again(c, router) : bs_route_decide(c, router);
-    const bool same = again && c->decisions[router].counts[0] == before && !g->routers[router].in_turn &&
-                      !g->routers[router].grows; /* rows only leave */
+    const bool same = again && c->decisions[router].counts[0] == before && !g->routers[router].loop.in_turn &&
+                      !g->routers[router].loop.grows; /* rows only leave */
     if (!c->tile && !same)
         c->session->epoch++;
     if (bs_exec_fail(c->session, status, i->node))

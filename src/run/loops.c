@@ -3,7 +3,7 @@
  * Relies on run/routing.h. Must never keep a row active beyond its bound. */
 #include "run/routing.h"
 
-static bs_loop_rule rule_of(const bs_context *c, const bs_router_info *loop)
+static bs_loop_rule rule_of(const bs_context *c, const bs_loop_info *loop)
 {
     const bool over = loop->trips >= 0;
     const bs_loop_rule rule = {loop->bound, over ? (int32_t)c->session->dims[loop->trips] : loop->bound, over,
@@ -12,7 +12,7 @@ static bs_loop_rule rule_of(const bs_context *c, const bs_router_info *loop)
 }
 
 /* The count of a row of the loop's domain, where rows have one. */
-static bs_scores count_of(const bs_context *c, const bs_router_info *loop, int32_t row)
+static bs_scores count_of(const bs_context *c, const bs_loop_info *loop, int32_t row)
 {
     static const int32_t zero = 0;
     static const bs_scores none = {&zero, 0, true};
@@ -40,7 +40,7 @@ static void sort_turns(bs_decision_data *d, int32_t bound)
 }
 
 /* The rows whose turn is next: turns without rows are passed over. */
-static void take_turn(bs_context *c, const bs_router_info *loop, const bs_loop_rule *rule, bs_decision_data *d)
+static void take_turn(bs_context *c, const bs_loop_info *loop, const bs_loop_rule *rule, bs_decision_data *d)
 {
     int32_t turn = 0, count = 0;
     while (d->taken < d->due) {
@@ -58,7 +58,7 @@ static void take_turn(bs_context *c, const bs_router_info *loop, const bs_loop_r
 }
 
 /* `chosen` has been the turn of each row, 0: none. */
-static void begin_turns(bs_context *c, const bs_router_info *loop, const bs_loop_rule *rule, bs_decision_data *d)
+static void begin_turns(bs_context *c, const bs_loop_info *loop, const bs_loop_rule *rule, bs_decision_data *d)
 {
     d->due = d->taken = d->offsets[0] = 0;
     for (int32_t row = 0; row < d->rows; row++)
@@ -79,7 +79,7 @@ static void begin_growth(bs_decision_data *d)
 }
 
 /* The rows that those of the last trip make, in their order, stand side by side. */
-static bs_route_fault grow(bs_context *c, const bs_router_info *loop, const bs_loop_rule *rule, bs_decision_data *d)
+static bs_route_fault grow(bs_context *c, const bs_loop_info *loop, const bs_loop_rule *rule, bs_decision_data *d)
 {
     const bs_graph *g = c->session->graph;
     const int32_t first = d->due, asked = bs_node_in(g, &g->nodes[loop->again])[0];
@@ -102,7 +102,7 @@ static bs_route_fault grow(bs_context *c, const bs_router_info *loop, const bs_l
 
 bs_route_fault bs_loop_decide(bs_context *c, int32_t router)
 {
-    const bs_router_info *loop = &c->session->graph->routers[router];
+    const bs_loop_info *loop = &c->session->graph->routers[router].loop;
     const bs_loop_rule rule = rule_of(c, loop);
     bs_decision_data *d = &c->decisions[router];
     bs_route_fault fault = {BS_ROUTE_SOUND, -1, 0, 0};
@@ -128,7 +128,7 @@ bs_route_fault bs_loop_decide(bs_context *c, int32_t router)
 bs_route_fault bs_loop_decide_again(bs_context *c, int32_t router)
 {
     const bs_graph *g = c->session->graph;
-    const bs_router_info *loop = &g->routers[router];
+    const bs_loop_info *loop = &g->routers[router].loop;
     const bs_loop_rule rule = rule_of(c, loop);
     bs_decision_data *d = &c->decisions[router];
     const int32_t predicate = bs_node_in(g, &g->nodes[loop->again])[0];

@@ -150,7 +150,7 @@ static bs_status run_failed_at(bs_session *s, bs_status status, int32_t node, bs
         say_extents(s, node);
 #endif
     const int32_t router = s->graph->nodes[node].router;
-    const bool ends = router && s->graph->routers[router].again == node; /* a loop is known by how it begins */
+    const bool ends = router && s->graph->routers[router].loop.again == node; /* a loop is known by how it begins */
     const int32_t named = ends ? s->graph->routers[router].node : node;
     return (bs_fail)(error, status, "%s \"%s\" (node %" PRId32 "): %s", bs_op_get(s->graph->nodes[named].op)->name,
                      bs_node_name(&s->graph->nodes[named]), s->graph->nodes[named].number,
