@@ -1,6 +1,6 @@
 /* brainstorm.c - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: 59d29b2f804bc4513081bf5e608c39a89b8df6e28d2ee02e67476084b6251b62
+ * sha256 of the parts: cba31853ca314fc7e9290382b274b3f4e7783db74ae8ce5dff8a87df83b78e91
  */
 #if !defined(_POSIX_C_SOURCE) && !defined(BS_NO_POSIX)
 #define _POSIX_C_SOURCE 200809L
@@ -39512,6 +39512,8 @@ BS_EFFORT_END
  * plan/walk_reads.c (what has been written when one of them runs), plan/walk_makes.c (which instruction a node gets),
  * plan/walk_bytes.c (whose rows each byte holds); plan/image_side.c asks it what an instruction touches.
  *
+ * Inline functions of headers become calls in a part that builds `once` (base/effort.h), so what is done for each
+ * instruction reads tables itself.
  * Relies on plan/plan.h. Must never be included by a pass; nor go by what one noted of times, lives or readers: what is
  * not seen to happen has not happened. */
 #ifndef BS_PLAN_WALK_H
@@ -39523,16 +39525,22 @@ BS_EFFORT_END
 
 typedef struct bs_walk_bytes bs_walk_bytes; /* plan/walk_bytes.c */
 
+/* What has come of a node, and who knows the rows of the domain of the same number: a node makes at most one. All is
+ * -1 at first. */
+typedef struct bs_walk_entry {
+    int32_t left; /* how many of the node's instructions are still to come; -1: nobody has asked, none has come */
+    int32_t last; /* the last one that came, or -1 */
+    /* the time at top level after which all that it makes is there; or `here` of the part in which it is, one more when
+     * it is only near its core; BS_WALK_NOT_READY: not yet, or when it is is not so simple */
+    uint32_t ready;
+    int32_t known; /* the last list that knows the rows: 0: that at top level, else number of the part + 1 */
+} bs_walk_entry;
+
 typedef struct bs_walk {
     const bs_plan *p;
     const bs_graph *g;
-    int32_t *left;  /* [nodes] how many of its instructions are still to come; -1: nobody has asked, none has come */
-    int32_t *last;  /* [nodes] the last one that came, or -1 */
-    /* [nodes] the time at top level after which all that it makes is there; or `here` of the part in which it is;
-     * BS_WALK_NOT_READY: not yet, or when it is is not so simple */
-    int32_t *ready;
-    int32_t *known; /* [domains] the last list that knows its rows: 0: that at top level, else number of the part + 1 */
-    bool *stored;   /* [operands] a gather's: the rows of this path have been stored */
+    bs_walk_entry *of; /* [nodes] */
+    bool *stored;      /* [operands] a gather's: the rows of this path have been stored */
     /* the instruction that is looked at */
     const bs_instr *i;
     const bs_node *node;
@@ -39542,34 +39550,23 @@ typedef struct bs_walk {
     int32_t time; /* of that */
     int32_t tile; /* the domain of its part; 0: it stands at top level */
     int32_t list; /* 0: it stands at top level, else number of its part + 1 */
-    int32_t here; /* in a part: what `ready` is of what the part has made for itself */
+    uint32_t here; /* in a part: what `ready` is of what the part has made for itself */
     bool whole;           /* what each instruction is is looked at, too, not only whether it may run */
     bs_walk_bytes *bytes; /* NULL: only the order of instructions is looked at, not what they write over */
     bool *repeated;       /* with bytes: [routers] a loop that goes through its second trip, or has */
 } bs_walk;
 
-#define BS_WALK_NOT_READY INT32_MAX /* `here` of parts lies below, times below those */
-#define BS_WALK_NOWHERE (-1)
+#define BS_WALK_NOT_READY UINT32_MAX /* `here` of parts lies below */
+#define BS_WALK_NOWHERE (UINT32_C(1) << 31) /* times lie below, `here` of parts above */
 
 /* Whether the router has decided before this instruction runs, and the instruction sees the decision; and whether it is
  * a loop whose last trip is over. */
 BS_INTERNAL bool bs_walk_is_decided(const bs_walk *w, int32_t router);
 BS_INTERNAL bool bs_walk_has_ended(const bs_walk *w, int32_t router);
-/* Whether the rows of a domain are known to this instruction. */
-BS_INTERNAL bool bs_walk_looks_for(bs_walk *w, int32_t domain);
-static inline bool bs_walk_sees(bs_walk *w, int32_t domain)
-{
-    return domain == 0 || w->known[domain] == w->list || bs_walk_looks_for(w, domain);
-}
 /* Whether the instruction may write a value: it sees its rows, which have storage where it stands. */
 BS_INTERNAL bool bs_walk_may_write(bs_walk *w, int32_t value);
 /* Whether all that the instruction reads is there: written on every way to it. */
 BS_INTERNAL bool bs_walk_may_run(bs_walk *w);
-/* Whether what a call of this tile computes first near its core is there as far as `need`, for the rows of the
- * instruction. */
-BS_INTERNAL bool bs_walk_covers(const bs_walk *w, int32_t node, bs_reach need);
-/* Whether the node that is looked at moves rows back from the paths of its router. */
-static inline bool bs_walk_gathers(const bs_walk *w) { return w->op->work == BS_WORK_MOVE && w->node->router != 0; }
 /* A value that instruction i touches, number k: what it writes comes first. 0: none; -1: there are no more. */
 BS_INTERNAL int32_t bs_walk_touched(const bs_plan *plan, const bs_instr *i, int32_t k, bool *is_written);
 /* Whether rows of both domains are apart from each other: of two paths of a router. */
@@ -39579,9 +39576,10 @@ BS_INTERNAL bool bs_walk_are_paths(const bs_graph *graph, int32_t a, int32_t b);
 BS_INTERNAL int32_t bs_walk_due(const bs_walk *w, int32_t node);
 static inline int32_t bs_walk_left(bs_walk *w, int32_t node)
 {
-    if (w->left[node] < 0)
-        w->left[node] = bs_walk_due(w, node);
-    return w->left[node];
+    bs_walk_entry *of = &w->of[node];
+    if (of->left < 0)
+        of->left = bs_walk_due(w, node);
+    return of->left;
 }
 /* Whether the planner makes this instruction of its node, where it stands. */
 BS_INTERNAL bool bs_walk_makes(bs_walk *w);
@@ -39623,18 +39621,18 @@ static bool has_come(const bs_walk *w, int32_t k)
 
 bool bs_walk_is_decided(const bs_walk *w, int32_t router)
 {
-    return w->p->routers[router].live && has_come(w, w->last[w->g->routers[router].node]);
+    return w->p->routers[router].live && has_come(w, w->of[w->g->routers[router].node].last);
 }
 
 bool bs_walk_has_ended(const bs_walk *w, int32_t router)
 {
-    return has_come(w, w->last[w->g->routers[router].loop.again]);
+    return has_come(w, w->of[w->g->routers[router].loop.again].last);
 }
 
 /* Whether the node that says how many rows or elements there are has run before. */
 static bool is_counted(const bs_walk *w, int32_t maker)
 {
-    const int32_t at = w->last[maker];
+    const int32_t at = w->of[maker].last;
     return maker == 0 || (at >= 0 && w->p->instrs[at].part == BS_TOP && w->p->instrs[at].time < w->time);
 }
 
@@ -39649,19 +39647,25 @@ static bool knows(const bs_walk *w, int32_t domain)
     return bs_walk_is_decided(w, d->router) && w->p->routers[d->router].in_tile == (w->tile != 0);
 }
 
-bool bs_walk_looks_for(bs_walk *w, int32_t domain)
+static bool looks_for(bs_walk *w, int32_t domain)
 {
     const bs_domain *domains = w->g->domains, *d = &domains[domain];
     if (!knows(w, domain))
         return false;
-    w->known[domain] = w->list;
+    w->of[domain].known = w->list;
     /* at top level what tells the rows of one path tells those of all */
     for (int32_t k = w->list == 0 ? w->g->routers[d->router].path_domains : 0; k; k = domains[k].next)
-        w->known[k] = 0;
+        w->of[k].known = 0;
     return true;
 }
 
-static bool has_storage(const bs_walk *w, int32_t value)
+/* Whether the rows of a domain are known to this instruction. */
+static inline bool sees(bs_walk *w, int32_t domain)
+{
+    return domain == 0 || w->of[domain].known == w->list || looks_for(w, domain);
+}
+
+static inline bool has_storage(const bs_walk *w, int32_t value)
 {
     const bs_value_plan *v = &w->p->values[value];
     return v->storage == BS_STORAGE_SCRATCH ? v->scope == w->i->part
@@ -39671,7 +39675,7 @@ static bool has_storage(const bs_walk *w, int32_t value)
 bool bs_walk_may_write(bs_walk *w, int32_t value)
 {
     const bs_value_info *v = &w->g->values[value];
-    if (value == 0 || !bs_walk_sees(w, v->domain))
+    if (value == 0 || !sees(w, v->domain))
         return false;
     for (int32_t k = 0; w->g->makes && k < v->rank; k++)
         if (w->g->dims[v->dims[k]].node != w->i->node && !is_counted(w, w->g->dims[v->dims[k]].node))
@@ -39685,9 +39689,9 @@ bool bs_walk_may_write(bs_walk *w, int32_t value)
 static bool is_done_here(bs_walk *w, int32_t n)
 {
     const bs_node *node = &w->g->nodes[n];
-    const bool of_loop = bs_node_gathers(node) && bs_router_loops(w->g, node->router);
+    const bool of_loop = w->g->routers[node->router].loop.bound > 0 && bs_node_gathers(node);
     const bool goes_on = of_loop && bs_walk_is_decided(w, node->router) && !bs_walk_has_ended(w, node->router);
-    const int32_t last = w->last[n];
+    const int32_t last = w->of[n].last;
     if (bs_walk_left(w, n) != (goes_on ? 1 : 0))
         return false;
     if (last < 0)
@@ -39703,7 +39707,8 @@ static bool is_done_here(bs_walk *w, int32_t n)
 /* Whether all instructions of a node have come that are to come before this one. */
 static inline bool is_done(bs_walk *w, int32_t n)
 {
-    return w->ready[n] < w->time || w->ready[n] == w->here || is_done_here(w, n);
+    const uint32_t ready = w->of[n].ready;
+    return ready < (uint32_t)w->time || ready == w->here || is_done_here(w, n);
 }
 
 /* Whether a value that is no view is written. Cells may lie where they are joined before they are: then what joins
@@ -39712,7 +39717,8 @@ static bool is_written(bs_walk *w, int32_t value)
 {
     const int32_t n = w->g->values[value].node;
     const bs_node *node = &w->g->nodes[n];
-    const int32_t cells = bs_node_joins_cells(node) ? bs_node_in(w->g, node)[0] : 0;
+    const bool joins = bs_op_table[node->op]->work == BS_WORK_MOVE && node->router == 0;
+    const int32_t cells = joins ? w->g->operands[node->in] : 0;
     return is_done(w, n) && (w->p->values[cells].storage != BS_STORAGE_FRAME || is_done(w, w->g->values[cells].node));
 }
 
@@ -39723,15 +39729,32 @@ static bs_reach farther(bs_reach a, bs_reach b)
     return (bs_reach){bs_max_i32(a.before, b.before), bs_max_i32(a.after, b.after)};
 }
 
-bool bs_walk_covers(const bs_walk *w, int32_t n, bs_reach need)
+/* How far the result of node n is there, for the rows of the instruction: its call may compute it first only near its
+ * core. */
+static bs_reach there_of(const bs_walk *w, int32_t n)
 {
-    const int32_t margin = w->p->values[w->g->nodes[n].first_out].margin;
-    const bs_instr *i = &w->p->instrs[w->last[n]], *end = &w->p->instrs[w->at];
+    const bs_instr *i = &w->p->instrs[w->of[n].last], *end = &w->p->instrs[w->at];
     bs_reach there = i->reach;
     while (++i < end)
-        if (i->kind == BS_INSTR_CALL && i->node == n && bs_plan_is_within(w->g, w->i->domain, i->domain))
+        if (i->node == n && i->kind == BS_INSTR_CALL && bs_plan_is_within(w->g, w->i->domain, i->domain))
             there = farther(there, i->reach);
-    return there.before >= bs_min_i32(need.before, margin) && there.after >= bs_min_i32(need.after, margin);
+    return there;
+}
+
+/* Storage ends where the margin does. */
+static inline bool reaches(bs_reach there, bs_reach need, int32_t margin)
+{
+    return (there.before >= margin || there.before >= need.before) &&
+           (there.after >= margin || there.after >= need.after);
+}
+
+static int32_t margin_of(const bs_walk *w, int32_t n) { return w->p->values[w->g->nodes[n].first_out].margin; }
+
+/* Whether what a ring leaves out has been computed. */
+static bool is_ring_around(const bs_walk *w)
+{
+    const int32_t n = w->i->node;
+    return w->of[n].last >= 0 && reaches(there_of(w, n), w->i->done, margin_of(w, n));
 }
 
 /* How far the result of this instruction is to be there when it has run. */
@@ -39753,11 +39776,20 @@ static bs_reach needed(const bs_walk *w, const bs_node *node, int32_t index, bs_
     return (bs_reach){before, out.after == out.before ? before : bs_plan_margin_for(w->p, node, index, out.after)};
 }
 
-/* Whether enough is there of what node n made: a call of this tile may compute an image at first only near its core.
+/* Whether a call of this tile has computed only what is near the core of an image. */
+static inline bool is_near(const bs_walk *w, int32_t n)
+{
+    const int32_t last = w->of[n].last;
+    return last >= 0 && w->p->instrs[last].extent == BS_EXTENT_NEAR;
+}
+
+/* Whether that is enough, with the rings that have come.
  * value: operand `index` of the node that is looked at, through which it is seen. */
 static bool is_near_enough(const bs_walk *w, int32_t value, int32_t index, int32_t n)
 {
-    if (w->last[n] < 0 || w->p->instrs[w->last[n]].extent != BS_EXTENT_NEAR)
+    const int32_t margin = margin_of(w, n);
+    const bs_reach there = there_of(w, n);
+    if (there.before >= margin && there.after >= margin) /* all of it, whatever is needed */
         return true;
     bs_reach need = needed(w, w->node, index, result_of(w));
     while (w->g->values[value].node != n) {
@@ -39765,7 +39797,7 @@ static bool is_near_enough(const bs_walk *w, int32_t value, int32_t index, int32
         need = needed(w, view, 0, need);
         value = bs_view_of(w->g, view);
     }
-    return bs_walk_covers(w, n, need);
+    return reaches(there, need, margin);
 }
 
 /* ------------------------------------------------------------------------------------------------ what is read */
@@ -39778,12 +39810,15 @@ static bool is_found(bs_walk *w, int32_t value, int32_t index)
         const bs_node *node = &w->g->nodes[n];
         const bs_value_plan *v = &w->p->values[at];
         const bool stored = v->storage != BS_STORAGE_VIEW;
-        if (!bs_node_is_view(node))
-            return is_written(w, at) && has_storage(w, stored ? at : v->source) && is_near_enough(w, value, index, n);
+        if (bs_op_table[node->op]->work != BS_WORK_VIEW)
+            return is_written(w, at) && has_storage(w, stored ? at : v->source) &&
+                   (!is_near(w, n) || is_near_enough(w, value, index, n));
         if (stored && (!has_storage(w, at) || !is_done(w, n)))
             return false;
         if (stored && !bs_plan_is_seen(w->p, at)) /* what is seen has its rows in both */
             return true;
+        if (!stored) /* nothing has to come of it: not asked again in the end */
+            w->of[n].left = 0;
         if (v->source != bs_view_of(w->g, node))
             return false;
         at = v->source;
@@ -39795,15 +39830,17 @@ static bool is_found(bs_walk *w, int32_t value, int32_t index)
 static inline bool may_read(bs_walk *w, int32_t value, int32_t index)
 {
     const int32_t n = w->g->values[value].node;
-    return w->ready[n] < w->time || (w->ready[n] == w->here && is_near_enough(w, value, index, n)) ||
-           (value != 0 && bs_walk_sees(w, w->g->values[value].domain) && is_found(w, value, index));
+    const uint32_t ready = w->of[n].ready;
+    return ready < (uint32_t)w->time || ready == w->here ||
+           (ready == w->here + 1 && is_near_enough(w, value, index, n)) ||
+           (value != 0 && sees(w, w->g->values[value].domain) && is_found(w, value, index));
 }
 
 static bool may_read_operands(bs_walk *w)
 {
     const bs_node *node = w->node;
     int32_t n_in = node->n_read;
-    const int32_t *in = bs_node_in(w->g, node);
+    const int32_t *in = w->g->operands + node->in;
     if (w->p->nodes[w->i->node].fusion)
         in = bs_plan_in(w->p, w->i->node, &n_in);
     for (int32_t k = 0; k < n_in; k++)
@@ -39823,40 +39860,50 @@ static bool may_read_around(bs_walk *w)
 static bool is_in_turn(bs_walk *w)
 {
     const int32_t router = w->node->router;
+    if (w->g->routers[router].loop.bound <= 0) /* no loop */
+        return w->i->combine == BS_COMBINE_COPY || bs_walk_is_decided(w, router);
     const bool decided = bs_walk_is_decided(w, router);
-    if (!bs_router_loops(w->g, router))
-        return decided || w->i->combine == BS_COMBINE_COPY;
     return bs_walk_left(w, w->i->node) == (decided ? 1 : 2) && decided == (w->i->map != BS_MAP_ROW) &&
            !(decided && bs_walk_has_ended(w, router));
 }
 
+/* Without what is read by each path. */
 static bool may_move(bs_walk *w)
 {
     const bs_instr *i = w->i;
-    if (bs_walk_gathers(w) && !is_in_turn(w))
+    if (w->op->work == BS_WORK_MOVE && w->node->router != 0 && !is_in_turn(w)) /* it gathers */
         return false;
     if (i->map == BS_MAP_VIEW) /* to the view's own rows */
         return w->op->work != BS_WORK_VIEW || may_read(w, bs_view_of(w->g, w->node), 0);
-    return (i->value == 0 || may_read(w, i->value, 0)) && (i->map != BS_MAP_PATHS || may_read_operands(w));
+    return i->value == 0 || may_read(w, i->value, 0);
+}
+
+static bool may_run_region(const bs_walk *w)
+{
+    const bs_region *region = &w->p->regions[w->i->region];
+    const int32_t router = w->p->parts[w->p->region_parts[region->first]].router;
+    return router == 0 || (bs_walk_is_decided(w, router) && !w->p->routers[router].in_tile);
 }
 
 bool bs_walk_may_run(bs_walk *w)
 {
     const bs_instr *i = w->i;
-    if (!bs_walk_sees(w, i->domain))
+    if (!sees(w, i->domain))
         return false;
-    switch ((bs_instr_kind)i->kind) {
-    case BS_INSTR_MOVE: return may_move(w);
-    case BS_INSTR_CALL:
-        return (w->node->router == 0 || bs_walk_is_decided(w, w->node->router)) && may_read_operands(w) &&
-               (w->op->rows.of != BS_ROWS_AROUND || may_read_around(w)) &&
-               (i->extent != BS_EXTENT_RING || (w->last[i->node] >= 0 && bs_walk_covers(w, i->node, i->done)));
-    case BS_INSTR_ROUTE: return may_read_operands(w);
-    case BS_INSTR_RUN: break;
+    if (i->kind == BS_INSTR_CALL) {
+        if ((w->node->router != 0 && !bs_walk_is_decided(w, w->node->router)) ||
+            (w->op->rows.of == BS_ROWS_AROUND && !may_read_around(w)) ||
+            (i->extent == BS_EXTENT_RING && !is_ring_around(w)))
+            return false;
+    } else if (i->kind == BS_INSTR_RUN) {
+        return may_run_region(w);
+    } else if (i->kind == BS_INSTR_MOVE) {
+        if (!may_move(w))
+            return false;
+        if (i->map != BS_MAP_PATHS)
+            return true;
     }
-    const bs_region *region = &w->p->regions[i->region];
-    const int32_t router = w->p->parts[w->p->region_parts[region->first]].router;
-    return router == 0 || (bs_walk_is_decided(w, router) && !w->p->routers[router].in_tile);
+    return may_read_operands(w);
 }
 
 int32_t bs_walk_touched(const bs_plan *p, const bs_instr *i, int32_t k, bool *is_written)
@@ -40190,7 +40237,8 @@ static bool region_sound(const bs_plan *p, int32_t r)
 static bool stores_once(bs_walk *w)
 {
     const bs_instr *i = w->i;
-    if (i->combine != BS_COMBINE_COPY || !bs_walk_gathers(w) || bs_router_loops(w->g, w->node->router))
+    const int32_t router = w->op->work == BS_WORK_MOVE ? w->node->router : 0; /* whose paths it gathers */
+    if (i->combine != BS_COMBINE_COPY || router == 0 || w->g->routers[router].loop.bound > 0)
         return true;
     bool *stored = &w->stored[w->node->in + w->g->domains[w->g->values[i->value].domain].path];
     const bool once = !*stored;
@@ -40200,25 +40248,23 @@ static bool stores_once(bs_walk *w)
 
 /* When all that the node makes is there, which has come: at top level after this time; in a part, where it is the
  * part's own, behind this instruction. Of what is moved that is simple for a view with rows of its own. */
-static inline int32_t ready_at(const bs_walk *w, const bs_value_plan *v)
+static inline uint32_t ready_at(const bs_walk *w, const bs_instr *i, const bs_node *node)
 {
-    const bs_instr *i = w->i;
+    const bs_value_plan *v = &w->p->values[node->n_out > 0 ? node->first_out : 0];
     if (v->storage == BS_STORAGE_NONE || (i->kind == BS_INSTR_MOVE && (i->map != BS_MAP_VIEW || v->source != 0)))
         return BS_WALK_NOT_READY;
     if (v->storage != BS_STORAGE_SCRATCH)
-        return w->time;
-    return v->scope == i->part && w->node->n_out == 1 ? w->here : BS_WALK_NOT_READY;
+        return (uint32_t)w->time;
+    return v->scope == i->part && node->n_out == 1 ? w->here + (i->extent == BS_EXTENT_NEAR) : BS_WALK_NOT_READY;
 }
 
 /* Whether a node's instruction may come now; then it has. A ring does not count: it goes on with what has come. What is
  * not needed has none. */
-static inline bool comes(bs_walk *w)
+static inline bool comes(bs_walk *w, const bs_instr *i)
 {
-    const bs_instr *i = w->i;
-    const bs_node *node = w->node;
-    const bs_value_plan *v = &w->p->values[node->n_out > 0 ? node->first_out : 0];
     const int32_t n = i->node;
-    int32_t left = w->left[n];
+    bs_walk_entry *of = &w->of[n];
+    int32_t left = of->left;
     if (i->kind == BS_INSTR_RUN || i->extent == BS_EXTENT_RING)
         return true;
     if (i->kind == BS_INSTR_MOVE && i->map != BS_MAP_VIEW && !stores_once(w))
@@ -40226,9 +40272,9 @@ static inline bool comes(bs_walk *w)
     if (left < 0) /* the first one: all but what moves rows need no other */
         left = w->op->work != BS_WORK_MOVE ? w->p->node_live[n] : bs_walk_due(w, n);
     left--;
-    w->ready[n] = left == 0 ? ready_at(w, v) : BS_WALK_NOT_READY;
-    w->last[n] = w->at;
-    w->left[n] = left;
+    of->left = left;
+    of->last = w->at;
+    of->ready = left == 0 ? ready_at(w, i, w->node) : BS_WALK_NOT_READY;
     return left >= 0;
 }
 
@@ -40250,9 +40296,10 @@ static void begin_part(const bs_walk *w)
 static void forget(bs_walk *w, const bs_instr *i, int32_t loop)
 {
     const bs_node *node = &w->g->nodes[i->node];
-    w->left[i->node] = node->router == loop && bs_node_gathers(node) ? 1 : -1;
-    w->last[i->node] = -1;
-    w->ready[i->node] = BS_WALK_NOT_READY;
+    bs_walk_entry *of = &w->of[i->node];
+    of->left = node->router == loop && bs_node_gathers(node) ? 1 : -1;
+    of->last = -1;
+    of->ready = BS_WALK_NOT_READY;
     memset(w->stored + node->in, 0, (size_t)node->n_in * sizeof *w->stored);
 }
 
@@ -40283,36 +40330,56 @@ static inline int32_t goes_on(bs_walk *w, int32_t at) { return (void)w, at; }
 #endif
 
 /* In a part weights are there that it waits for, and resident ones. */
-static bool has_its_weights(const bs_walk *w)
+static inline bool has_its_weights(const bs_walk *w, const bs_instr *i)
 {
-    const bs_instr *i = w->i;
     const int32_t unit = i->kind == BS_INSTR_CALL ? w->p->nodes[i->node].unit : 0;
     return i->phase < 0 && (unit == 0 || unit == w->p->parts[i->part].unit);
 }
 
-static bool instr_sound(bs_walk *w, const bs_instr *i, int32_t at)
+static inline bool instr_sound(bs_walk *w, const bs_instr *i, int32_t at)
 {
     w->i = i;
     w->at = at;
     w->node = &w->g->nodes[i->node];
-    w->op = bs_node_op(w->node);
-    return i->part + 1 == w->list && (!w->tile || has_its_weights(w)) && (!w->whole || bs_walk_makes(w)) &&
-           bs_walk_may_run(w) && bytes_sound(w) && comes(w);
+    w->op = bs_op_table[w->node->op];
+    return i->part + 1 == w->list && (!w->tile || has_its_weights(w, i)) && (!w->whole || bs_walk_makes(w)) &&
+           bs_walk_may_run(w) && bytes_sound(w) && comes(w, i);
 }
 
-/* All instructions of a part, one after the other. */
+/* The list at top level is in order of time. */
+static inline bool is_in_order(bs_walk *w, const bs_instr *i, int32_t at)
+{
+    w->now = at;
+    w->time = i->time;
+    return i->time >= (at > 0 ? i[-1].time : 0);
+}
+
+/* Instructions of a list, one after the other, up to the first one that runs a region: where that is. -1: one is
+ * wrong. */
+static int32_t list_runs(bs_walk *w, int32_t at, int32_t end)
+{
+    for (; at < end; at++) {
+        const bs_instr *i = &w->p->instrs[at];
+        if ((w->list == 0 && !is_in_order(w, i, at)) || !instr_sound(w, i, at))
+            return -1;
+        if (i->kind == BS_INSTR_RUN)
+            return at;
+        at = goes_on(w, at);
+    }
+    return at;
+}
+
+/* All instructions of a part, none of which runs a region. */
 static bool part_runs(bs_walk *w, int32_t number)
 {
     const bs_part *part = &w->p->parts[number];
-    bool sound = true;
+    const int32_t end = part->first + part->count;
     w->list = number + 1;
-    w->here = BS_WALK_NOT_READY - w->list;
+    w->here = BS_WALK_NOT_READY - 2 * (uint32_t)w->list;
     w->tile = part->domain;
+    w->of[w->tile].known = w->list; /* a tile knows its own rows */
     begin_part(w);
-    for (int32_t at = part->first; at < part->first + part->count && sound; at++) {
-        sound = instr_sound(w, &w->p->instrs[at], at);
-        at = sound ? goes_on(w, at) : at;
-    }
+    const bool sound = list_runs(w, part->first, end) == end;
     w->list = w->tile = 0;
     w->here = BS_WALK_NOWHERE;
     return sound;
@@ -40326,30 +40393,21 @@ static bool region_runs(bs_walk *w, const bs_region *region)
     return sound;
 }
 
-/* The list at top level, which is in order of time, and those of regions where they are run. */
-static bool list_runs(bs_walk *w)
+/* The list at top level, and those of regions where they are run. */
+static bool all_run(bs_walk *w)
 {
     const bs_plan *p = w->p;
-    bool sound = true;
-    for (int32_t at = 0; at < p->n_top && sound; at++) {
-        const bs_instr *i = &p->instrs[at];
-        w->now = at;
-        w->time = i->time;
-        sound = (at == 0 || i->time >= i[-1].time) && instr_sound(w, i, at) &&
-                (i->kind != BS_INSTR_RUN || region_runs(w, &p->regions[i->region]));
-        at = sound ? goes_on(w, at) : at;
-    }
-    return sound;
+    int32_t at = list_runs(w, 0, p->n_top);
+    while (at >= 0 && at < p->n_top && region_runs(w, &p->regions[p->instrs[at].region]))
+        at = list_runs(w, at + 1, p->n_top);
+    return at == p->n_top;
 }
 
 /* ------------------------------------------------------------------------------------------------------ all */
 
 void bs_walk_carve(bs_carver *c, bs_walk *w, int64_t nodes, int64_t operands)
 {
-    BS_CARVE(c, w->left, nodes);
-    BS_CARVE(c, w->last, nodes);
-    BS_CARVE(c, w->ready, nodes);
-    BS_CARVE(c, w->known, nodes); /* a node makes at most one domain */
+    BS_CARVE(c, w->of, nodes);
     BS_CARVE(c, w->stored, operands);
 }
 
@@ -40361,17 +40419,17 @@ bs_bytes bs_plan_walk_workspace(int64_t nodes, int64_t operands)
     return c.used;
 }
 
-/* Whether no region has rows twice. last: [domains], -1, as in the end again. */
-static bool are_apart(const bs_plan *p, int32_t *last)
+/* Whether no region has rows twice. Leaves numbers in `known` that are no list's. */
+static bool are_apart(bs_walk *w)
 {
+    const bs_plan *p = w->p;
     bool apart = true;
-    memset(last, 0xff, (size_t)p->graph->n_domains * sizeof *last); /* -1 */
     for (int32_t k = 0; k < p->n_parts && apart; k++) {
         const bs_part *part = &p->parts[p->region_parts[k]];
-        apart = last[part->domain] != part->region;
-        last[part->domain] = part->region;
+        int32_t *known = &w->of[part->domain].known;
+        apart = *known != -2 - part->region;
+        *known = -2 - part->region;
     }
-    memset(last, 0xff, (size_t)p->graph->n_domains * sizeof *last);
     return apart;
 }
 
@@ -40385,21 +40443,17 @@ bool bs_plan_each(const bs_plan *p, int32_t first, int32_t rows, bs_plan_sound *
 int32_t bs_walk_all(bs_walk *w)
 {
     const bs_plan *p = w->p;
-    if (!bs_plan_each(p, 0, p->n_parts, part_sound) || !bs_plan_each(p, 0, p->n_regions, region_sound) ||
-        !are_apart(p, w->known))
-        return 0;
     const int32_t n_nodes = w->g->n_nodes;
-    int32_t *left = w->left, *last = w->last, *ready = w->ready;
-    for (int32_t n = 0; n < n_nodes; n++) {
-        left[n] = last[n] = -1;
-        ready[n] = BS_WALK_NOT_READY;
-    }
+    memset(w->of, 0xff, (size_t)n_nodes * sizeof *w->of); /* -1, and BS_WALK_NOT_READY */
+    if (!bs_plan_each(p, 0, p->n_parts, part_sound) || !bs_plan_each(p, 0, p->n_regions, region_sound) ||
+        !are_apart(w))
+        return 0;
     memset(w->stored, 0, (size_t)w->g->n_operands * sizeof *w->stored);
     w->here = BS_WALK_NOWHERE;
-    if (!list_runs(w))
+    if (!all_run(w))
         return w->at;
     for (int32_t n = 1; n < n_nodes; n++)
-        if (left[n] != 0 && bs_walk_left(w, n) != 0) /* some have not come */
+        if (w->of[n].left != 0 && (w->of[n].left > 0 || bs_walk_due(w, n) != 0)) /* some have not come */
             return p->n_instrs;
     return BS_WALK_SOUND;
 }
@@ -40546,7 +40600,7 @@ static bool is_still_there(bs_walk_bytes *b, int32_t value)
     const int32_t end = (cut_at(a.in, a.begin), cut_at(a.in, a.end));
     for (int32_t k = cut_at(a.in, a.begin); k < end && there; k++) {
         walk_span *s = &a.in->spans[k];
-        const bool given = s->owner == 0 && w->last[w->g->values[value].node] < 0;
+        const bool given = s->owner == 0 && w->of[w->g->values[value].node].last < 0;
         there = given || (s->owner != 0 && live_together(w->p, s->owner, value) && s->since <= b->wrote[value]);
         s->read = a.time;
     }

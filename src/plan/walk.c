@@ -63,7 +63,8 @@ static bool region_sound(const bs_plan *p, int32_t r)
 static bool stores_once(bs_walk *w)
 {
     const bs_instr *i = w->i;
-    if (i->combine != BS_COMBINE_COPY || !bs_walk_gathers(w) || bs_router_loops(w->g, w->node->router))
+    const int32_t router = w->op->work == BS_WORK_MOVE ? w->node->router : 0; /* whose paths it gathers */
+    if (i->combine != BS_COMBINE_COPY || router == 0 || w->g->routers[router].loop.bound > 0)
         return true;
     bool *stored = &w->stored[w->node->in + w->g->domains[w->g->values[i->value].domain].path];
     const bool once = !*stored;
@@ -73,25 +74,23 @@ static bool stores_once(bs_walk *w)
 
 /* When all that the node makes is there, which has come: at top level after this time; in a part, where it is the
  * part's own, behind this instruction. Of what is moved that is simple for a view with rows of its own. */
-static inline int32_t ready_at(const bs_walk *w, const bs_value_plan *v)
+static inline uint32_t ready_at(const bs_walk *w, const bs_instr *i, const bs_node *node)
 {
-    const bs_instr *i = w->i;
+    const bs_value_plan *v = &w->p->values[node->n_out > 0 ? node->first_out : 0];
     if (v->storage == BS_STORAGE_NONE || (i->kind == BS_INSTR_MOVE && (i->map != BS_MAP_VIEW || v->source != 0)))
         return BS_WALK_NOT_READY;
     if (v->storage != BS_STORAGE_SCRATCH)
-        return w->time;
-    return v->scope == i->part && w->node->n_out == 1 ? w->here : BS_WALK_NOT_READY;
+        return (uint32_t)w->time;
+    return v->scope == i->part && node->n_out == 1 ? w->here + (i->extent == BS_EXTENT_NEAR) : BS_WALK_NOT_READY;
 }
 
 /* Whether a node's instruction may come now; then it has. A ring does not count: it goes on with what has come. What is
  * not needed has none. */
-static inline bool comes(bs_walk *w)
+static inline bool comes(bs_walk *w, const bs_instr *i)
 {
-    const bs_instr *i = w->i;
-    const bs_node *node = w->node;
-    const bs_value_plan *v = &w->p->values[node->n_out > 0 ? node->first_out : 0];
     const int32_t n = i->node;
-    int32_t left = w->left[n];
+    bs_walk_entry *of = &w->of[n];
+    int32_t left = of->left;
     if (i->kind == BS_INSTR_RUN || i->extent == BS_EXTENT_RING)
         return true;
     if (i->kind == BS_INSTR_MOVE && i->map != BS_MAP_VIEW && !stores_once(w))
@@ -99,9 +98,9 @@ static inline bool comes(bs_walk *w)
     if (left < 0) /* the first one: all but what moves rows need no other */
         left = w->op->work != BS_WORK_MOVE ? w->p->node_live[n] : bs_walk_due(w, n);
     left--;
-    w->ready[n] = left == 0 ? ready_at(w, v) : BS_WALK_NOT_READY;
-    w->last[n] = w->at;
-    w->left[n] = left;
+    of->left = left;
+    of->last = w->at;
+    of->ready = left == 0 ? ready_at(w, i, w->node) : BS_WALK_NOT_READY;
     return left >= 0;
 }
 
@@ -123,9 +122,10 @@ static void begin_part(const bs_walk *w)
 static void forget(bs_walk *w, const bs_instr *i, int32_t loop)
 {
     const bs_node *node = &w->g->nodes[i->node];
-    w->left[i->node] = node->router == loop && bs_node_gathers(node) ? 1 : -1;
-    w->last[i->node] = -1;
-    w->ready[i->node] = BS_WALK_NOT_READY;
+    bs_walk_entry *of = &w->of[i->node];
+    of->left = node->router == loop && bs_node_gathers(node) ? 1 : -1;
+    of->last = -1;
+    of->ready = BS_WALK_NOT_READY;
     memset(w->stored + node->in, 0, (size_t)node->n_in * sizeof *w->stored);
 }
 
@@ -156,36 +156,56 @@ static inline int32_t goes_on(bs_walk *w, int32_t at) { return (void)w, at; }
 #endif
 
 /* In a part weights are there that it waits for, and resident ones. */
-static bool has_its_weights(const bs_walk *w)
+static inline bool has_its_weights(const bs_walk *w, const bs_instr *i)
 {
-    const bs_instr *i = w->i;
     const int32_t unit = i->kind == BS_INSTR_CALL ? w->p->nodes[i->node].unit : 0;
     return i->phase < 0 && (unit == 0 || unit == w->p->parts[i->part].unit);
 }
 
-static bool instr_sound(bs_walk *w, const bs_instr *i, int32_t at)
+static inline bool instr_sound(bs_walk *w, const bs_instr *i, int32_t at)
 {
     w->i = i;
     w->at = at;
     w->node = &w->g->nodes[i->node];
-    w->op = bs_node_op(w->node);
-    return i->part + 1 == w->list && (!w->tile || has_its_weights(w)) && (!w->whole || bs_walk_makes(w)) &&
-           bs_walk_may_run(w) && bytes_sound(w) && comes(w);
+    w->op = bs_op_table[w->node->op];
+    return i->part + 1 == w->list && (!w->tile || has_its_weights(w, i)) && (!w->whole || bs_walk_makes(w)) &&
+           bs_walk_may_run(w) && bytes_sound(w) && comes(w, i);
 }
 
-/* All instructions of a part, one after the other. */
+/* The list at top level is in order of time. */
+static inline bool is_in_order(bs_walk *w, const bs_instr *i, int32_t at)
+{
+    w->now = at;
+    w->time = i->time;
+    return i->time >= (at > 0 ? i[-1].time : 0);
+}
+
+/* Instructions of a list, one after the other, up to the first one that runs a region: where that is. -1: one is
+ * wrong. */
+static int32_t list_runs(bs_walk *w, int32_t at, int32_t end)
+{
+    for (; at < end; at++) {
+        const bs_instr *i = &w->p->instrs[at];
+        if ((w->list == 0 && !is_in_order(w, i, at)) || !instr_sound(w, i, at))
+            return -1;
+        if (i->kind == BS_INSTR_RUN)
+            return at;
+        at = goes_on(w, at);
+    }
+    return at;
+}
+
+/* All instructions of a part, none of which runs a region. */
 static bool part_runs(bs_walk *w, int32_t number)
 {
     const bs_part *part = &w->p->parts[number];
-    bool sound = true;
+    const int32_t end = part->first + part->count;
     w->list = number + 1;
-    w->here = BS_WALK_NOT_READY - w->list;
+    w->here = BS_WALK_NOT_READY - 2 * (uint32_t)w->list;
     w->tile = part->domain;
+    w->of[w->tile].known = w->list; /* a tile knows its own rows */
     begin_part(w);
-    for (int32_t at = part->first; at < part->first + part->count && sound; at++) {
-        sound = instr_sound(w, &w->p->instrs[at], at);
-        at = sound ? goes_on(w, at) : at;
-    }
+    const bool sound = list_runs(w, part->first, end) == end;
     w->list = w->tile = 0;
     w->here = BS_WALK_NOWHERE;
     return sound;
@@ -199,30 +219,21 @@ static bool region_runs(bs_walk *w, const bs_region *region)
     return sound;
 }
 
-/* The list at top level, which is in order of time, and those of regions where they are run. */
-static bool list_runs(bs_walk *w)
+/* The list at top level, and those of regions where they are run. */
+static bool all_run(bs_walk *w)
 {
     const bs_plan *p = w->p;
-    bool sound = true;
-    for (int32_t at = 0; at < p->n_top && sound; at++) {
-        const bs_instr *i = &p->instrs[at];
-        w->now = at;
-        w->time = i->time;
-        sound = (at == 0 || i->time >= i[-1].time) && instr_sound(w, i, at) &&
-                (i->kind != BS_INSTR_RUN || region_runs(w, &p->regions[i->region]));
-        at = sound ? goes_on(w, at) : at;
-    }
-    return sound;
+    int32_t at = list_runs(w, 0, p->n_top);
+    while (at >= 0 && at < p->n_top && region_runs(w, &p->regions[p->instrs[at].region]))
+        at = list_runs(w, at + 1, p->n_top);
+    return at == p->n_top;
 }
 
 /* ------------------------------------------------------------------------------------------------------ all */
 
 void bs_walk_carve(bs_carver *c, bs_walk *w, int64_t nodes, int64_t operands)
 {
-    BS_CARVE(c, w->left, nodes);
-    BS_CARVE(c, w->last, nodes);
-    BS_CARVE(c, w->ready, nodes);
-    BS_CARVE(c, w->known, nodes); /* a node makes at most one domain */
+    BS_CARVE(c, w->of, nodes);
     BS_CARVE(c, w->stored, operands);
 }
 
@@ -234,17 +245,17 @@ bs_bytes bs_plan_walk_workspace(int64_t nodes, int64_t operands)
     return c.used;
 }
 
-/* Whether no region has rows twice. last: [domains], -1, as in the end again. */
-static bool are_apart(const bs_plan *p, int32_t *last)
+/* Whether no region has rows twice. Leaves numbers in `known` that are no list's. */
+static bool are_apart(bs_walk *w)
 {
+    const bs_plan *p = w->p;
     bool apart = true;
-    memset(last, 0xff, (size_t)p->graph->n_domains * sizeof *last); /* -1 */
     for (int32_t k = 0; k < p->n_parts && apart; k++) {
         const bs_part *part = &p->parts[p->region_parts[k]];
-        apart = last[part->domain] != part->region;
-        last[part->domain] = part->region;
+        int32_t *known = &w->of[part->domain].known;
+        apart = *known != -2 - part->region;
+        *known = -2 - part->region;
     }
-    memset(last, 0xff, (size_t)p->graph->n_domains * sizeof *last);
     return apart;
 }
 
@@ -258,21 +269,17 @@ bool bs_plan_each(const bs_plan *p, int32_t first, int32_t rows, bs_plan_sound *
 int32_t bs_walk_all(bs_walk *w)
 {
     const bs_plan *p = w->p;
-    if (!bs_plan_each(p, 0, p->n_parts, part_sound) || !bs_plan_each(p, 0, p->n_regions, region_sound) ||
-        !are_apart(p, w->known))
-        return 0;
     const int32_t n_nodes = w->g->n_nodes;
-    int32_t *left = w->left, *last = w->last, *ready = w->ready;
-    for (int32_t n = 0; n < n_nodes; n++) {
-        left[n] = last[n] = -1;
-        ready[n] = BS_WALK_NOT_READY;
-    }
+    memset(w->of, 0xff, (size_t)n_nodes * sizeof *w->of); /* -1, and BS_WALK_NOT_READY */
+    if (!bs_plan_each(p, 0, p->n_parts, part_sound) || !bs_plan_each(p, 0, p->n_regions, region_sound) ||
+        !are_apart(w))
+        return 0;
     memset(w->stored, 0, (size_t)w->g->n_operands * sizeof *w->stored);
     w->here = BS_WALK_NOWHERE;
-    if (!list_runs(w))
+    if (!all_run(w))
         return w->at;
     for (int32_t n = 1; n < n_nodes; n++)
-        if (left[n] != 0 && bs_walk_left(w, n) != 0) /* some have not come */
+        if (w->of[n].left != 0 && (w->of[n].left > 0 || bs_walk_due(w, n) != 0)) /* some have not come */
             return p->n_instrs;
     return BS_WALK_SOUND;
 }

@@ -2,6 +2,8 @@
  * plan/walk_reads.c (what has been written when one of them runs), plan/walk_makes.c (which instruction a node gets),
  * plan/walk_bytes.c (whose rows each byte holds); plan/image_side.c asks it what an instruction touches.
  *
+ * Inline functions of headers become calls in a part that builds `once` (base/effort.h), so what is done for each
+ * instruction reads tables itself.
  * Relies on plan/plan.h. Must never be included by a pass; nor go by what one noted of times, lives or readers: what is
  * not seen to happen has not happened. */
 #ifndef BS_PLAN_WALK_H
@@ -13,16 +15,22 @@
 
 typedef struct bs_walk_bytes bs_walk_bytes; /* plan/walk_bytes.c */
 
+/* What has come of a node, and who knows the rows of the domain of the same number: a node makes at most one. All is
+ * -1 at first. */
+typedef struct bs_walk_entry {
+    int32_t left; /* how many of the node's instructions are still to come; -1: nobody has asked, none has come */
+    int32_t last; /* the last one that came, or -1 */
+    /* the time at top level after which all that it makes is there; or `here` of the part in which it is, one more when
+     * it is only near its core; BS_WALK_NOT_READY: not yet, or when it is is not so simple */
+    uint32_t ready;
+    int32_t known; /* the last list that knows the rows: 0: that at top level, else number of the part + 1 */
+} bs_walk_entry;
+
 typedef struct bs_walk {
     const bs_plan *p;
     const bs_graph *g;
-    int32_t *left;  /* [nodes] how many of its instructions are still to come; -1: nobody has asked, none has come */
-    int32_t *last;  /* [nodes] the last one that came, or -1 */
-    /* [nodes] the time at top level after which all that it makes is there; or `here` of the part in which it is;
-     * BS_WALK_NOT_READY: not yet, or when it is is not so simple */
-    int32_t *ready;
-    int32_t *known; /* [domains] the last list that knows its rows: 0: that at top level, else number of the part + 1 */
-    bool *stored;   /* [operands] a gather's: the rows of this path have been stored */
+    bs_walk_entry *of; /* [nodes] */
+    bool *stored;      /* [operands] a gather's: the rows of this path have been stored */
     /* the instruction that is looked at */
     const bs_instr *i;
     const bs_node *node;
@@ -32,34 +40,23 @@ typedef struct bs_walk {
     int32_t time; /* of that */
     int32_t tile; /* the domain of its part; 0: it stands at top level */
     int32_t list; /* 0: it stands at top level, else number of its part + 1 */
-    int32_t here; /* in a part: what `ready` is of what the part has made for itself */
+    uint32_t here; /* in a part: what `ready` is of what the part has made for itself */
     bool whole;           /* what each instruction is is looked at, too, not only whether it may run */
     bs_walk_bytes *bytes; /* NULL: only the order of instructions is looked at, not what they write over */
     bool *repeated;       /* with bytes: [routers] a loop that goes through its second trip, or has */
 } bs_walk;
 
-#define BS_WALK_NOT_READY INT32_MAX /* `here` of parts lies below, times below those */
-#define BS_WALK_NOWHERE (-1)
+#define BS_WALK_NOT_READY UINT32_MAX /* `here` of parts lies below */
+#define BS_WALK_NOWHERE (UINT32_C(1) << 31) /* times lie below, `here` of parts above */
 
 /* Whether the router has decided before this instruction runs, and the instruction sees the decision; and whether it is
  * a loop whose last trip is over. */
 bool bs_walk_is_decided(const bs_walk *w, int32_t router);
 bool bs_walk_has_ended(const bs_walk *w, int32_t router);
-/* Whether the rows of a domain are known to this instruction. */
-bool bs_walk_looks_for(bs_walk *w, int32_t domain);
-static inline bool bs_walk_sees(bs_walk *w, int32_t domain)
-{
-    return domain == 0 || w->known[domain] == w->list || bs_walk_looks_for(w, domain);
-}
 /* Whether the instruction may write a value: it sees its rows, which have storage where it stands. */
 bool bs_walk_may_write(bs_walk *w, int32_t value);
 /* Whether all that the instruction reads is there: written on every way to it. */
 bool bs_walk_may_run(bs_walk *w);
-/* Whether what a call of this tile computes first near its core is there as far as `need`, for the rows of the
- * instruction. */
-bool bs_walk_covers(const bs_walk *w, int32_t node, bs_reach need);
-/* Whether the node that is looked at moves rows back from the paths of its router. */
-static inline bool bs_walk_gathers(const bs_walk *w) { return w->op->work == BS_WORK_MOVE && w->node->router != 0; }
 /* A value that instruction i touches, number k: what it writes comes first. 0: none; -1: there are no more. */
 int32_t bs_walk_touched(const bs_plan *plan, const bs_instr *i, int32_t k, bool *is_written);
 /* Whether rows of both domains are apart from each other: of two paths of a router. */
@@ -69,9 +66,10 @@ bool bs_walk_are_paths(const bs_graph *graph, int32_t a, int32_t b);
 int32_t bs_walk_due(const bs_walk *w, int32_t node);
 static inline int32_t bs_walk_left(bs_walk *w, int32_t node)
 {
-    if (w->left[node] < 0)
-        w->left[node] = bs_walk_due(w, node);
-    return w->left[node];
+    bs_walk_entry *of = &w->of[node];
+    if (of->left < 0)
+        of->left = bs_walk_due(w, node);
+    return of->left;
 }
 /* Whether the planner makes this instruction of its node, where it stands. */
 bool bs_walk_makes(bs_walk *w);

@@ -128,7 +128,7 @@ static bool is_still_there(bs_walk_bytes *b, int32_t value)
     const int32_t end = (cut_at(a.in, a.begin), cut_at(a.in, a.end));
     for (int32_t k = cut_at(a.in, a.begin); k < end && there; k++) {
         walk_span *s = &a.in->spans[k];
-        const bool given = s->owner == 0 && w->last[w->g->values[value].node] < 0;
+        const bool given = s->owner == 0 && w->of[w->g->values[value].node].last < 0;
         there = given || (s->owner != 0 && live_together(w->p, s->owner, value) && s->since <= b->wrote[value]);
         s->read = a.time;
     }

@@ -19,18 +19,18 @@ static bool has_come(const bs_walk *w, int32_t k)
 
 bool bs_walk_is_decided(const bs_walk *w, int32_t router)
 {
-    return w->p->routers[router].live && has_come(w, w->last[w->g->routers[router].node]);
+    return w->p->routers[router].live && has_come(w, w->of[w->g->routers[router].node].last);
 }
 
 bool bs_walk_has_ended(const bs_walk *w, int32_t router)
 {
-    return has_come(w, w->last[w->g->routers[router].loop.again]);
+    return has_come(w, w->of[w->g->routers[router].loop.again].last);
 }
 
 /* Whether the node that says how many rows or elements there are has run before. */
 static bool is_counted(const bs_walk *w, int32_t maker)
 {
-    const int32_t at = w->last[maker];
+    const int32_t at = w->of[maker].last;
     return maker == 0 || (at >= 0 && w->p->instrs[at].part == BS_TOP && w->p->instrs[at].time < w->time);
 }
 
@@ -45,19 +45,25 @@ static bool knows(const bs_walk *w, int32_t domain)
     return bs_walk_is_decided(w, d->router) && w->p->routers[d->router].in_tile == (w->tile != 0);
 }
 
-bool bs_walk_looks_for(bs_walk *w, int32_t domain)
+static bool looks_for(bs_walk *w, int32_t domain)
 {
     const bs_domain *domains = w->g->domains, *d = &domains[domain];
     if (!knows(w, domain))
         return false;
-    w->known[domain] = w->list;
+    w->of[domain].known = w->list;
     /* at top level what tells the rows of one path tells those of all */
     for (int32_t k = w->list == 0 ? w->g->routers[d->router].path_domains : 0; k; k = domains[k].next)
-        w->known[k] = 0;
+        w->of[k].known = 0;
     return true;
 }
 
-static bool has_storage(const bs_walk *w, int32_t value)
+/* Whether the rows of a domain are known to this instruction. */
+static inline bool sees(bs_walk *w, int32_t domain)
+{
+    return domain == 0 || w->of[domain].known == w->list || looks_for(w, domain);
+}
+
+static inline bool has_storage(const bs_walk *w, int32_t value)
 {
     const bs_value_plan *v = &w->p->values[value];
     return v->storage == BS_STORAGE_SCRATCH ? v->scope == w->i->part
@@ -67,7 +73,7 @@ static bool has_storage(const bs_walk *w, int32_t value)
 bool bs_walk_may_write(bs_walk *w, int32_t value)
 {
     const bs_value_info *v = &w->g->values[value];
-    if (value == 0 || !bs_walk_sees(w, v->domain))
+    if (value == 0 || !sees(w, v->domain))
         return false;
     for (int32_t k = 0; w->g->makes && k < v->rank; k++)
         if (w->g->dims[v->dims[k]].node != w->i->node && !is_counted(w, w->g->dims[v->dims[k]].node))
@@ -81,9 +87,9 @@ bool bs_walk_may_write(bs_walk *w, int32_t value)
 static bool is_done_here(bs_walk *w, int32_t n)
 {
     const bs_node *node = &w->g->nodes[n];
-    const bool of_loop = bs_node_gathers(node) && bs_router_loops(w->g, node->router);
+    const bool of_loop = w->g->routers[node->router].loop.bound > 0 && bs_node_gathers(node);
     const bool goes_on = of_loop && bs_walk_is_decided(w, node->router) && !bs_walk_has_ended(w, node->router);
-    const int32_t last = w->last[n];
+    const int32_t last = w->of[n].last;
     if (bs_walk_left(w, n) != (goes_on ? 1 : 0))
         return false;
     if (last < 0)
@@ -99,7 +105,8 @@ static bool is_done_here(bs_walk *w, int32_t n)
 /* Whether all instructions of a node have come that are to come before this one. */
 static inline bool is_done(bs_walk *w, int32_t n)
 {
-    return w->ready[n] < w->time || w->ready[n] == w->here || is_done_here(w, n);
+    const uint32_t ready = w->of[n].ready;
+    return ready < (uint32_t)w->time || ready == w->here || is_done_here(w, n);
 }
 
 /* Whether a value that is no view is written. Cells may lie where they are joined before they are: then what joins
@@ -108,7 +115,8 @@ static bool is_written(bs_walk *w, int32_t value)
 {
     const int32_t n = w->g->values[value].node;
     const bs_node *node = &w->g->nodes[n];
-    const int32_t cells = bs_node_joins_cells(node) ? bs_node_in(w->g, node)[0] : 0;
+    const bool joins = bs_op_table[node->op]->work == BS_WORK_MOVE && node->router == 0;
+    const int32_t cells = joins ? w->g->operands[node->in] : 0;
     return is_done(w, n) && (w->p->values[cells].storage != BS_STORAGE_FRAME || is_done(w, w->g->values[cells].node));
 }
 
@@ -119,15 +127,32 @@ static bs_reach farther(bs_reach a, bs_reach b)
     return (bs_reach){bs_max_i32(a.before, b.before), bs_max_i32(a.after, b.after)};
 }
 
-bool bs_walk_covers(const bs_walk *w, int32_t n, bs_reach need)
+/* How far the result of node n is there, for the rows of the instruction: its call may compute it first only near its
+ * core. */
+static bs_reach there_of(const bs_walk *w, int32_t n)
 {
-    const int32_t margin = w->p->values[w->g->nodes[n].first_out].margin;
-    const bs_instr *i = &w->p->instrs[w->last[n]], *end = &w->p->instrs[w->at];
+    const bs_instr *i = &w->p->instrs[w->of[n].last], *end = &w->p->instrs[w->at];
     bs_reach there = i->reach;
     while (++i < end)
-        if (i->kind == BS_INSTR_CALL && i->node == n && bs_plan_is_within(w->g, w->i->domain, i->domain))
+        if (i->node == n && i->kind == BS_INSTR_CALL && bs_plan_is_within(w->g, w->i->domain, i->domain))
             there = farther(there, i->reach);
-    return there.before >= bs_min_i32(need.before, margin) && there.after >= bs_min_i32(need.after, margin);
+    return there;
+}
+
+/* Storage ends where the margin does. */
+static inline bool reaches(bs_reach there, bs_reach need, int32_t margin)
+{
+    return (there.before >= margin || there.before >= need.before) &&
+           (there.after >= margin || there.after >= need.after);
+}
+
+static int32_t margin_of(const bs_walk *w, int32_t n) { return w->p->values[w->g->nodes[n].first_out].margin; }
+
+/* Whether what a ring leaves out has been computed. */
+static bool is_ring_around(const bs_walk *w)
+{
+    const int32_t n = w->i->node;
+    return w->of[n].last >= 0 && reaches(there_of(w, n), w->i->done, margin_of(w, n));
 }
 
 /* How far the result of this instruction is to be there when it has run. */
@@ -149,11 +174,20 @@ static bs_reach needed(const bs_walk *w, const bs_node *node, int32_t index, bs_
     return (bs_reach){before, out.after == out.before ? before : bs_plan_margin_for(w->p, node, index, out.after)};
 }
 
-/* Whether enough is there of what node n made: a call of this tile may compute an image at first only near its core.
+/* Whether a call of this tile has computed only what is near the core of an image. */
+static inline bool is_near(const bs_walk *w, int32_t n)
+{
+    const int32_t last = w->of[n].last;
+    return last >= 0 && w->p->instrs[last].extent == BS_EXTENT_NEAR;
+}
+
+/* Whether that is enough, with the rings that have come.
  * value: operand `index` of the node that is looked at, through which it is seen. */
 static bool is_near_enough(const bs_walk *w, int32_t value, int32_t index, int32_t n)
 {
-    if (w->last[n] < 0 || w->p->instrs[w->last[n]].extent != BS_EXTENT_NEAR)
+    const int32_t margin = margin_of(w, n);
+    const bs_reach there = there_of(w, n);
+    if (there.before >= margin && there.after >= margin) /* all of it, whatever is needed */
         return true;
     bs_reach need = needed(w, w->node, index, result_of(w));
     while (w->g->values[value].node != n) {
@@ -161,7 +195,7 @@ static bool is_near_enough(const bs_walk *w, int32_t value, int32_t index, int32
         need = needed(w, view, 0, need);
         value = bs_view_of(w->g, view);
     }
-    return bs_walk_covers(w, n, need);
+    return reaches(there, need, margin);
 }
 
 /* ------------------------------------------------------------------------------------------------ what is read */
@@ -174,12 +208,15 @@ static bool is_found(bs_walk *w, int32_t value, int32_t index)
         const bs_node *node = &w->g->nodes[n];
         const bs_value_plan *v = &w->p->values[at];
         const bool stored = v->storage != BS_STORAGE_VIEW;
-        if (!bs_node_is_view(node))
-            return is_written(w, at) && has_storage(w, stored ? at : v->source) && is_near_enough(w, value, index, n);
+        if (bs_op_table[node->op]->work != BS_WORK_VIEW)
+            return is_written(w, at) && has_storage(w, stored ? at : v->source) &&
+                   (!is_near(w, n) || is_near_enough(w, value, index, n));
         if (stored && (!has_storage(w, at) || !is_done(w, n)))
             return false;
         if (stored && !bs_plan_is_seen(w->p, at)) /* what is seen has its rows in both */
             return true;
+        if (!stored) /* nothing has to come of it: not asked again in the end */
+            w->of[n].left = 0;
         if (v->source != bs_view_of(w->g, node))
             return false;
         at = v->source;
@@ -191,15 +228,17 @@ static bool is_found(bs_walk *w, int32_t value, int32_t index)
 static inline bool may_read(bs_walk *w, int32_t value, int32_t index)
 {
     const int32_t n = w->g->values[value].node;
-    return w->ready[n] < w->time || (w->ready[n] == w->here && is_near_enough(w, value, index, n)) ||
-           (value != 0 && bs_walk_sees(w, w->g->values[value].domain) && is_found(w, value, index));
+    const uint32_t ready = w->of[n].ready;
+    return ready < (uint32_t)w->time || ready == w->here ||
+           (ready == w->here + 1 && is_near_enough(w, value, index, n)) ||
+           (value != 0 && sees(w, w->g->values[value].domain) && is_found(w, value, index));
 }
 
 static bool may_read_operands(bs_walk *w)
 {
     const bs_node *node = w->node;
     int32_t n_in = node->n_read;
-    const int32_t *in = bs_node_in(w->g, node);
+    const int32_t *in = w->g->operands + node->in;
     if (w->p->nodes[w->i->node].fusion)
         in = bs_plan_in(w->p, w->i->node, &n_in);
     for (int32_t k = 0; k < n_in; k++)
@@ -219,40 +258,50 @@ static bool may_read_around(bs_walk *w)
 static bool is_in_turn(bs_walk *w)
 {
     const int32_t router = w->node->router;
+    if (w->g->routers[router].loop.bound <= 0) /* no loop */
+        return w->i->combine == BS_COMBINE_COPY || bs_walk_is_decided(w, router);
     const bool decided = bs_walk_is_decided(w, router);
-    if (!bs_router_loops(w->g, router))
-        return decided || w->i->combine == BS_COMBINE_COPY;
     return bs_walk_left(w, w->i->node) == (decided ? 1 : 2) && decided == (w->i->map != BS_MAP_ROW) &&
            !(decided && bs_walk_has_ended(w, router));
 }
 
+/* Without what is read by each path. */
 static bool may_move(bs_walk *w)
 {
     const bs_instr *i = w->i;
-    if (bs_walk_gathers(w) && !is_in_turn(w))
+    if (w->op->work == BS_WORK_MOVE && w->node->router != 0 && !is_in_turn(w)) /* it gathers */
         return false;
     if (i->map == BS_MAP_VIEW) /* to the view's own rows */
         return w->op->work != BS_WORK_VIEW || may_read(w, bs_view_of(w->g, w->node), 0);
-    return (i->value == 0 || may_read(w, i->value, 0)) && (i->map != BS_MAP_PATHS || may_read_operands(w));
+    return i->value == 0 || may_read(w, i->value, 0);
+}
+
+static bool may_run_region(const bs_walk *w)
+{
+    const bs_region *region = &w->p->regions[w->i->region];
+    const int32_t router = w->p->parts[w->p->region_parts[region->first]].router;
+    return router == 0 || (bs_walk_is_decided(w, router) && !w->p->routers[router].in_tile);
 }
 
 bool bs_walk_may_run(bs_walk *w)
 {
     const bs_instr *i = w->i;
-    if (!bs_walk_sees(w, i->domain))
+    if (!sees(w, i->domain))
         return false;
-    switch ((bs_instr_kind)i->kind) {
-    case BS_INSTR_MOVE: return may_move(w);
-    case BS_INSTR_CALL:
-        return (w->node->router == 0 || bs_walk_is_decided(w, w->node->router)) && may_read_operands(w) &&
-               (w->op->rows.of != BS_ROWS_AROUND || may_read_around(w)) &&
-               (i->extent != BS_EXTENT_RING || (w->last[i->node] >= 0 && bs_walk_covers(w, i->node, i->done)));
-    case BS_INSTR_ROUTE: return may_read_operands(w);
-    case BS_INSTR_RUN: break;
+    if (i->kind == BS_INSTR_CALL) {
+        if ((w->node->router != 0 && !bs_walk_is_decided(w, w->node->router)) ||
+            (w->op->rows.of == BS_ROWS_AROUND && !may_read_around(w)) ||
+            (i->extent == BS_EXTENT_RING && !is_ring_around(w)))
+            return false;
+    } else if (i->kind == BS_INSTR_RUN) {
+        return may_run_region(w);
+    } else if (i->kind == BS_INSTR_MOVE) {
+        if (!may_move(w))
+            return false;
+        if (i->map != BS_MAP_PATHS)
+            return true;
     }
-    const bs_region *region = &w->p->regions[i->region];
-    const int32_t router = w->p->parts[w->p->region_parts[region->first]].router;
-    return router == 0 || (bs_walk_is_decided(w, router) && !w->p->routers[router].in_tile);
+    return may_read_operands(w);
 }
 
 int32_t bs_walk_touched(const bs_plan *p, const bs_instr *i, int32_t k, bool *is_written)
