@@ -1,6 +1,6 @@
 /* brainstorm.c - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: cba31853ca314fc7e9290382b274b3f4e7783db74ae8ce5dff8a87df83b78e91
+ * sha256 of the parts: c7b925d4e19dd598ad4489b9bbb485d0c67af610ac62670ea0535a2dfc6decec
  */
 #if !defined(_POSIX_C_SOURCE) && !defined(BS_NO_POSIX)
 #define _POSIX_C_SOURCE 200809L
@@ -24810,12 +24810,6 @@ static inline BS_BOTH ptrdiff_t bs_aligned_floats(ptrdiff_t n)
 {
     const ptrdiff_t line = BS_ALIGNMENT / (ptrdiff_t)sizeof(float);
     return (n + line - 1) / line * line;
-}
-
-/* Padding in pixels on each side; `otherwise` is the op's default. */
-static inline int32_t bs_pad_of(int32_t padding, int32_t pad, int32_t otherwise)
-{
-    return padding == BS_PAD_EXPLICIT ? pad : padding == BS_PAD_VALID ? 0 : otherwise;
 }
 
 /* Element `offset` of an operand, from [0,0,0] of its first row. */

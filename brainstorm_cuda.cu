@@ -1,6 +1,6 @@
 /* brainstorm_cuda.cu - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: 84efa52c5e54adb3605ab378ad714c51b2361464f63cdd85c77a4a9096528043
+ * sha256 of the parts: 21389fac31a23a80d3c129ac71ac3f0b40121916897a457a1e309b70b78126e7
  */
 #include "brainstorm.h"
 
@@ -1442,12 +1442,6 @@ static inline BS_BOTH ptrdiff_t bs_aligned_floats(ptrdiff_t n)
 {
     const ptrdiff_t line = BS_ALIGNMENT / (ptrdiff_t)sizeof(float);
     return (n + line - 1) / line * line;
-}
-
-/* Padding in pixels on each side; `otherwise` is the op's default. */
-static inline int32_t bs_pad_of(int32_t padding, int32_t pad, int32_t otherwise)
-{
-    return padding == BS_PAD_EXPLICIT ? pad : padding == BS_PAD_VALID ? 0 : otherwise;
 }
 
 /* Element `offset` of an operand, from [0,0,0] of its first row. */

@@ -128,6 +128,17 @@ static void test_symbols(void)
 }
 
 /* Where bs_graph_create had no room there is no graph: building does nothing, and bs_graph_check tells. */
+/* Whatever lies behind the values in memory. */
+static void test_operand_behind_the_last(void)
+{
+    bs_graph *g = new_graph(NULL);
+    const bs_value x = bs_input(g, "x", BS_F32, BS_SHAPE1(4));
+    g->values[x.id + 1] = g->values[x.id];
+    check(!bs_activation(g, (bs_value){x.id + 1}, BS_RELU, 0).id && g->status == BS_ERROR_GRAPH &&
+              strstr(g->error.message, "which does not exist"),
+          "the value behind the last one is no operand: %s", g->error.message);
+}
+
 static void test_no_graph(void)
 {
     const bs_value none = {0}, some = {1};
@@ -369,6 +380,7 @@ int main(void)
     test_multiples();
     test_sums_and_halves();
     test_symbols();
+    test_operand_behind_the_last();
     test_no_graph();
     test_domains();
     test_blocks();

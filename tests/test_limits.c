@@ -125,7 +125,7 @@ static void test_fit(void)
 /* Patches whose lives sum up to more than 2^64, and a kernel that needs scratch beside them. */
 static bs_graph *saturated(void)
 {
-    enum { ALIVE = 100 };
+    enum { ALIVE = 200 };
     bs_graph *g = new_graph();
     bs_value x = bs_input(g, "frame", BS_F32, BS_SHAPE3(1, 32, 32)), alive[ALIVE];
     x = bs_patches(g, x, &(bs_patches_desc){.size = 32});

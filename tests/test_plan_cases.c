@@ -77,6 +77,16 @@ static void test_fusion(void)
     p = plan_of(g, NULL);
     check(p && fusions_of(p) == 0, "what somebody else reads stays");
 
+    for (int32_t read = 0; read < 2; read++) {
+        g = new_graph();
+        const bs_value split = bs_reshape(g, bs_input(g, "lines", BS_F32, BS_SHAPE2(4, 6)), BS_SHAPE4(2, 2, 3, 2));
+        bs_output(g, "turned", bs_transpose(g, split, &(bs_transpose_desc){.order = {3, 1, 0, 2}}));
+        if (read)
+            bs_output(g, "split", split);
+        p = plan_of(g, NULL);
+        check(p && fusions_of(p) == !read, "a reshape %s a transposition", read ? "that is read stays before" : "joins");
+    }
+
     g = new_graph();
     const bs_value cells = bs_patches(g, bs_input(g, "frame", BS_F32, BS_SHAPE3(4, 32, 32)),
                                       &(bs_patches_desc){.size = 16});

@@ -326,12 +326,6 @@ static inline BS_BOTH ptrdiff_t bs_aligned_floats(ptrdiff_t n)
     return (n + line - 1) / line * line;
 }
 
-/* Padding in pixels on each side; `otherwise` is the op's default. */
-static inline int32_t bs_pad_of(int32_t padding, int32_t pad, int32_t otherwise)
-{
-    return padding == BS_PAD_EXPLICIT ? pad : padding == BS_PAD_VALID ? 0 : otherwise;
-}
-
 /* Element `offset` of an operand, from [0,0,0] of its first row. */
 static inline void *bs_operand_at(const bs_operand *o, int64_t offset)
 {
