@@ -279,6 +279,12 @@ static int32_t op_halo(const op_run *r, int32_t index, int32_t margin)
     return bs_op_has_halo(r->op) ? r->op->rules->halo(r->graph, r->node, index, margin) : margin;
 }
 
+/* How far there are zeros around an operand: as far as the op looks, unless it finds edges itself. */
+static inline int32_t op_zeros(const op_run *r, int32_t index, int32_t margin)
+{
+    return r->op->layout.edges ? 0 : op_halo(r, index, margin);
+}
+
 static inline void op_random_weights(op_run *r)
 {
     bs_weight_spec specs[BS_MAX_WEIGHTS];
@@ -352,7 +358,7 @@ static storage storage_of_output(const op_run *r, int32_t index, int32_t rows, i
 static inline tensor run_whole(op_run *r, const tensor *in, int32_t layout, const char **why)
 {
     op_prepare(r, 64, 64);
-    storage x = storage_new(in->dtype, 1, in->rank, in->dim, whole_rect(in->rank, in->dim), op_halo(r, 0, 0), layout);
+    storage x = storage_new(in->dtype, 1, in->rank, in->dim, whole_rect(in->rank, in->dim), op_zeros(r, 0, 0), layout);
     storage y = storage_of_output(r, 0, 1, layout);
     storage_fill(&x, in, 0, 0);
     r->in[0] = x.operand;
@@ -385,7 +391,7 @@ static inline op_case op_case_new(bs_graph *g, bs_tier tier, int32_t layout)
         int32_t dim[BS_MAX_RANK] = {0};
         for (int32_t d = 0; d < v->rank; d++)
             dim[d] = (int32_t)bs_dim_max(g, v->dims[d]);
-        c.in[i] = storage_new(v->dtype, 1, v->rank, dim, whole_rect(v->rank, dim), op_halo(&c.r, i, 0), layout);
+        c.in[i] = storage_new(v->dtype, 1, v->rank, dim, whole_rect(v->rank, dim), op_zeros(&c.r, i, 0), layout);
         tensor t = tensor_new(v->dtype, 1, v->rank, dim);
         tensor_randomise(&t);
         storage_fill(&c.in[i], &t, 0, 0);
