@@ -298,6 +298,19 @@ static inline void op_random_weights(op_run *r)
     }
 }
 
+/* What lies behind prepared weights and scratch, and stays as it is. */
+enum { OP_GUARD = 64 };
+
+static inline bool op_guards_hold(const op_run *r)
+{
+    const uint8_t *prepared = (const uint8_t *)r->call.prepared + bs_bytes_figure(r->plan.prepared_bytes),
+                  *scratch = (const uint8_t *)r->call.scratch + bs_bytes_figure(r->plan.scratch_bytes);
+    bool hold = true;
+    for (int32_t i = 0; i < OP_GUARD; i++)
+        hold = hold && prepared[i] == 0xff && scratch[i] == 0xff;
+    return hold;
+}
+
 /* Plans and prepares for the tier; poison where nothing was prepared. */
 static void op_prepare(op_run *r, int32_t max_h, int32_t max_w)
 {
@@ -317,9 +330,9 @@ static void op_prepare(op_run *r, int32_t max_h, int32_t max_w)
         r->plan.prepared_bytes = bs_weight_offset(specs, n);
     const size_t prepared_bytes = (size_t)bs_bytes_figure(r->plan.prepared_bytes),
                  scratch_bytes = (size_t)bs_bytes_figure(r->plan.scratch_bytes);
-    uint8_t *prepared = pool_take(prepared_bytes), *scratch = pool_take(scratch_bytes);
-    memset(prepared, 0xff, prepared_bytes);
-    memset(scratch, 0xff, scratch_bytes);
+    uint8_t *prepared = pool_take(prepared_bytes + OP_GUARD), *scratch = pool_take(scratch_bytes + OP_GUARD);
+    memset(prepared, 0xff, prepared_bytes + OP_GUARD);
+    memset(scratch, 0xff, scratch_bytes + OP_GUARD);
     bs_weight_prepare(r->graph, r->node, &r->plan, r->weights, prepared);
     r->call.graph = r->graph;
     r->call.node = r->node;
@@ -366,8 +379,8 @@ static inline tensor run_whole(op_run *r, const tensor *in, int32_t layout, cons
     if (r->op->run(op_call(r)) != BS_OK)
         *why = "run failed";
     const tensor result = storage_drain(&y);
-    if (!storage_is_poison(&y))
-        *why = "wrote beside its output";
+    if (!storage_is_poison(&y) || !op_guards_hold(r))
+        *why = "wrote beside its output, or beyond its scratch";
     return result;
 }
 

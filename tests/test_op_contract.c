@@ -103,8 +103,9 @@ static void test_singles(void)
         singles += flags[i].ops == 1;
         unused += flags[i].ops == 0;
     }
-    check(singles <= MOST_SINGLES && unused == 0, "of %d flags and rules, one op alone has %d, expected %d at most; none "
-                                                  "has %d", n_flags, singles, MOST_SINGLES, unused);
+    check(singles <= MOST_SINGLES && unused == 0,
+          "of %d flags and rules, one op alone has %d, expected %d at most; none has %d", n_flags, singles,
+          MOST_SINGLES, unused);
 }
 
 /* ---------------------------------------------------------------------------------------------- what goes together */
