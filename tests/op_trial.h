@@ -18,6 +18,10 @@ typedef struct claim {
     given in[3];
 } claim;
 
+#define F(rank, ...)         {BS_F32, 0, rank, {__VA_ARGS__}}
+#define I(below, rank, ...)  {BS_I32, below, rank, {__VA_ARGS__}}
+#define OF(type, rank, ...)  {BS_##type, 0, rank, {__VA_ARGS__}}
+
 enum { ROWS = 3, NONE = -1 };
 
 /* The node of a case, prepared. Operand k of it is of[k] of the case. */

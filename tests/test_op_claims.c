@@ -13,9 +13,6 @@ BUILD(boxes_kept, bs_nms(g, x[0], x[1], &(bs_nms_desc){.iou_threshold = 0.5f}))
 BUILD(children_2, bs_children(g, x[0], x[1], 2))
 BUILD(levels_of, bs_levels(g, x[0]))
 
-#define F(rank, ...)         {BS_F32, 0, rank, {__VA_ARGS__}}
-#define I(below, rank, ...)  {BS_I32, below, rank, {__VA_ARGS__}}
-#define OF(type, rank, ...)  {BS_##type, 0, rank, {__VA_ARGS__}}
 static const claim claims[] = {
     {conv_plain, {F(3, 5, 9, 11)}},
     {conv_norm, {F(3, 4, 9, 11)}},
@@ -319,36 +316,6 @@ static void try_larger(trial *t, const claim *c, const tensor *in, const tensor 
     }
 }
 
-/* ----------------------------------------------------------------------------------------------------- weights */
-
-/* Rows of the first tensor that come a few at a time, with nothing around them, give what all together do. */
-static void try_by_rows(trial *t, const claim *c, const tensor *in, const tensor *y)
-{
-    enum { FEW = 3 };
-    op_run *r = &t->r;
-    bs_weight_spec specs[BS_MAX_WEIGHTS];
-    bs_node_weights(r->graph, r->node, specs);
-    const int32_t rows = (int32_t)specs[0].dim[0];
-    const size_t row = (size_t)bs_bytes_figure(bs_weight_elements(&specs[0])) / (size_t)rows * 4,
-                 bytes = (size_t)bs_bytes_figure(r->plan.prepared_bytes);
-    const void *tensors[BS_MAX_WEIGHTS];
-    (void)c;
-    uint8_t *prepared = pool_take(bytes + OP_GUARD), *part = pool_take(FEW * row);
-    memcpy(tensors, r->weights, sizeof tensors);
-    memset(prepared, 0xff, bytes + OP_GUARD);
-    tensors[0] = part;
-    for (int32_t first = 0; first < rows; first += FEW) {
-        const int32_t count = bs_min_i32(FEW, rows - first);
-        memset(part, 0xff, FEW * row);
-        memcpy(part, (const uint8_t *)r->weights[0] + (size_t)first * row, (size_t)count * row);
-        r->op->rules->weights.prepare(r->graph, r->node, &r->plan, tensors, first, count, prepared);
-    }
-    r->call.prepared = prepared;
-    const tensor now = go(t, in, NONE, NULL);
-    if (!same_tensors(&now, y))
-        t->why = "weights that are prepared by rows are others";
-}
-
 /* ---------------------------------------------------------------------------------------------- operands left out */
 
 /* With as few operands as it may have, it runs, or is refused when it is built. */
@@ -432,9 +399,8 @@ enum {
     CAPTURES = 32,
     CAPTURES_FIRST = 64,
     LARGER = 128,
-    BY_ROWS = 256,
-    AXES = 512,
-    CALLED = 1024 /* what each op is */
+    AXES = 256,
+    CALLED = 512 /* what each op is */
 };
 
 static uint32_t says(const bs_op *op)
@@ -443,7 +409,7 @@ static uint32_t says(const bs_op *op)
            (op->memory.updates ? UPDATES : 0u) | (op->memory.sums ? SUMS : 0u) | (op->rows.captures ? CAPTURES : 0u) |
            (op->rows.captures_first ? CAPTURES_FIRST : 0u) | (op->layout.images ? IMAGES : 0u) |
            (op->rules && op->rules->enlarges ? LARGER : 0u) |
-           (op->rules && op->rules->weights.by_rows ? BY_ROWS : 0u) | (op->layout.axes ? AXES : 0u);
+           (op->layout.axes ? AXES : 0u);
 }
 
 /* What the case shows of what the op says. */
@@ -455,8 +421,7 @@ static const char *try_all(const claim *c, bs_tier tier, int32_t layout)
         uint32_t what;
         void (*try)(trial *, const claim *, const tensor *, const tensor *);
     } ways[] = {{ELEMENTS, try_elements}, {LINES, try_lines}, {UPDATES, try_updates}, {SUMS, try_sums},
-                {IMAGES, try_images}, {LARGER, try_larger},
-                {BY_ROWS, try_by_rows}};
+                {IMAGES, try_images}, {LARGER, try_larger}};
     trial *t = &world;
     tensor in[3] = {{0}, {0}, {0}};
     if (!begin(t, c, tier, layout, 0, NONE))
