@@ -280,6 +280,12 @@ static int32_t op_halo(const op_run *r, int32_t index, int32_t margin)
     return bs_op_has_halo(r->op) ? r->op->rules->halo(r->graph, r->node, index, margin) : margin;
 }
 
+/* How far there are zeros around an operand: as far as the op looks, unless it finds edges itself. */
+static inline int32_t op_zeros(const op_run *r, int32_t index, int32_t margin)
+{
+    return r->op->layout.edges ? 0 : op_halo(r, index, margin);
+}
+
 static inline void op_random_weights(op_run *r)
 {
     bs_weight_spec specs[BS_MAX_WEIGHTS];
@@ -291,6 +297,19 @@ static inline void op_random_weights(op_run *r)
             w[k] = strstr(specs[i].suffix, "var") ? check_float() * 0.4f + 0.6f : check_float();
         r->weights[i] = w;
     }
+}
+
+/* What lies behind prepared weights and scratch, and stays as it is. */
+enum { OP_GUARD = 64 };
+
+static inline bool op_guards_hold(const op_run *r)
+{
+    const uint8_t *prepared = (const uint8_t *)r->call.prepared + bs_bytes_figure(r->plan.prepared_bytes),
+                  *scratch = (const uint8_t *)r->call.scratch + bs_bytes_figure(r->plan.scratch_bytes);
+    bool hold = true;
+    for (int32_t i = 0; i < OP_GUARD; i++)
+        hold = hold && prepared[i] == 0xff && scratch[i] == 0xff;
+    return hold;
 }
 
 /* Plans and prepares for the tier; poison where nothing was prepared. */
@@ -312,9 +331,9 @@ static void op_prepare(op_run *r, int32_t max_h, int32_t max_w)
         r->plan.prepared_bytes = bs_weight_offset(specs, n);
     const size_t prepared_bytes = (size_t)bs_bytes_figure(r->plan.prepared_bytes),
                  scratch_bytes = (size_t)bs_bytes_figure(r->plan.scratch_bytes);
-    uint8_t *prepared = pool_take(prepared_bytes), *scratch = pool_take(scratch_bytes);
-    memset(prepared, 0xff, prepared_bytes);
-    memset(scratch, 0xff, scratch_bytes);
+    uint8_t *prepared = pool_take(prepared_bytes + OP_GUARD), *scratch = pool_take(scratch_bytes + OP_GUARD);
+    memset(prepared, 0xff, prepared_bytes + OP_GUARD);
+    memset(scratch, 0xff, scratch_bytes + OP_GUARD);
     bs_weight_prepare(r->graph, r->node, &r->plan, r->weights, prepared);
     r->call.graph = r->graph;
     r->call.node = r->node;
@@ -353,7 +372,7 @@ static storage storage_of_output(const op_run *r, int32_t index, int32_t rows, i
 static inline tensor run_whole(op_run *r, const tensor *in, int32_t layout, const char **why)
 {
     op_prepare(r, 64, 64);
-    storage x = storage_new(in->dtype, 1, in->rank, in->dim, whole_rect(in->rank, in->dim), op_halo(r, 0, 0), layout);
+    storage x = storage_new(in->dtype, 1, in->rank, in->dim, whole_rect(in->rank, in->dim), op_zeros(r, 0, 0), layout);
     storage y = storage_of_output(r, 0, 1, layout);
     storage_fill(&x, in, 0, 0);
     r->in[0] = x.operand;
@@ -361,8 +380,8 @@ static inline tensor run_whole(op_run *r, const tensor *in, int32_t layout, cons
     if (r->op->run(op_call(r)) != BS_OK)
         *why = "run failed";
     const tensor result = storage_drain(&y);
-    if (!storage_is_poison(&y))
-        *why = "wrote beside its output";
+    if (!storage_is_poison(&y) || !op_guards_hold(r))
+        *why = "wrote beside its output, or beyond its scratch";
     return result;
 }
 
@@ -386,7 +405,7 @@ static inline op_case op_case_new(bs_graph *g, bs_tier tier, int32_t layout)
         int32_t dim[BS_MAX_RANK] = {0};
         for (int32_t d = 0; d < v->rank; d++)
             dim[d] = (int32_t)bs_dim_max(g, v->dims[d]);
-        c.in[i] = storage_new(v->dtype, 1, v->rank, dim, whole_rect(v->rank, dim), op_halo(&c.r, i, 0), layout);
+        c.in[i] = storage_new(v->dtype, 1, v->rank, dim, whole_rect(v->rank, dim), op_zeros(&c.r, i, 0), layout);
         tensor t = tensor_new(v->dtype, 1, v->rank, dim);
         tensor_randomise(&t);
         storage_fill(&c.in[i], &t, 0, 0);

@@ -103,7 +103,7 @@ static bs_graph *patch_graph(const patch_case *p, bool cut, int32_t h, int32_t w
 static tensor patch_whole(op_run *r, const tensor *in, int32_t layout)
 {
     for (int32_t i = 0; i < r->node->n_in; i++) {
-        storage x = storage_new(in[i].dtype, 1, 3, in[i].dim, whole_rect(3, in[i].dim), op_halo(r, i, 0), layout);
+        storage x = storage_new(in[i].dtype, 1, 3, in[i].dim, whole_rect(3, in[i].dim), op_zeros(r, i, 0), layout);
         storage_fill(&x, &in[i], 0, 0);
         r->in[i] = x.operand;
     }
@@ -143,7 +143,7 @@ static void fill_cell_inputs(op_run *r, const patch_case *p, const tensor *in, i
     for (int32_t i = 0; i < r->node->n_in; i++) {
         const int32_t halo = op_halo(r, i, margin);
         const cell c = cell_of(cy, cx, p->size, halo, &in[i]);
-        storage x = cell_storage(p->dtype, &c, &in[i], halo, layout);
+        storage x = cell_storage(p->dtype, &c, &in[i], op_zeros(r, i, margin), layout);
         storage_fill(&x, &in[i], c.y, c.x);
         r->in[i] = x.operand;
     }

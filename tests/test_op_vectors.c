@@ -392,7 +392,7 @@ static const char *case_run(const vector_case *c, op_run *r, const tensor *in, c
             if (ids[i] != operands[k])
                 continue;
             storage s = storage_new(in[i].dtype, in[i].rows, in[i].rank, in[i].dim, whole_rect(in[i].rank, in[i].dim),
-                                    op_halo(r, k, 0), layout);
+                                    op_zeros(r, k, 0), layout);
             storage_fill(&s, &in[i], 0, 0);
             r->in[k] = s.operand;
             if (case_root(c, i))
