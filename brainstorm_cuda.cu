@@ -1,6 +1,6 @@
 /* brainstorm_cuda.cu - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: 105fb97bdf869ee944fac2c45d5222752f936fd5b4476df1c661cc03bfb7361d
+ * sha256 of the parts: d3fd6964c0c744ee3bfcbde8c7e622f611e676ce186c148dfa8fcea6646eef39
  */
 #include "brainstorm.h"
 
@@ -2066,7 +2066,8 @@ typedef struct bs_device_operand {
     int32_t margin;
     int32_t cell, across; /* patches: side of a whole cell in pixels, and cells beside each other; else 0 */
     uint8_t place, dtype, rank;
-    uint8_t skip; /* dimensions of the buffer before the operand's own: of rows 1, of a ring 2; 1 more of trips */
+    uint8_t image : 1; /* [C,H,W], perhaps in cells and with a margin; else it has dimensions like any others */
+    uint8_t skip : 7;  /* dimensions of the buffer before the operand's own: of rows 1, of a ring 2; 1 more of trips */
     int32_t domain; /* whose rows are read or written */
     int32_t stored; /* domain whose rows are stored: `domain`, or one above when a scatter is a view of it */
     /* what dim and across are taken from: dimensions (-1: none), the width of the frame, pixels of a cell in that */
@@ -2560,13 +2561,14 @@ struct bs_cu_rect {
     int32_t y0, y1, x0, x1;
 };
 
-/* One row of an operand. data: the element [0,0,0] of its core. Rank 3 is [C,H,W] by the strides; the rectangle is what
- * is present (of an output: to be computed), in core coordinates, as in bs_operand. */
+/* One row of an operand. data: the element [0,0,0] of its core. An image is [C,H,W] by the strides; its rectangle is
+ * what is present (of an output: to be computed), in core coordinates, as in bs_operand. All else is whole. */
 struct bs_cu_view : bs_cu_rect {
     uint8_t *data;
     int32_t dim[BS_MAX_AXES];
     int32_t stride[BS_MAX_AXES]; /* in elements */
     int32_t dtype, rank;
+    bool image;
     int32_t frame_y, frame_x, frame_h, frame_w;
     int32_t margin, max_h, max_w;
 };
@@ -2735,13 +2737,14 @@ __device__ inline bs_cu_view bs_cu_open(const bs_cu_tile &t, const bs_device_ope
     }
     v.dtype = o->dtype;
     v.rank = o->rank;
+    v.image = o->image;
     v.margin = o->margin;
     v.max_h = o->max_h;
     v.max_w = o->max_w;
     v.frame_y = v.frame_x = v.y0 = v.x0 = 0;
     v.frame_h = v.y1 = o->dim[1];
     v.frame_w = v.x1 = o->dim[2];
-    if (o->cell > 0 && o->rank == 3)
+    if (o->cell > 0)
         bs_cu_clip(t, o, row, &v);
     if (o->place == BS_AT_CELL)
         v.data = bs_cu_at<uint8_t>(o->base) +
@@ -2793,7 +2796,7 @@ __device__ inline void bs_cu_zero_margin(const bs_cu_work &w, const bs_cu_view &
 {
     const int32_t low = -v.margin, bottom = min(v.y1 + v.margin, v.max_h + v.margin),
                   right = min(v.x1 + v.margin, v.max_w + v.margin);
-    if (w.part > 0 || v.margin == 0 || v.rank != 3)
+    if (w.part > 0 || v.margin == 0)
         return;
     /* above, below, left, right: a loop, because this code is in every kernel */
 #pragma unroll 1
@@ -2812,7 +2815,7 @@ __device__ inline void bs_cu_zero_margin(const bs_cu_work &w, const bs_cu_view &
 __device__ __forceinline__ void bs_cu_zero_margin_of(const bs_cu_tile &t, const bs_cu_work &w,
                                                      const bs_device_operand *o, int32_t row)
 {
-    if (w.part == 0 && o->rank == 3 && o->margin > 0)
+    if (w.part == 0 && o->margin > 0)
         bs_cu_zero_margin(w, bs_cu_open(t, o, row));
 }
 
@@ -2963,7 +2966,7 @@ __host__ __device__ static inline int64_t bs_cu_product(const int32_t *dim, int3
 
 static inline int64_t bs_cu_elements(const bs_device_operand *o)
 {
-    return o->rank == 3 ? bs_cu_pixels(o) * o->dim[0] : bs_cu_product(o->dim, o->rank);
+    return o->image ? bs_cu_pixels(o) * o->dim[0] : bs_cu_product(o->dim, o->rank);
 }
 
 /* Work items of `each` elements for `count` of them: at least 1, at most 65536. */
@@ -3176,7 +3179,7 @@ __device__ __forceinline__ void bs_cu_nest_merge(bs_cu_nest *c, int32_t a, int32
     c->n[b] = 1;
 }
 
-/* The loops over a rectangle of `to` (rank 3), or over all of its elements. Loops of length 1 come last. */
+/* The loops over a rectangle of `to` (an image), or over all of its elements. Loops of length 1 come last. */
 __device__ inline bs_cu_nest bs_cu_nest_of(const bs_cu_view &to, const bs_cu_view &from, const bs_cu_rect &r)
 {
     bs_cu_nest c;
@@ -3191,15 +3194,15 @@ __device__ inline bs_cu_nest bs_cu_nest_of(const bs_cu_view &to, const bs_cu_vie
         c.to_step[i] = d >= 0 ? bs_cu_pick(to.stride, d) : 0;
         c.from_step[i] = d >= 0 ? bs_cu_pick(from.stride, d) : 0;
     }
-    if (to.rank == 3) { /* so far x, y, channel */
+    if (to.image) { /* so far x, y, channel */
         c.n[0] = max(r.x1 - r.x0, 0);
         c.n[1] = max(r.y1 - r.y0, 0);
         c.to += bs_cu_pixel_at(to, 0, r.y0, r.x0) * bs_cu_bytes(to.dtype);
         c.from += bs_cu_pixel_at(from, 0, r.y0, r.x0) * bs_cu_bytes(from.dtype);
-        if (to.stride[0] == 1 || from.stride[0] == 1) {
-            bs_cu_nest_swap(&c, 1, 2);
-            bs_cu_nest_swap(&c, 0, 1);
-        }
+    }
+    if (c.to_step[2] == 1 || c.from_step[2] == 1) { /* channels that lie side by side */
+        bs_cu_nest_swap(&c, 1, 2);
+        bs_cu_nest_swap(&c, 0, 1);
     }
     bs_cu_nest_merge(&c, 2, 3);
     bs_cu_nest_merge(&c, 1, 2);
@@ -3534,6 +3537,7 @@ __device__ inline bs_cu_view bs_cu_open_target(const bs_cu_tile &t, const bs_dev
 __device__ inline bs_cu_view bs_cu_as_channel(bs_cu_view v)
 {
     v.rank = 3;
+    v.image = true;
     v.dim[2] = v.frame_w = v.dim[1];
     v.dim[1] = v.frame_h = v.dim[0];
     v.dim[0] = 1;
@@ -3550,7 +3554,7 @@ __device__ __forceinline__ void bs_cu_zero_around(const bs_cu_tile &t, const bs_
     if (w.part != 0 || o->margin == 0)
         return;
     const bs_cu_view v = bs_cu_open_target(t, o, row);
-    if (v.rank != 3) /* only in the root (bs_cu_target) */
+    if (!v.image) /* only in the root (bs_cu_target) */
         bs_cu_zero_beyond_frame(bs_cu_as_channel(v), team);
     else if (o->place == BS_AT_CELL)
         bs_cu_zero_beyond_frame(v, team);
@@ -3691,7 +3695,7 @@ __device__ inline void bs_cu_append_run(const bs_cu_tile &t, const bs_device_ste
 static inline void bs_cu_cut(const bs_cu_node *n, bs_device_step *s)
 {
     const int64_t elements = bs_cu_elements(&n->out[0]), each = bs_cu_item(n, elements, BS_CU_EACH);
-    if (n->out[0].rank == 3 || elements > each)
+    if (n->out[0].image || elements > each)
         s->parts = bs_cu_work_items(elements, each);
     else
         s->batch = (int32_t)(each / (elements < 64 ? 64 : elements));
@@ -3728,7 +3732,7 @@ __device__ __forceinline__ bs_cu_deal bs_cu_deal_rows(const bs_cu_tile &t, const
                                                       int32_t unit = 4)
 {
     const bs_device_operand *out = bs_cu_out(t, s, 0);
-    return bs_cu_deal_out(w, out->rank == 3, (int32_t)(out->row_bytes >> unit), bs_cu_thread(), bs_cu_threads());
+    return bs_cu_deal_out(w, out->image, (int32_t)(out->row_bytes >> unit), bs_cu_thread(), bs_cu_threads());
 }
 
 /* Every row to the whole block. */
@@ -3760,16 +3764,14 @@ template <int N> struct bs_cu_walk {
     int32_t bytes[N]; /* of an element */
 };
 
-/* Where axis k of the walk is in a view: an image goes y, x, c where channels lie side by side, else c, y, x. */
+/* Where axis k of the walk is in a view: an image whose channels lie side by side goes y, x, c; else the last dimension
+ * is the last axis. */
 template <int M>
-__device__ __forceinline__ int32_t bs_cu_on_axis(const int32_t (&v)[M], int32_t rank, bool last, int32_t k,
+__device__ __forceinline__ int32_t bs_cu_on_axis(const int32_t (&v)[M], int32_t rank, bool channels_last, int32_t k,
                                                  int32_t none)
 {
-    if (rank == 3)
-        return k == 0 ? none : k == 1 ? (last ? v[1] : v[0]) : k == 2 ? (last ? v[2] : v[1]) : last ? v[0] : v[2];
-    if (rank == 4)
-        return v[k];
-    return k < 4 - rank ? none : k == 3 && rank == 2 ? v[1] : v[0];
+    const int32_t d = k + rank - 4;
+    return d < 0 ? none : bs_cu_pick(v, !channels_last ? d : d == 2 ? 0 : d + 1);
 }
 
 /* Merges axis 2 into axis 3 where both are one line in every operand; the axes before move up. */
@@ -3792,14 +3794,12 @@ template <int N> __device__ __forceinline__ void bs_cu_walk_fold(bs_cu_walk<N> *
     k->count[0] = 1;
 }
 
-/* A walk over the rectangle of view 0, or over all of it if it is no image. The other views have its rank, and strides
- * 0 where they are broadcast. */
+/* A walk over the rectangle of view 0. The other views have its rank, and strides 0 where they are broadcast. */
 template <int N> __device__ __forceinline__ bs_cu_walk<N> bs_cu_walk_over(const bs_cu_view (&v)[N])
 {
     const bs_cu_view &o = v[0];
-    const bool last = o.dim[0] == 1 || o.stride[0] < o.stride[2];
-    const int32_t extent[BS_MAX_RANK] = {o.dim[0], o.rank == 3 ? o.y1 - o.y0 : o.dim[1],
-                                         o.rank == 3 ? o.x1 - o.x0 : o.dim[2], o.dim[3]};
+    const bool last = o.image && (o.dim[0] == 1 || o.stride[0] < o.stride[2]);
+    const int32_t extent[BS_MAX_RANK] = {o.dim[0], o.y1 - o.y0, o.x1 - o.x0, o.dim[3]};
     bs_cu_walk<N> k;
 #pragma unroll
     for (int32_t a = 0; a < 4; a++)
@@ -3807,7 +3807,7 @@ template <int N> __device__ __forceinline__ bs_cu_walk<N> bs_cu_walk_over(const 
 #pragma unroll
     for (int32_t i = 0; i < N; i++) {
         k.bytes[i] = bs_cu_bytes(v[i].dtype);
-        k.begin[i] = v[i].data + (o.rank == 3 ? bs_cu_pixel_at(v[i], 0, o.y0, o.x0) : 0) * k.bytes[i];
+        k.begin[i] = v[i].data + bs_cu_pixel_at(v[i], 0, o.y0, o.x0) * k.bytes[i];
 #pragma unroll
         for (int32_t a = 0; a < 4; a++)
             k.step[i][a] = bs_cu_on_axis(v[i].stride, o.rank, last, a, 0);
@@ -3977,18 +3977,17 @@ static void bs_cu_segment_reduce_describe(const bs_cu_node *n, bs_device_step *s
     s->parts = bs_cu_work_items(bs_cu_elements(&n->out[0]), 256);
 }
 
-/* The offset of element number i of a cell with `rank` dimensions `dim` and these strides. In images channels move
- * fastest. */
-__device__ inline int64_t bs_cu_segment_element(const int32_t *dim, const int32_t *stride, int32_t rank, int32_t i)
+/* The offset by these strides of element number i of a cell. In images channels move fastest. */
+__device__ inline int64_t bs_cu_segment_element(const bs_device_operand *cell, const int32_t *stride, int32_t i)
 {
     int64_t at = 0;
-    if (rank == 3) {
-        at = (int64_t)(i % dim[0]) * stride[0];
-        i /= dim[0];
+    if (cell->image) {
+        at = (int64_t)(i % cell->dim[0]) * stride[0];
+        i /= cell->dim[0];
     }
-    for (int32_t d = rank - 1; d >= (rank == 3 ? 1 : 0); d--) {
-        at += (int64_t)(i % dim[d]) * stride[d];
-        i /= dim[d];
+    for (int32_t d = cell->rank - 1; d >= cell->image; d--) {
+        at += (int64_t)(i % cell->dim[d]) * stride[d];
+        i /= cell->dim[d];
     }
     return at;
 }
@@ -4005,8 +4004,8 @@ __device__ inline void bs_cu_segment_spread_run(const bs_cu_tile &t, const bs_de
         uint8_t *to = bs_cu_row(t, out, r);
         bs_cu_zero_margin_of(t, w, out, r);
         for (int32_t i = w.part * bs_cu_threads() + bs_cu_thread(); i < n; i += step)
-            bs_cu_element_move(to, out->dtype, bs_cu_segment_element(out->dim, out->stride, out->rank, i), from,
-                               root->dtype, bs_cu_segment_element(out->dim, root->stride + 1, out->rank, i));
+            bs_cu_element_move(to, out->dtype, bs_cu_segment_element(out, out->stride, i), from, root->dtype,
+                               bs_cu_segment_element(out, root->stride + 1, i));
     }
 }
 
@@ -4040,8 +4039,8 @@ __device__ inline void bs_cu_segment_reduce_rows(const bs_cu_tile &t, const bs_d
         uint8_t *to = bs_cu_row(t, out, r);
         bs_cu_zero_margin_of(t, w, out, r);
         for (int32_t i = w.part * bs_cu_threads() + bs_cu_thread(); i < each; i += step) {
-            const uint8_t *from = rows + bs_cu_segment_element(x->dim, x->stride, x->rank, i) * bs_cu_bytes(x->dtype);
-            bs_cu_put(to, out->dtype, bs_cu_segment_element(x->dim, out->stride, x->rank, i),
+            const uint8_t *from = rows + bs_cu_segment_element(x, x->stride, i) * bs_cu_bytes(x->dtype);
+            bs_cu_put(to, out->dtype, bs_cu_segment_element(x, out->stride, i),
                       bs_cu_segment_reduced(s->p[BS_CU_SEGMENT_MODE].i, from, x->row_bytes, x->dtype, begin, end));
         }
     }
@@ -4062,13 +4061,12 @@ __device__ inline void bs_cu_segment_reduce_run(const bs_cu_tile &t, const bs_de
     bs_cu_zero_margin_of(t, w, out, 0);
     for (int64_t i = (int64_t)w.part * blockDim.x + threadIdx.x; i < (int64_t)segments.count * each; i += step) {
         const int32_t segment = (int32_t)(i / each), element = (int32_t)(i % each);
-        const uint8_t *from = rows + bs_cu_segment_element(x->dim, x->stride, x->rank, element) * bs_cu_bytes(x->dtype);
+        const uint8_t *from = rows + bs_cu_segment_element(x, x->stride, element) * bs_cu_bytes(x->dtype);
         const float result = bs_cu_segment_reduced(s->p[BS_CU_SEGMENT_MODE].i, from, x->row_bytes, x->dtype,
                                                    bs_cu_segment_first(t, segments, segment),
                                                    bs_cu_segment_first(t, segments, segment + 1));
         bs_cu_put(to, out->dtype,
-                  (int64_t)segment * out->stride[0] + bs_cu_segment_element(x->dim, out->stride + 1, x->rank, element),
-                  result);
+                  (int64_t)segment * out->stride[0] + bs_cu_segment_element(x, out->stride + 1, element), result);
     }
 }
 
@@ -7568,13 +7566,14 @@ struct bs_cu_addend {
 };
 
 /* The dimension that loop k of a sum goes along: of images channel, x, y; else the last one first. -1: none. */
-__device__ __forceinline__ int32_t bs_cu_sum_axis(int32_t rank, int32_t k)
+__device__ __forceinline__ int32_t bs_cu_sum_axis(bool image, int32_t rank, int32_t k)
 {
-    return rank != 3 ? rank - 1 - k : k == 0 ? 0 : k == 3 ? -1 : 3 - k;
+    return !image ? rank - 1 - k : k == 0 ? 0 : k == 3 ? -1 : 3 - k;
 }
 
+/* image: the result is one. */
 __device__ inline void bs_cu_addend_open(const bs_cu_tile &t, const bs_device_operand *o, int32_t row, float gate,
-                                         bs_cu_addend *source)
+                                         bool image, bs_cu_addend *source)
 {
     const bs_cu_view v = bs_cu_open(t, o, row);
     source->data = v.data;
@@ -7583,7 +7582,7 @@ __device__ inline void bs_cu_addend_open(const bs_cu_tile &t, const bs_device_op
     source->dtype = v.dtype;
 #pragma unroll
     for (int32_t k = 0; k < 4; k++) {
-        const int32_t axis = bs_cu_sum_axis(v.rank, k);
+        const int32_t axis = bs_cu_sum_axis(image, v.rank, k);
         source->step[k] = axis < 0 ? 0 : bs_cu_pick(v.stride, axis);
     }
 }
@@ -7599,6 +7598,7 @@ __device__ inline int32_t bs_cu_sources(const bs_cu_tile &t, const bs_device_ste
 {
     const bs_cu_decision d = bs_cu_decision_of(t, s->router);
     const int64_t at = (int64_t)bs_cu_decided_row(t, s, row) * d.per_row;
+    const bool image = bs_cu_out(t, s, 0)->image;
     int32_t count = 0;
     for (int32_t k = team.rank; k < d.per_row || k == team.rank; k += team.size) { /* once at least: all need count */
         const int32_t path = k < d.per_row && bs_cu_gives(t, s, d, at + k) ? d.chosen[at + k] : -1;
@@ -7611,11 +7611,11 @@ __device__ inline int32_t bs_cu_sources(const bs_cu_tile &t, const bs_device_ste
         }
         if (path >= 0 && before >= from && before - from < BS_CU_SUM_SOURCES)
             bs_cu_addend_open(t, bs_cu_in(t, s, path), d.inverse[at + k] - d.offsets[path],
-                              s->p[BS_CU_GATHER_COMBINE].i == BS_COMBINE_SUM ? 1.0f : d.gates[at + k],
+                              s->p[BS_CU_GATHER_COMBINE].i == BS_COMBINE_SUM ? 1.0f : d.gates[at + k], image,
                               &sources[before - from]);
     }
     if (s->p[BS_CU_GATHER_RESIDUAL].i && team.rank == 0 && count >= from && count - from < BS_CU_SUM_SOURCES)
-        bs_cu_addend_open(t, bs_cu_in(t, s, d.paths), row, 1.0f, &sources[count - from]);
+        bs_cu_addend_open(t, bs_cu_in(t, s, d.paths), row, 1.0f, image, &sources[count - from]);
     return count + (s->p[BS_CU_GATHER_RESIDUAL].i != 0);
 }
 
@@ -7632,13 +7632,13 @@ struct bs_cu_sum {
 __device__ inline bs_cu_sum bs_cu_sum_of(const bs_cu_view &v)
 {
     bs_cu_sum m;
-    m.image = v.rank == 3;
+    m.image = v.image;
     m.y0 = m.image ? v.y0 : 0;
     m.x0 = m.image ? v.x0 : 0;
     m.dtype = v.dtype;
 #pragma unroll
     for (int32_t k = 0; k < 4; k++) {
-        const int32_t axis = bs_cu_sum_axis(v.rank, k);
+        const int32_t axis = bs_cu_sum_axis(v.image, v.rank, k);
         m.n[k] = axis < 0 ? 1 : bs_cu_pick(v.dim, axis);
         m.step[k] = axis < 0 ? 0 : bs_cu_pick(v.stride, axis);
     }
@@ -7738,7 +7738,7 @@ __device__ inline void bs_cu_select_row(const bs_cu_tile &t, const bs_device_ste
     const bs_cu_view from = bs_cu_open(t, in + (best < 0 ? d.paths : d.chosen[best]),
                                        best < 0 ? row : d.inverse[best] - d.offsets[d.chosen[best]]);
     bs_cu_row_copy(to, from, team, t.workspace, w);
-    if (to.rank == 3 && w.part == 0)
+    if (to.image && w.part == 0)
         bs_cu_zero_ring(to, bs_cu_common(to, from), to, team);
 }
 
@@ -8389,7 +8389,7 @@ static int64_t bs_cu_linear_dense(const bs_cu_node *n, const bs_device_operand *
     const bool rows = o->domain != 0;
     if (n->graph->domains[o->domain].kind == BS_DOMAIN_PATH || o->stored != o->domain ||
         (o->place != BS_AT_ROOT && o->place != BS_AT_ROWS && o->place != BS_AT_LINE) ||
-        (o->dim[last] > 1 && o->stride[last] != 1) || (rows && o->rank > 1) || (o->rank == 3 && o->margin > 0))
+        (o->dim[last] > 1 && o->stride[last] != 1) || (rows && o->rank > 1) || o->margin > 0)
         return 0;
     for (int32_t d = 0; d + 2 < o->rank; d++) /* strides are those of the largest extents */
         if (!bs_dim_is_const(n->graph, o->from[d + 1]) ||
@@ -8689,7 +8689,7 @@ __device__ inline void bs_cu_linear_any(const bs_cu_tile &t, const bs_device_ste
     if (threadIdx.x == 0)
         bs_cu_linear_begin<BYTES>(t, s, w, j);
     __syncthreads();
-    if (w.part == 0 && j.y->rank == 3 && j.y->margin > 0)
+    if (w.part == 0 && j.y->margin > 0)
         for (int32_t r = w.row; r < w.end; r++)
             bs_cu_zero_margin(w, bs_cu_open(t, j.y, r));
     /* lines fastest: neighbours read the same weights */
@@ -8787,7 +8787,7 @@ enum {
 static void bs_cu_lines_describe(const bs_cu_node *n, bs_device_step *s, int32_t first, int32_t axis)
 {
     const bs_device_operand *in = &n->in[0];
-    const int32_t innermost = in->rank == 3 ? 0 : in->rank - 1;
+    const int32_t innermost = in->image ? 0 : in->rank - 1;
     const int64_t length = bs_max_i64(bs_cu_product(in->dim + first, axis + 1 - first), 1),
                   lines = bs_cu_elements(in) / length;
     s->p[BS_CU_AXIS].i = axis;
@@ -8795,7 +8795,7 @@ static void bs_cu_lines_describe(const bs_cu_node *n, bs_device_step *s, int32_t
     s->p[BS_CU_LANES].i = axis == innermost && in->dim[axis] >= 32 ? 32 : 1;
     s->p[BS_CU_LINES].i = (int32_t)bs_min_i64(lines, INT32_MAX);
     const int64_t each = bs_max_i64(s->p[BS_CU_LANES].i == 32 ? 16 : 256, 2 * BS_CU_EACH / length);
-    if (in->rank == 3 || lines > each)
+    if (in->image || lines > each)
         s->parts = bs_cu_work_items(lines, each);
     else
         s->batch = (int32_t)(each / (lines < 1 ? 1 : lines));
@@ -8840,10 +8840,10 @@ __device__ __forceinline__ void bs_cu_lines_widen(bs_cu_view *y, int32_t rank, i
 
 /* Axis a, from 1 on, of those that are left when lines run along axis `own` of a walk. */
 template <int M>
-__device__ __forceinline__ int32_t bs_cu_lines_axis(const int32_t (&v)[M], int32_t rank, int32_t own,
-                                                    int32_t a, int32_t none)
+__device__ __forceinline__ int32_t bs_cu_lines_axis(const int32_t (&v)[M], const bs_cu_view &x, int32_t own, int32_t a,
+                                                    int32_t none)
 {
-    return a > own ? bs_cu_on_axis(v, rank, true, a, none) : bs_cu_on_axis(v, rank, true, a - 1, none);
+    return a > own ? bs_cu_on_axis(v, x.rank, x.image, a, none) : bs_cu_on_axis(v, x.rank, x.image, a - 1, none);
 }
 
 /* Lines along channels may include those of a cell's margin: the result's rectangle says which. All others cover whole
@@ -8851,9 +8851,9 @@ __device__ __forceinline__ int32_t bs_cu_lines_axis(const int32_t (&v)[M], int32
 __device__ inline bs_cu_lines bs_cu_lines_of(const bs_cu_view &x, const bs_cu_view &y, const bs_cu_view &z,
                                              int32_t first, int32_t axis, int32_t lanes)
 {
-    const bool pixels = x.rank == 3 && y.rank == 3 && axis == 0;
+    const bool pixels = x.image && y.image && axis == 0;
     const int32_t y0 = pixels ? y.y0 : 0, x0 = pixels ? y.x0 : 0,
-                  own = x.rank != 3 ? axis + 4 - x.rank
+                  own = !x.image    ? axis + 4 - x.rank
                         : axis == 0 ? 3
                                     : axis;
     int32_t extent[BS_MAX_RANK] = {x.dim[0], pixels ? y.y1 - y0 : x.dim[1], pixels ? y.x1 - x0 : x.dim[2], x.dim[3]};
@@ -8870,13 +8870,13 @@ __device__ inline bs_cu_lines bs_cu_lines_of(const bs_cu_view &x, const bs_cu_vi
     k.z_step = bs_cu_pick(v[2].stride, axis);
 #pragma unroll
     for (int32_t a = 0; a < 3; a++)
-        k.count[a] = bs_cu_lines_axis(extent, x.rank, own, a + 1, 1);
+        k.count[a] = bs_cu_lines_axis(extent, x, own, a + 1, 1);
 #pragma unroll
     for (int32_t i = 0; i < 3; i++) {
         v[i].data += bs_cu_pixel_at(v[i], 0, y0, x0) * bs_cu_bytes(v[i].dtype);
 #pragma unroll
         for (int32_t a = 0; a < 3; a++)
-            k.step[i][a] = bs_cu_lines_axis(v[i].stride, x.rank, own, a + 1, 0);
+            k.step[i][a] = bs_cu_lines_axis(v[i].stride, x, own, a + 1, 0);
     }
     k.x = v[0].data;
     k.y = v[1].data;
@@ -8894,7 +8894,7 @@ __device__ __forceinline__ void bs_cu_lines_run(const bs_cu_tile &t, const bs_de
                                                 const E &each)
 {
     const int32_t lanes = s->p[BS_CU_LANES].i;
-    const bool image = bs_cu_in(t, s, 0)->rank == 3;
+    const bool image = bs_cu_in(t, s, 0)->image;
     const bs_cu_deal d = bs_cu_deal_out(w, image, s->p[BS_CU_LINES].i, bs_cu_thread() / lanes,
                                         bs_cu_threads() / lanes);
     for (int32_t r = d.row; r < d.end; r += d.rows) {
@@ -9323,7 +9323,7 @@ __device__ __forceinline__ void bs_cu_line_chain_line(const bs_cu_tile &t, const
 __device__ inline void bs_cu_line_chain_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w)
 {
     const int32_t lanes = s->p[BS_CU_LANES].i;
-    const bool image = bs_cu_in(t, s, 0)->rank == 3;
+    const bool image = bs_cu_in(t, s, 0)->image;
     const bs_cu_deal d = bs_cu_deal_out(w, image, s->p[BS_CU_LINES].i, bs_cu_thread() / lanes,
                                         bs_cu_threads() / lanes);
     for (int32_t r = d.row; r < d.end; r += d.rows) {
@@ -10835,10 +10835,10 @@ __device__ inline bs_cu_matmul_side bs_cu_matmul_side_of(const bs_device_operand
 __device__ inline uint8_t *bs_cu_matmul_at(const bs_cu_tile &t, const bs_device_operand *o, int32_t row, int32_t index)
 {
     int64_t offset = 0;
-    if (o->rank == 4)
-        offset = (int64_t)(index / o->dim[1]) * o->stride[0] + (int64_t)(index % o->dim[1]) * o->stride[1];
-    else if (o->rank == 3)
-        offset = (int64_t)index * o->stride[0];
+    for (int32_t d = o->rank - 3; d >= 0; d--) {
+        offset += (int64_t)(index % o->dim[d]) * o->stride[d];
+        index /= o->dim[d];
+    }
     return bs_cu_row(t, o, row) + offset * bs_cu_bytes(o->dtype);
 }
 
@@ -10986,7 +10986,7 @@ __device__ inline void bs_cu_beyond_run(const bs_cu_tile &t, const bs_device_ste
         v.data += (int64_t)rows * v.stride[0] * bs_cu_bytes(v.dtype);
         v.dim[0] = max(v.dim[0] - rows, 0);
         bs_cu_zero_rect(v, {0, v.dim[1], 0, v.dim[2]}, team, w);
-        if (w.part == 0 && v.rank == 3 && v.margin > 0)
+        if (w.part == 0 && v.margin > 0)
             bs_cu_zero_beyond_frame(v, team);
     }
 }
@@ -12450,6 +12450,7 @@ __device__ inline bool bs_cu_reshape_view(const bs_cu_view &o, const bs_cu_view 
 {
     *view = o;
     view->rank = like.rank;
+    view->image = like.image;
 #pragma unroll
     for (int32_t d = 0; d < BS_MAX_AXES; d++) {
         view->dim[d] = like.dim[d];
@@ -12552,8 +12553,8 @@ __device__ __forceinline__ void bs_cu_keep(bs_cu_view *v, int32_t d, int32_t n)
 #pragma unroll
     for (int32_t i = 0; i < BS_MAX_RANK; i++)
         v->dim[i] = i == d ? n : v->dim[i];
-    v->y1 = v->rank == 3 && d == 1 ? n : v->y1;
-    v->x1 = v->rank == 3 && d == 2 ? n : v->x1;
+    v->y1 = d == 1 ? n : v->y1;
+    v->x1 = d == 2 ? n : v->x1;
 }
 
 /* Parameters of concat and slice, in p: the descriptor's words. */
@@ -12702,6 +12703,7 @@ __device__ inline bool bs_cu_reshape_views(const bs_cu_view &y, const bs_cu_view
 {
     bs_cu_view line = y;
     line.rank = 1;
+    line.image = false;
     line.dim[0] = n;
     if (bs_cu_reshape_view(x, line, from) && bs_cu_reshape_view(y, line, to))
         return true;
@@ -13428,6 +13430,12 @@ static int32_t bs_cu_narrow(bs_cu_tables *l, int64_t n)
     return (int32_t)n;
 }
 
+/* What is an image on the device: here alone it is decided. */
+static bool bs_cu_is_image(const bs_cu_tables *l, int32_t value)
+{
+    return l->graph->values[value].rank == 3 && !l->plan->values[value].planar;
+}
+
 /* Extents of a row, wherever it is: the largest, and what they are taken from. */
 static void bs_cu_extent(bs_cu_tables *l, int32_t value, bs_device_operand *o)
 {
@@ -13436,12 +13444,13 @@ static void bs_cu_extent(bs_cu_tables *l, int32_t value, bs_device_operand *o)
     memset(o, 0, sizeof *o);
     o->dtype = (uint8_t)v->dtype;
     o->rank = (uint8_t)v->rank;
+    o->image = bs_cu_is_image(l, value);
     o->domain = o->stored = v->domain;
     for (int32_t i = 0; i < BS_MAX_AXES; i++) {
         o->from[i] = i < v->rank ? v->dims[i] : -1;
         o->dim[i] = i < v->rank ? (int32_t)bs_dim_max(l->graph, v->dims[i]) : 0;
     }
-    if (v->rank != 3)
+    if (!o->image)
         return;
     bs_plan_core(l->plan, v, &h, &w);
     o->max_h = bs_cu_narrow(l, h);
@@ -13478,7 +13487,7 @@ static void bs_cu_stored(bs_cu_tables *l, int32_t value, bs_device_operand *o)
     o->row_bytes = (int64_t)bs_bytes_figure(p->row_bytes);
     o->place = (uint8_t)(p->storage == BS_STORAGE_SCRATCH ? BS_AT_TILE : BS_AT_ROWS);
     o->base = bs_bytes_figure(p->offset) + (p->storage == BS_STORAGE_SCRATCH ? 0 : l->memory + l->layout->transient);
-    if (v->rank != 3) {
+    if (!bs_cu_is_image(l, value)) {
         bs_cu_dense(l, value, o);
         return;
     }
@@ -13622,7 +13631,7 @@ static void bs_cu_target(bs_cu_tables *l, const bs_instr *i, int32_t value, bs_d
     } else {
         bs_cu_root(l, i->target, &whole);
         bs_cu_extent(l, value, o);
-        bs_cu_seen(&whole, o->rank == 3 && whole.rank == 3 ? BS_AT_CELL : BS_AT_LINE, o);
+        bs_cu_seen(&whole, o->rank == whole.rank ? BS_AT_CELL : BS_AT_LINE, o);
         o->margin = l->plan->values[i->target].margin;
     }
     o->domain = i->domain;
@@ -13833,7 +13842,7 @@ static bool bs_cu_countable(const bs_device_operand *o)
 {
     int64_t elements = 1;
     for (int32_t i = 0; i < o->rank && elements <= INT32_MAX; i++) {
-        const bool side = o->rank == 3 && i > 0;
+        const bool side = o->image && i > 0;
         elements *= (side && o->cell > 0 ? o->cell : o->dim[i]) + (side ? 2 * (int64_t)o->margin : 0);
     }
     return elements <= INT32_MAX;

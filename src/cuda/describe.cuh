@@ -65,7 +65,7 @@ __host__ __device__ static inline int64_t bs_cu_product(const int32_t *dim, int3
 
 static inline int64_t bs_cu_elements(const bs_device_operand *o)
 {
-    return o->rank == 3 ? bs_cu_pixels(o) * o->dim[0] : bs_cu_product(o->dim, o->rank);
+    return o->image ? bs_cu_pixels(o) * o->dim[0] : bs_cu_product(o->dim, o->rank);
 }
 
 /* Work items of `each` elements for `count` of them: at least 1, at most 65536. */

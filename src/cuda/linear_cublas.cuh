@@ -33,7 +33,7 @@ static int64_t bs_cu_linear_dense(const bs_cu_node *n, const bs_device_operand *
     const bool rows = o->domain != 0;
     if (n->graph->domains[o->domain].kind == BS_DOMAIN_PATH || o->stored != o->domain ||
         (o->place != BS_AT_ROOT && o->place != BS_AT_ROWS && o->place != BS_AT_LINE) ||
-        (o->dim[last] > 1 && o->stride[last] != 1) || (rows && o->rank > 1) || (o->rank == 3 && o->margin > 0))
+        (o->dim[last] > 1 && o->stride[last] != 1) || (rows && o->rank > 1) || o->margin > 0)
         return 0;
     for (int32_t d = 0; d + 2 < o->rank; d++) /* strides are those of the largest extents */
         if (!bs_dim_is_const(n->graph, o->from[d + 1]) ||

@@ -237,7 +237,7 @@ __device__ inline void bs_cu_linear_any(const bs_cu_tile &t, const bs_device_ste
     if (threadIdx.x == 0)
         bs_cu_linear_begin<BYTES>(t, s, w, j);
     __syncthreads();
-    if (w.part == 0 && j.y->rank == 3 && j.y->margin > 0)
+    if (w.part == 0 && j.y->margin > 0)
         for (int32_t r = w.row; r < w.end; r++)
             bs_cu_zero_margin(w, bs_cu_open(t, j.y, r));
     /* lines fastest: neighbours read the same weights */

@@ -64,7 +64,7 @@ __device__ __forceinline__ void bs_cu_line_chain_line(const bs_cu_tile &t, const
 __device__ inline void bs_cu_line_chain_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w)
 {
     const int32_t lanes = s->p[BS_CU_LANES].i;
-    const bool image = bs_cu_in(t, s, 0)->rank == 3;
+    const bool image = bs_cu_in(t, s, 0)->image;
     const bs_cu_deal d = bs_cu_deal_out(w, image, s->p[BS_CU_LINES].i, bs_cu_thread() / lanes,
                                         bs_cu_threads() / lanes);
     for (int32_t r = d.row; r < d.end; r += d.rows) {

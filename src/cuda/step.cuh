@@ -173,7 +173,7 @@ static bool bs_cu_countable(const bs_device_operand *o)
 {
     int64_t elements = 1;
     for (int32_t i = 0; i < o->rank && elements <= INT32_MAX; i++) {
-        const bool side = o->rank == 3 && i > 0;
+        const bool side = o->image && i > 0;
         elements *= (side && o->cell > 0 ? o->cell : o->dim[i]) + (side ? 2 * (int64_t)o->margin : 0);
     }
     return elements <= INT32_MAX;
