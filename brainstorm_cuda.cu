@@ -1,6 +1,6 @@
 /* brainstorm_cuda.cu - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: d3fd6964c0c744ee3bfcbde8c7e622f611e676ce186c148dfa8fcea6646eef39
+ * sha256 of the parts: 4f3da2ee8a83eb029a6cf41aa5de504df3719a868d9aaac8a8b0159d882fd782
  */
 #include "brainstorm.h"
 
@@ -8784,6 +8784,12 @@ enum {
     BS_CU_FIRST     /* of a reduction over more than one dimension the first one; else as BS_CU_AXIS */
 };
 
+/* Whether the whole block goes through a row: it, or its result, is an image, and a margin takes all threads. */
+__host__ __device__ static inline bool bs_cu_lines_of_image(const bs_device_operand *in, const bs_device_operand *out)
+{
+    return in->image || out->image;
+}
+
 static void bs_cu_lines_describe(const bs_cu_node *n, bs_device_step *s, int32_t first, int32_t axis)
 {
     const bs_device_operand *in = &n->in[0];
@@ -8795,7 +8801,7 @@ static void bs_cu_lines_describe(const bs_cu_node *n, bs_device_step *s, int32_t
     s->p[BS_CU_LANES].i = axis == innermost && in->dim[axis] >= 32 ? 32 : 1;
     s->p[BS_CU_LINES].i = (int32_t)bs_min_i64(lines, INT32_MAX);
     const int64_t each = bs_max_i64(s->p[BS_CU_LANES].i == 32 ? 16 : 256, 2 * BS_CU_EACH / length);
-    if (in->image || lines > each)
+    if (bs_cu_lines_of_image(in, &n->out[0]) || lines > each)
         s->parts = bs_cu_work_items(lines, each);
     else
         s->batch = (int32_t)(each / (lines < 1 ? 1 : lines));
@@ -8894,13 +8900,12 @@ __device__ __forceinline__ void bs_cu_lines_run(const bs_cu_tile &t, const bs_de
                                                 const E &each)
 {
     const int32_t lanes = s->p[BS_CU_LANES].i;
-    const bool image = bs_cu_in(t, s, 0)->image;
+    const bool image = bs_cu_lines_of_image(bs_cu_in(t, s, 0), bs_cu_out(t, s, 0));
     const bs_cu_deal d = bs_cu_deal_out(w, image, s->p[BS_CU_LINES].i, bs_cu_thread() / lanes,
                                         bs_cu_threads() / lanes);
     for (int32_t r = d.row; r < d.end; r += d.rows) {
         const bs_cu_view y = bs_cu_open_out(t, s, 0, r);
-        if (w.part == 0 && image)
-            bs_cu_zero_margin(w, y);
+        bs_cu_zero_margin(w, y);
         const bs_cu_view z = N == 3 ? bs_cu_open_out(t, s, 1, r) : y;
         const bs_cu_lines k = bs_cu_lines_of(bs_cu_open_in(t, s, 0, r), y, z, s->p[BS_CU_FIRST].i,
                                              s->p[BS_CU_AXIS].i, s->p[BS_CU_LANES].i);
@@ -9323,15 +9328,14 @@ __device__ __forceinline__ void bs_cu_line_chain_line(const bs_cu_tile &t, const
 __device__ inline void bs_cu_line_chain_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w)
 {
     const int32_t lanes = s->p[BS_CU_LANES].i;
-    const bool image = bs_cu_in(t, s, 0)->image;
+    const bool image = bs_cu_lines_of_image(bs_cu_in(t, s, 0), bs_cu_out(t, s, 0));
     const bs_cu_deal d = bs_cu_deal_out(w, image, s->p[BS_CU_LINES].i, bs_cu_thread() / lanes,
                                         bs_cu_threads() / lanes);
     for (int32_t r = d.row; r < d.end; r += d.rows) {
         const bs_cu_view y = bs_cu_open_out(t, s, 0, r), x = bs_cu_open_in(t, s, 0, r);
         bs_cu_view a = y, b = y;
         int32_t n = 0;
-        if (w.part == 0 && image)
-            bs_cu_zero_margin(w, y);
+        bs_cu_zero_margin(w, y);
 #pragma unroll 1
         for (int32_t k = 1; k < s->n_tail; k++) {
             if (s->tail[k].other < 0)

@@ -21,6 +21,12 @@ enum {
     BS_CU_FIRST     /* of a reduction over more than one dimension the first one; else as BS_CU_AXIS */
 };
 
+/* Whether the whole block goes through a row: it, or its result, is an image, and a margin takes all threads. */
+__host__ __device__ static inline bool bs_cu_lines_of_image(const bs_device_operand *in, const bs_device_operand *out)
+{
+    return in->image || out->image;
+}
+
 static void bs_cu_lines_describe(const bs_cu_node *n, bs_device_step *s, int32_t first, int32_t axis)
 {
     const bs_device_operand *in = &n->in[0];
@@ -32,7 +38,7 @@ static void bs_cu_lines_describe(const bs_cu_node *n, bs_device_step *s, int32_t
     s->p[BS_CU_LANES].i = axis == innermost && in->dim[axis] >= 32 ? 32 : 1;
     s->p[BS_CU_LINES].i = (int32_t)bs_min_i64(lines, INT32_MAX);
     const int64_t each = bs_max_i64(s->p[BS_CU_LANES].i == 32 ? 16 : 256, 2 * BS_CU_EACH / length);
-    if (in->image || lines > each)
+    if (bs_cu_lines_of_image(in, &n->out[0]) || lines > each)
         s->parts = bs_cu_work_items(lines, each);
     else
         s->batch = (int32_t)(each / (lines < 1 ? 1 : lines));
@@ -131,13 +137,12 @@ __device__ __forceinline__ void bs_cu_lines_run(const bs_cu_tile &t, const bs_de
                                                 const E &each)
 {
     const int32_t lanes = s->p[BS_CU_LANES].i;
-    const bool image = bs_cu_in(t, s, 0)->image;
+    const bool image = bs_cu_lines_of_image(bs_cu_in(t, s, 0), bs_cu_out(t, s, 0));
     const bs_cu_deal d = bs_cu_deal_out(w, image, s->p[BS_CU_LINES].i, bs_cu_thread() / lanes,
                                         bs_cu_threads() / lanes);
     for (int32_t r = d.row; r < d.end; r += d.rows) {
         const bs_cu_view y = bs_cu_open_out(t, s, 0, r);
-        if (w.part == 0 && image)
-            bs_cu_zero_margin(w, y);
+        bs_cu_zero_margin(w, y);
         const bs_cu_view z = N == 3 ? bs_cu_open_out(t, s, 1, r) : y;
         const bs_cu_lines k = bs_cu_lines_of(bs_cu_open_in(t, s, 0, r), y, z, s->p[BS_CU_FIRST].i,
                                              s->p[BS_CU_AXIS].i, s->p[BS_CU_LANES].i);
