@@ -1,6 +1,6 @@
 /* brainstorm_cuda.cu - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: 4f3da2ee8a83eb029a6cf41aa5de504df3719a868d9aaac8a8b0159d882fd782
+ * sha256 of the parts: 631f25929011e101a49598b9a990e7b88c42c4fefdf86ada3af31b48737ed26e
  */
 #include "brainstorm.h"
 
@@ -3765,13 +3765,16 @@ template <int N> struct bs_cu_walk {
 };
 
 /* Where axis k of the walk is in a view: an image whose channels lie side by side goes y, x, c; else the last dimension
- * is the last axis. */
+ * is the last axis. Without an index that is known at run time only, which would put the view in memory. */
 template <int M>
 __device__ __forceinline__ int32_t bs_cu_on_axis(const int32_t (&v)[M], int32_t rank, bool channels_last, int32_t k,
                                                  int32_t none)
 {
-    const int32_t d = k + rank - 4;
-    return d < 0 ? none : bs_cu_pick(v, !channels_last ? d : d == 2 ? 0 : d + 1);
+    int32_t there = none;
+#pragma unroll
+    for (int32_t d = 0; d < BS_MAX_RANK; d++)
+        there = d <= k && d + BS_MAX_RANK - rank == k ? v[d] : there;
+    return !channels_last ? there : k == 0 ? none : v[k % 3];
 }
 
 /* Merges axis 2 into axis 3 where both are one line in every operand; the axes before move up. */

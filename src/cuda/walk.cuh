@@ -87,13 +87,16 @@ template <int N> struct bs_cu_walk {
 };
 
 /* Where axis k of the walk is in a view: an image whose channels lie side by side goes y, x, c; else the last dimension
- * is the last axis. */
+ * is the last axis. Without an index that is known at run time only, which would put the view in memory. */
 template <int M>
 __device__ __forceinline__ int32_t bs_cu_on_axis(const int32_t (&v)[M], int32_t rank, bool channels_last, int32_t k,
                                                  int32_t none)
 {
-    const int32_t d = k + rank - 4;
-    return d < 0 ? none : bs_cu_pick(v, !channels_last ? d : d == 2 ? 0 : d + 1);
+    int32_t there = none;
+#pragma unroll
+    for (int32_t d = 0; d < BS_MAX_RANK; d++)
+        there = d <= k && d + BS_MAX_RANK - rank == k ? v[d] : there;
+    return !channels_last ? there : k == 0 ? none : v[k % 3];
 }
 
 /* Merges axis 2 into axis 3 where both are one line in every operand; the axes before move up. */
