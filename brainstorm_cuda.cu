@@ -1,6 +1,6 @@
 /* brainstorm_cuda.cu - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: 21389fac31a23a80d3c129ac71ac3f0b40121916897a457a1e309b70b78126e7
+ * sha256 of the parts: 9d32e5e744a16f9e91dcf15bd4047a25d29baa9a08bfa75735737bf7de752fb0
  */
 #include "brainstorm.h"
 
@@ -2089,7 +2089,8 @@ typedef struct bs_device_operand {
     int32_t margin;
     int32_t cell, across; /* patches: side of a whole cell in pixels, and cells beside each other; else 0 */
     uint8_t place, dtype, rank;
-    uint8_t skip; /* dimensions of the buffer before the operand's own: of rows 1, of a ring 2; 1 more of trips */
+    uint8_t image : 1; /* [C,H,W], perhaps in cells and with a margin; else it has dimensions like any others */
+    uint8_t skip : 7;  /* dimensions of the buffer before the operand's own: of rows 1, of a ring 2; 1 more of trips */
     int32_t domain; /* whose rows are read or written */
     int32_t stored; /* domain whose rows are stored: `domain`, or one above when a scatter is a view of it */
     /* what dim and across are taken from: dimensions (-1: none), the width of the frame, pixels of a cell in that */
@@ -2138,14 +2139,16 @@ typedef struct bs_device_step {
     int32_t parts;    /* work items that each batch is cut into */
     int32_t unit;     /* unit whose slot holds its weights; 0: resident */
     int32_t makes;    /* 1 + the symbol that its kernel says the extent of, or 0 */
-    int32_t empty;    /* it has a result even where an operand has no elements */
+    int32_t round;    /* of a loop's first decision: steps on to its second; of that back to it, < 0; else 0 */
     uint64_t prepared; /* offset in bytes, in the resident weights or the unit */
     union {
         int32_t i;
         float f;
     } p[BS_DEVICE_PARAMS]; /* the kernel's own */
+    uint16_t then;   /* the kernel of a second launch, for what is known after the first alone; 0: none */
+    uint8_t empty;   /* it has a result even where an operand has no elements */
+    uint8_t rounded; /* what each op of a chain gives to the next is rounded to f16 */
     int32_t n_tail;  /* ops of a chain: the node's own, then its tail; else 0 */
-    int32_t rounded; /* what each of them gives to the next is rounded to f16 */
     bs_device_tail tail[1 + BS_MAX_TAIL];
 } bs_device_step;
 
@@ -2156,7 +2159,7 @@ typedef struct bs_device_launch {
     int32_t instr;    /* the first instruction it belongs to, at top level */
     int32_t callback; /* the router whose callback is called before this, or 0 */
     int32_t items;    /* work items, at most */
-    int32_t back;     /* of a loop's second decision: launches back to the first one */
+    int32_t round;    /* as in bs_device_step, counted in launches */
 } bs_device_launch;
 
 typedef struct bs_device_domain {
@@ -2581,13 +2584,14 @@ struct bs_cu_rect {
     int32_t y0, y1, x0, x1;
 };
 
-/* One row of an operand. data: the element [0,0,0] of its core. Rank 3 is [C,H,W] by the strides; the rectangle is what
- * is present (of an output: to be computed), in core coordinates, as in bs_operand. */
+/* One row of an operand. data: the element [0,0,0] of its core. An image is [C,H,W] by the strides; its rectangle is
+ * what is present (of an output: to be computed), in core coordinates, as in bs_operand. All else is whole. */
 struct bs_cu_view : bs_cu_rect {
     uint8_t *data;
     int32_t dim[BS_MAX_AXES];
     int32_t stride[BS_MAX_AXES]; /* in elements */
     int32_t dtype, rank;
+    bool image;
     int32_t frame_y, frame_x, frame_h, frame_w;
     int32_t margin, max_h, max_w;
 };
@@ -2756,13 +2760,14 @@ __device__ inline bs_cu_view bs_cu_open(const bs_cu_tile &t, const bs_device_ope
     }
     v.dtype = o->dtype;
     v.rank = o->rank;
+    v.image = o->image;
     v.margin = o->margin;
     v.max_h = o->max_h;
     v.max_w = o->max_w;
     v.frame_y = v.frame_x = v.y0 = v.x0 = 0;
     v.frame_h = v.y1 = o->dim[1];
     v.frame_w = v.x1 = o->dim[2];
-    if (o->cell > 0 && o->rank == 3)
+    if (o->cell > 0)
         bs_cu_clip(t, o, row, &v);
     if (o->place == BS_AT_CELL)
         v.data = bs_cu_at<uint8_t>(o->base) +
@@ -2814,7 +2819,7 @@ __device__ inline void bs_cu_zero_margin(const bs_cu_work &w, const bs_cu_view &
 {
     const int32_t low = -v.margin, bottom = min(v.y1 + v.margin, v.max_h + v.margin),
                   right = min(v.x1 + v.margin, v.max_w + v.margin);
-    if (w.part > 0 || v.margin == 0 || v.rank != 3)
+    if (w.part > 0 || v.margin == 0)
         return;
     /* above, below, left, right: a loop, because this code is in every kernel */
 #pragma unroll 1
@@ -2833,21 +2838,22 @@ __device__ inline void bs_cu_zero_margin(const bs_cu_work &w, const bs_cu_view &
 __device__ __forceinline__ void bs_cu_zero_margin_of(const bs_cu_tile &t, const bs_cu_work &w,
                                                      const bs_device_operand *o, int32_t row)
 {
-    if (w.part == 0 && o->rank == 3 && o->margin > 0)
+    if (w.part == 0 && o->margin > 0)
         bs_cu_zero_margin(w, bs_cu_open(t, o, row));
 }
 
 #endif
 /* ==== end src/cuda/program.cuh ================================================================ */
 /* ==== begin src/cuda/kernels.cuh ============================================================== */
-/* kernels.cuh - the list of kernels: one line each.
- * A kernel NAME is a function bs_cu_NAME_run(tile, step, work), called by all threads of a block, that does one work
- * item of a step's work; it is launched over all rows of all branches at once (bs_cu_group), or as one of the steps of
- * a tile (bs_cu_region). Relies on the op files. */
+/* kernels.cuh - the lists of kernels, by what a launch must know of them.
+ * A kernel NAME is a function bs_cu_NAME_run(tile, step, work), called by all threads of a block. It does one work item
+ * of a step's work, and is launched over all rows of all branches at once (bs_cu_group), or as one of the steps of a
+ * tile (bs_cu_region). Relies on the op files. */
 #ifndef BS_CUDA_KERNELS
 #define BS_CUDA_KERNELS
 
-#define BS_CU_KERNELS(X)                                                                                      \
+/* They are bound by memory: two blocks on a multiprocessor leave them all the registers they need. */
+#define BS_CU_LIGHT_KERNELS(X)                                                                                \
     /* op_move.cuh, op_append.cuh, op_gather.cuh */                                                           \
     X(store) X(append) X(fill) X(beyond) X(paths)                                                             \
     /* op_route_score.cuh */                                                                                  \
@@ -2870,7 +2876,10 @@ __device__ __forceinline__ void bs_cu_zero_margin_of(const bs_cu_tile &t, const 
     /* op_loop.cuh, op_trees.cuh */                                                                           \
     X(loop_rows) X(loop_parent) X(children) X(levels)                                                         \
     /* op_image.cuh, op_resize.cuh, op_features.cuh */                                                        \
-    X(pool2d) X(pool2d_global) X(resize) X(resize_double) X(resize_any) X(patch_features)                     \
+    X(pool2d) X(pool2d_global) X(resize) X(resize_double) X(resize_any) X(patch_features)
+
+/* A block takes the registers of a multiprocessor. */
+#define BS_CU_HEAVY_KERNELS(X)                                                                                \
     /* op_conv_*.cuh, op_deconv.cuh */                                                                        \
     X(conv2d) X(conv2d_depthwise) X(conv2d_tensor) X(conv2d_tile) X(conv2d_plain) X(deconv2d)                 \
     /* op_linear.cuh, op_matmul.cuh */                                                                        \
@@ -2878,18 +2887,36 @@ __device__ __forceinline__ void bs_cu_zero_margin_of(const bs_cu_tile &t, const 
     /* op_recurrent.cuh */                                                                                    \
     X(lstm) X(gru)                                                                                            \
     /* op_attention.cuh, op_segment.cuh */                                                                    \
-    X(attention) X(segment_spread) X(segment_reduce)                                                          \
-    /* op_route.cuh, op_loop.cuh, op_look_ahead.cuh: they see all rows of a router. Last: see bs_cu_group */  \
-    X(route) X(route_rows) X(route_pack) X(loop) X(loop_again) X(look_ahead)
+    X(attention) X(segment_spread) X(segment_reduce)
+
+/* Each block sees all rows of its step, even none: such a step has launches of its own, and is not cut into work items.
+ * op_route.cuh, op_loop.cuh, op_look_ahead.cuh */
+#define BS_CU_WHOLE_KERNELS(X) X(route) X(route_rows) X(route_pack) X(loop) X(loop_again) X(look_ahead)
+
+#define BS_CU_KERNELS(X) BS_CU_LIGHT_KERNELS(X) BS_CU_HEAVY_KERNELS(X) BS_CU_WHOLE_KERNELS(X)
+
+/* What else is launched (run.cuh): linears that the host hands to cuBLAS, putting extents in place that steps made, the
+ * tiles of a region. */
+#ifdef BS_NO_CUBLAS
+#define BS_CU_OTHER_LAUNCHES(X) X(extend) X(region)
+#else
+#define BS_CU_OTHER_LAUNCHES(X) X(cublas) X(extend) X(region)
+#endif
 
 enum {
-    BS_CU_none,
+    BS_CU_none, /* nothing is launched */
 #define BS_CU_ENUM(name) BS_CU_##name,
-    BS_CU_KERNELS(BS_CU_ENUM)
+    BS_CU_KERNELS(BS_CU_ENUM) BS_CU_OTHER_LAUNCHES(BS_CU_ENUM)
 #undef BS_CU_ENUM
-        BS_CU_COUNT,
-    BS_CU_cublas = BS_CU_COUNT, /* a linear that the host hands to cuBLAS */
-    BS_CU_extend                /* puts extents that steps made in place: launch.cuh */
+};
+
+/* The last number of each list. */
+enum {
+#define BS_CU_ONE(name) +1
+    BS_CU_LAST_LIGHT = 0 BS_CU_LIGHT_KERNELS(BS_CU_ONE),
+    BS_CU_LAST_HEAVY = BS_CU_LAST_LIGHT BS_CU_HEAVY_KERNELS(BS_CU_ONE),
+    BS_CU_LAST_WHOLE = BS_CU_LAST_HEAVY BS_CU_WHOLE_KERNELS(BS_CU_ONE)
+#undef BS_CU_ONE
 };
 
 #endif
@@ -2920,11 +2947,15 @@ struct bs_cu_node {
     int64_t rows;     /* of the step's domain, at most */
     int32_t blocks;   /* that keep the device busy; 1: a tile has one */
     bool near;        /* rows of tiles lie in shared memory */
+    bool cublas;      /* large products go to cuBLAS */
 };
 
-/* Fills p; batch and parts where they are not 1; the kernel where an op has several. All other fields are set
- * already. */
+/* Fills p; batch and parts where they are not 1; the kernel where an op has several, and the one that follows it. All
+ * other fields are set already. */
 typedef void (*bs_cu_describe)(const bs_cu_node *n, bs_device_step *step);
+
+/* The batch of a step that one block does alone. */
+enum { BS_CU_ONE_BLOCK = INT32_MAX };
 
 /* How a step is made: its default kernel and its describe function. */
 struct bs_cu_description {
@@ -2933,14 +2964,11 @@ struct bs_cu_description {
 };
 #define BS_CU_DESCRIPTION(name) {BS_CU_##name, bs_cu_##name##_describe}
 
-/* Whether a kernel makes a decision of a router; or that of a loop, too. */
-__host__ __device__ static inline bool bs_cu_routes(int32_t kernel)
+/* Whether a launch, or a step, runs a kernel of the lists; one of those whose blocks see all rows of a step. */
+static inline bool bs_cu_is_kernel(int32_t kernel) { return kernel <= BS_CU_LAST_WHOLE; }
+__host__ __device__ static inline bool bs_cu_sees_all_rows(int32_t kernel)
 {
-    return kernel == BS_CU_route || kernel == BS_CU_route_rows || kernel == BS_CU_route_pack;
-}
-__host__ __device__ static inline bool bs_cu_decides(int32_t kernel)
-{
-    return bs_cu_routes(kernel) || kernel == BS_CU_loop || kernel == BS_CU_loop_again;
+    return kernel > BS_CU_LAST_HEAVY && kernel <= BS_CU_LAST_WHOLE;
 }
 
 /* Pixels of the largest rectangle of a row of an image, margins included. */
@@ -2961,7 +2989,7 @@ __host__ __device__ static inline int64_t bs_cu_product(const int32_t *dim, int3
 
 static inline int64_t bs_cu_elements(const bs_device_operand *o)
 {
-    return o->rank == 3 ? bs_cu_pixels(o) * o->dim[0] : bs_cu_product(o->dim, o->rank);
+    return o->image ? bs_cu_pixels(o) * o->dim[0] : bs_cu_product(o->dim, o->rank);
 }
 
 /* Work items of `each` elements for `count` of them: at least 1, at most 65536. */
@@ -3061,1493 +3089,6 @@ static inline int64_t bs_cu_item(const bs_cu_node *n, int64_t amount, int64_t mo
 #endif
 /* ==== end src/ops/list.h ====================================================================== */
 
-/* ==== begin src/cuda/linear_cublas.cuh ======================================================== */
-/* linear_cublas.cuh - a large linear, as a product that cuBLAS computes and an epilogue of our own.
- * Relies on op_linear.cuh, which describes the step. Must never be given a linear whose number of rows only the device
- * knows. */
-#ifndef BS_CUDA_LINEAR_CUBLAS
-#define BS_CUDA_LINEAR_CUBLAS
-
-/* ==== begin src/cuda/op_linear.cuh ============================================================ */
-/* op_linear.cuh - x W^T + b on the last dimension, with the activation that follows.
- *
- * Experts are steps of one launch, and only the device knows how many rows each has: a work item is up to 64 lines
- * by 64 (or 16) columns, and its block takes the shape that suits the lines it finds. Up to 8 lines, reading weights
- * is the whole cost: they are read once, 4 KB at a time, of 64 columns (in f16: of 16) side by side. Beyond that
- * a tile of 32 or 64 lines shares them. All shapes add up in one order (gemm.cuh). Relies on linear_job.cuh. Must never
- * let rows influence each other. */
-#ifndef BS_CUDA_OP_LINEAR
-#define BS_CUDA_OP_LINEAR
-
-/* ==== begin src/cuda/linear_job.cuh =========================================================== */
-/* linear_job.cuh - what all tile shapes of a linear have in common: the lines of a work item, and loading them and
- * their weights into shared memory.
- * Weights are lines [out][k], padded with zeros to 16 bytes, f32 or f16. Lines are fetched by address, so rows of a
- * scatter need no copy. Relies on gemm.cuh, program.cuh and ops/linear.c. Must never read beyond a line. */
-#ifndef BS_CUDA_LINEAR_JOB
-#define BS_CUDA_LINEAR_JOB
-
-/* ==== begin src/cuda/gemm.cuh ================================================================= */
-/* gemm.cuh - products of lines in shared memory: what linear and matmul have in common.
- *
- * A sum is one chain, k = 0, 1, 2 ... (in f16: steps of 16 products of a tensor core, in that order), whatever the
- * shape of the tile it is part of. So a block may choose its tile shape by the number of rows it finds without changing
- * a bit. Relies on tensor.cuh. Must never add up in an order that depends on rows, columns or threads. */
-#ifndef BS_CUDA_GEMM
-#define BS_CUDA_GEMM
-
-/* #include "cuda/describe.cuh" */
-/* ==== begin src/cuda/tensor.cuh =============================================================== */
-/* tensor.cuh - instructions of the tensor cores, and asynchronous copies to shared memory.
- *
- * Each is one instruction from sm_80 on. Below that, shuffles and plain loads give the same values (sums in another
- * order), so that kernels are written once. All 32 lanes of a warp must call them together.
- * Relies on elements.cuh. Must never be given an address that is not aligned to what it moves. */
-#ifndef BS_CUDA_TENSOR
-#define BS_CUDA_TENSOR
-
-/* #include "cuda/elements.cuh" */
-
-#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
-#define BS_CU_AMPERE 1
-#else
-#define BS_CU_AMPERE 0
-#endif
-
-/* Tells the compiler that a pointer is to shared memory, which it cannot see where a tile's rows come as arguments. Not
- * from Blackwell on: there nvcc 13.0 makes invalid code of it ("PHI node operands are not the same type as the
- * result"). */
-#if defined(BS_CUDA_CPU)
-#define BS_CU_ASSUME_SHARED(p) cuda_cpu_must_be_shared(p)
-#elif defined(__CUDA_ARCH__) && __CUDA_ARCH__ < 1000 && CUDART_VERSION >= 11020
-#define BS_CU_ASSUME_SHARED(p) __builtin_assume(__isShared(p))
-#else
-#define BS_CU_ASSUME_SHARED(p) ((void)(p))
-#endif
-
-/* d[16][8] += a[16][16] b[16][8], f16 with sums in f32. Of lane 4 g + t:
- *   a: rows g, g + 8 of columns 2t, 2t+1; then the same rows of columns 2t+8, 2t+9
- *   b: rows 2t, 2t+1 of column g; then rows 2t+8, 2t+9
- *   d: columns 2t, 2t+1 of row g; then of row g + 8 */
-__device__ __forceinline__ void bs_cu_mma(float d[4], const uint32_t a[4], const uint32_t b[2])
-{
-#if defined(BS_CUDA_CPU)
-    cuda_cpu_mma_16816(d, a, b);
-#elif BS_CU_AMPERE
-    asm volatile(
-        "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
-        : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
-        : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
-#else
-    const int lane = bs_cu_lane(), row = lane & ~3, column = (lane & 3) * 8;
-#pragma unroll
-    for (int k = 0; k < 8; k++) { /* columns 2k, 2k+1 of a lie in lane k % 4 of each row */
-        const int high = k >> 2, from = k & 3;
-        const uint32_t a0 = __shfl_sync(0xffffffffu, a[2 * high], row + from),
-                       a1 = __shfl_sync(0xffffffffu, a[2 * high + 1], row + from);
-        const uint32_t b0 = __shfl_sync(0xffffffffu, b[high], column + from),
-                       b1 = __shfl_sync(0xffffffffu, b[high], column + 4 + from);
-        d[0] = fmaf(bs_cu_high_half(a0), bs_cu_high_half(b0), fmaf(bs_cu_low_half(a0), bs_cu_low_half(b0), d[0]));
-        d[1] = fmaf(bs_cu_high_half(a0), bs_cu_high_half(b1), fmaf(bs_cu_low_half(a0), bs_cu_low_half(b1), d[1]));
-        d[2] = fmaf(bs_cu_high_half(a1), bs_cu_high_half(b0), fmaf(bs_cu_low_half(a1), bs_cu_low_half(b0), d[2]));
-        d[3] = fmaf(bs_cu_high_half(a1), bs_cu_high_half(b1), fmaf(bs_cu_low_half(a1), bs_cu_low_half(b1), d[3]));
-    }
-#endif
-}
-
-/* Four 8x8 matrices of f16 from shared memory: lane 8 i + j brings the address of row j of matrix i (16 bytes,
- * aligned); r[i] of lane 4 g + t becomes columns 2t, 2t+1 of row g of matrix i. */
-__device__ __forceinline__ void bs_cu_ldmatrix_x4(uint32_t r[4], const void *shared_row)
-{
-#if defined(BS_CUDA_CPU)
-    cuda_cpu_ldmatrix_x4(r, shared_row);
-#elif BS_CU_AMPERE
-    const uint32_t at = (uint32_t)__cvta_generic_to_shared(shared_row);
-    asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0,%1,%2,%3}, [%4];"
-                 : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3])
-                 : "r"(at)
-                 : "memory");
-#else
-    const int lane = bs_cu_lane();
-    const unsigned long long own = (unsigned long long)reinterpret_cast<uintptr_t>(shared_row);
-#pragma unroll
-    for (int i = 0; i < 4; i++) {
-        const unsigned long long at = __shfl_sync(0xffffffffu, own, 8 * i + (lane >> 2));
-        r[i] = bs_cu_at<const uint32_t>(at)[lane & 3];
-    }
-#endif
-}
-
-/* Copies 16 bytes from global to shared memory, both aligned to 16, bypassing the L1 cache. They are there after commit
- * and wait, for other threads after one more barrier. */
-__device__ __forceinline__ void bs_cu_cp_async_16(void *shared, const void *global)
-{
-#if defined(BS_CUDA_CPU)
-    cuda_cpu_cp_async_16(shared, global);
-#elif BS_CU_AMPERE
-    const uint32_t at = (uint32_t)__cvta_generic_to_shared(shared);
-    asm volatile("cp.async.cg.shared.global [%0], [%1], 16;"
-                 :
-                 : "r"(at), "l"(__cvta_generic_to_global(global))
-                 : "memory");
-#else
-    *reinterpret_cast<uint4 *>(shared) = *reinterpret_cast<const uint4 *>(global);
-#endif
-}
-
-/* Ends a group of copies. */
-__device__ __forceinline__ void bs_cu_cp_async_commit(void)
-{
-#if defined(BS_CUDA_CPU)
-    cuda_cpu_cp_async_commit();
-#elif BS_CU_AMPERE
-    asm volatile("cp.async.commit_group;" : : : "memory");
-#endif
-}
-
-/* Waits until at most N groups of this thread are under way. */
-template <int N> __device__ __forceinline__ void bs_cu_cp_async_wait(void)
-{
-#if defined(BS_CUDA_CPU)
-    cuda_cpu_cp_async_wait(N);
-#elif BS_CU_AMPERE
-    asm volatile("cp.async.wait_group %0;" : : "n"(N) : "memory");
-#endif
-}
-
-#endif
-/* ==== end src/cuda/tensor.cuh ================================================================= */
-
-enum {
-    BS_CU_GEMM_SIDE = 64,  /* of a tile, at most: lines on one side, columns on the other */
-    BS_CU_GEMM_DEPTH = 64, /* bytes of a line that are in shared memory at a time: 16 f32, 32 f16 */
-    BS_CU_GEMM_PITCH = 80, /* bytes from line to line there: eight lines begin in different banks */
-    BS_CU_SUMS_PITCH = 68  /* floats from line to line of finished sums */
-};
-
-/* Lines of a pass with ROWS * 4 sums a thread: f32 is laid out 16 threads wide, f16 two warps wide. */
-template <int BYTES, int ROWS> __device__ __forceinline__ int32_t bs_cu_gemm_lines(void)
-{
-    return BYTES == 4 ? ROWS * (bs_cu_threads() / 16) : ROWS * 4 * (bs_cu_threads() / 64);
-}
-
-/* f32: thread (x, y) has columns x + 16 j of lines y + i * (threads / 16). */
-template <int ROWS>
-__device__ __forceinline__ void bs_cu_gemm_f32(const uint8_t *columns, const uint8_t *lines, float *sum)
-{
-    const int32_t x = bs_cu_thread() & 15, y = bs_cu_thread() >> 4, high = bs_cu_threads() >> 4;
-#pragma unroll 1
-    for (int32_t k = 0; k < BS_CU_GEMM_DEPTH; k += 16) {
-        float4 a[ROWS], b[4];
-#pragma unroll
-        for (int32_t j = 0; j < 4; j++)
-            b[j] = *reinterpret_cast<const float4 *>(columns + (x + 16 * j) * BS_CU_GEMM_PITCH + k);
-#pragma unroll
-        for (int32_t i = 0; i < ROWS; i++)
-            a[i] = *reinterpret_cast<const float4 *>(lines + (y + i * high) * BS_CU_GEMM_PITCH + k);
-#pragma unroll
-        for (int32_t i = 0; i < ROWS; i++)
-#pragma unroll
-            for (int32_t j = 0; j < 4; j++) {
-                float s = fmaf(a[i].x, b[j].x, sum[4 * i + j]);
-                s = fmaf(a[i].y, b[j].y, s);
-                s = fmaf(a[i].z, b[j].z, s);
-                sum[4 * i + j] = fmaf(a[i].w, b[j].w, s);
-            }
-    }
-}
-
-/* f16: a warp has 32 columns (the rows of two matrices a) by ROWS / 2 times 8 lines (the columns of b). */
-template <int ROWS>
-__device__ __forceinline__ void bs_cu_gemm_f16(const uint8_t *columns, const uint8_t *lines, float *sum)
-{
-    const int32_t lane = bs_cu_lane(), warp = bs_cu_warp(), matrix = lane >> 3,
-                  row = lane & 7;
-    const uint8_t *from = columns + ((warp & 1) * 32 + (matrix & 1) * 8 + row) * BS_CU_GEMM_PITCH + (matrix >> 1) * 16;
-    const uint8_t *with = lines + ((warp >> 1) * (ROWS / 2) * 8 + row) * BS_CU_GEMM_PITCH + matrix * 16;
-    uint32_t b[ROWS / 2][4]; /* two steps of 16 */
-    if (warp >= (bs_cu_threads() >> 6) * 2)
-        return;
-#pragma unroll
-    for (int32_t j = 0; j < ROWS / 2; j++)
-        bs_cu_ldmatrix_x4(b[j], with + 8 * j * BS_CU_GEMM_PITCH);
-#pragma unroll
-    for (int32_t k = 0; k < 2; k++)
-#pragma unroll
-        for (int32_t i = 0; i < 2; i++) {
-            uint32_t a[4];
-            bs_cu_ldmatrix_x4(a, from + 16 * i * BS_CU_GEMM_PITCH + 32 * k);
-#pragma unroll
-            for (int32_t j = 0; j < ROWS / 2; j++)
-                bs_cu_mma(sum + 4 * (i * (ROWS / 2) + j), a, b[j] + 2 * k);
-        }
-}
-
-/* Adds to this thread's ROWS * 4 sums the products of what is in shared memory: 64 columns, bs_cu_gemm_lines lines. */
-template <int BYTES, int ROWS>
-__device__ __forceinline__ void bs_cu_gemm_step(const uint8_t *columns, const uint8_t *lines, float *sum)
-{
-    if (BYTES == 4)
-        bs_cu_gemm_f32<ROWS>(columns, lines, sum);
-    else
-        bs_cu_gemm_f16<ROWS>(columns, lines, sum);
-}
-
-/* Stores sums to to[line][column], pitch BS_CU_SUMS_PITCH. The caller needs a barrier before and after. */
-template <int BYTES, int ROWS> __device__ __forceinline__ void bs_cu_gemm_finish(const float *sum, float *to)
-{
-    const int32_t lane = bs_cu_lane(), warp = bs_cu_warp();
-    if (BYTES == 4) {
-        const int32_t x = bs_cu_thread() & 15, y = bs_cu_thread() >> 4, high = bs_cu_threads() >> 4;
-#pragma unroll
-        for (int32_t i = 0; i < ROWS; i++)
-#pragma unroll
-            for (int32_t j = 0; j < 4; j++)
-                to[(y + i * high) * BS_CU_SUMS_PITCH + x + 16 * j] = sum[4 * i + j];
-    } else if (warp < (bs_cu_threads() >> 6) * 2) {
-#pragma unroll
-        for (int32_t i = 0; i < 2; i++)
-#pragma unroll
-            for (int32_t j = 0; j < ROWS / 2; j++)
-#pragma unroll
-                for (int32_t e = 0; e < 4; e++)
-                    to[((warp >> 1) * (ROWS / 2) * 8 + 8 * j + 2 * (lane & 3) + (e & 1)) * BS_CU_SUMS_PITCH +
-                       (warp & 1) * 32 + 16 * i + (lane >> 2) + 8 * (e >> 1)] = sum[4 * (i * (ROWS / 2) + j) + e];
-    }
-}
-
-#endif
-/* ==== end src/cuda/gemm.cuh =================================================================== */
-/* #include "cuda/kernels.cuh" */
-/* #include "cuda/program.cuh" */
-
-extern "C" {
-/* ==== begin src/ops/forms.h =================================================================== */
-/* ops/forms.h - convolutions and linears with the defaults of their descriptors filled in, where their prepared
- * weights lie, and what else the file of an op and the backend of a device must agree on.
- * Relies on epilogue.h. Must never depend on anything but descriptor, channels and plan: prepared weights may be
- * stored. */
-#ifndef BS_OPS_FORMS_H
-#define BS_OPS_FORMS_H
-
-/* ==== begin src/kernels/recurrent.h =========================================================== */
-/* recurrent.h: one step of an LSTM or a GRU for some rows, gates and states in one pass over the weights.
- *
- * Owns:      the layout of its weights, and the order of gates within it.
- * Relies on: tier.h.
- * Must never: allocate, keep state, or let a row's arithmetic depend on how many rows there are.
- *
- * A sum is the products of x, then those of h, in blocks of 192 (gemm.c); activations are those of functions.h.
- *
- *     LSTM   i, f, o = sigmoid, g = tanh of W_ih x + W_hh h + b;  c' = f c + i g;  h' = o tanh(c')
- *     GRU    r, z = sigmoid of W_ih x + W_hh h + b;  n = tanh(W_in x + b_in + r (W_hn h + b_hn));  h' = n + z (h - n)
- */
-#ifndef BS_KERNELS_RECURRENT_H
-#define BS_KERNELS_RECURRENT_H
-
-#include <stdbool.h>
-
-/* #include "base/both.h" */
-/* ==== begin src/kernels/tier.h ================================================================ */
-/* tier.h: which instruction set a kernel may use; the enum and the probes are public, in brainstorm.h.
- *
- * Owns:      the macros that say which tiers this build compiles.
- * Relies on: brainstorm.h (BS_NO_SIMD: scalar kernels only).
- * Must never: keep state. Callers probe once and pass the tier along, so a test can force any lower one.
- *
- *     BS_TIER_SCALAR  portable C: whatever the build's baseline is (SSE2 on x86-64); not in a small library
- *                     (BS_SMALL) on AArch64
- *     BS_TIER_AVX2    AVX2, FMA and F16C (no processor has the first without the others)
- *     BS_TIER_AVX512  AVX-512 F, BW, DQ, VL: Skylake-X, Zen 4 and later
- *     BS_TIER_NEON    AArch64 Advanced SIMD, part of its baseline
- */
-#ifndef BS_KERNELS_TIER_H
-#define BS_KERNELS_TIER_H
-
-/* #include "brainstorm.h" */
-/* #include "base/exact_math.h" */
-/* #include "base/wrapping.h" */
-
-/* Compiled by attribute, function by function: the build needs no -m flags. */
-#if !defined(BS_NO_SIMD) && !defined(BS_NO_AVX2) && defined(__x86_64__) && defined(__GNUC__)
-#define BS_HAVE_X86_TIERS 1
-#else
-#define BS_HAVE_X86_TIERS 0
-#endif
-
-#if BS_HAVE_X86_TIERS && !defined(BS_NO_AVX512)
-#define BS_HAVE_AVX512_TIER 1
-#else
-#define BS_HAVE_AVX512_TIER 0
-#endif
-
-#if !defined(BS_NO_SIMD) && defined(__aarch64__) && defined(__ARM_NEON) && !defined(__AARCH64EB__)
-#define BS_HAVE_NEON_TIER 1
-#else
-#define BS_HAVE_NEON_TIER 0
-#endif
-
-/* Every AArch64 has NEON: a small library (BS_SMALL) has no other kernels there. */
-#if defined(BS_SMALL) && BS_HAVE_NEON_TIER
-#define BS_HAVE_SCALAR_KERNELS 0
-#else
-#define BS_HAVE_SCALAR_KERNELS 1
-#endif
-
-/* INLINE: a copy for each constant argument is wanted. OUTLINE: a rare case that would bloat a hundred kernels.
- * INLINE_IF_FAST: copies are worth their bytes, except in a small library (BS_SMALL). */
-#define BS_INLINE __attribute__((always_inline))
-#if defined(__clang__)
-#define BS_OUTLINE __attribute__((noinline))
-#else
-#define BS_OUTLINE __attribute__((noinline, noclone)) /* nor a copy for constants */
-#endif
-#ifdef BS_SMALL
-#define BS_INLINE_IF_FAST BS_OUTLINE
-#else
-#define BS_INLINE_IF_FAST inline BS_INLINE
-#endif
-
-#endif
-/* ==== end src/kernels/tier.h ================================================================== */
-
-/* Sums of a unit. Columns of x are the first ones (a GRU's n from x, r, z), columns of h the last ones (r, z, n from
- * h): an LSTM's are the same four. */
-enum { BS_RECURRENT_COLUMNS = 4 };
-
-typedef struct bs_recurrent {
-    int32_t inputs, hidden; /* >= 1; inputs 0: x is what their products would be */
-    bool gru;
-} bs_recurrent;
-
-/* How many of a unit's columns take x, and as many h; and which gate of PyTorch's order such a column is: i, f, o, g;
- * n, r, z; r, z, n. */
-static inline BS_BOTH int32_t bs_recurrent_gates(bool gru) { return gru ? 3 : 4; }
-static inline BS_BOTH int32_t bs_recurrent_gate(bool gru, bool of_h, int32_t column)
-{
-    return !gru ? column ^ column >> 1 : of_h ? column : (column + 2) % 3;
-}
-
-/* Floats of a row of x. */
-static inline int32_t bs_recurrent_width(const bs_recurrent *net)
-{
-    return net->inputs > 0 ? net->inputs : bs_recurrent_gates(net->gru) * net->hidden;
-}
-
-/* Rows are dense, row strides in floats and within int32_t. c and c_out: of an LSTM only. */
-typedef struct bs_recurrent_rows {
-    int64_t n;
-    const float *x, *h, *c;
-    ptrdiff_t x_row, h_row, c_row;
-    float *h_out, *c_out; /* h_out overlaps nothing else; c_out may be c */
-    ptrdiff_t h_out_row, c_out_row;
-} bs_recurrent_rows;
-
-/* Floats of packed weights, which bs_recurrent_prepare makes of [gates * hidden][inputs] and [gates * hidden][hidden]
- * by running no instructions of the tier. 0: too many. */
-uint64_t bs_recurrent_floats(bs_tier tier, const bs_recurrent *net);
-void bs_recurrent_prepare(bs_tier tier, const bs_recurrent *net, const float *of_x, const float *of_h, float *prepared);
-
-/* Units that are computed together: their columns are whole panels. Biases are [4 columns][units] for each such group.
- */
-int32_t bs_recurrent_units(bs_tier tier, bool gru);
-
-/* Scratch for each thread. */
-size_t bs_recurrent_scratch_floats(bs_tier tier, const bs_recurrent *net);
-void bs_recurrent_run(bs_tier tier, const bs_recurrent *net, const float *prepared, const float *bias,
-                      const bs_recurrent_rows *rows, float *scratch);
-
-#endif
-/* ==== end src/kernels/recurrent.h ============================================================= */
-/* ==== begin src/ops/epilogue.h ================================================================ */
-/* ops/epilogue.h - what conv2d, deconv2d and linear share: calls of the kernels, and bias, slopes and activation after
- * their sums.
- * Owns the translation from bs_act to what conv.h fuses, and the pass for what it does not fuse.
- * Relies on kernels/conv.h, kernels/functions.h and span.h. Must never change the order of bias, then activation. */
-#ifndef BS_OPS_EPILOGUE_H
-#define BS_OPS_EPILOGUE_H
-
-/* ==== begin src/kernels/conv.h ================================================================ */
-/* conv.h: 2-d convolution of one cell on the CPU, channels last, f32.
- *
- * Owns:      the interface between ops and the convolution kernels of every tier.
- * Relies on: tier.h.
- * Must never: allocate, keep state, read outside the windows, or let padding decide anything: the caller
- *            provides every margin (zeros at the frame's edge), the kernels compute "valid" convolutions.
- *
- * Life of a weight: canonical OIHW f32 -> bs_conv_prepare (once, at load) -> bs_conv_run (any thread, any
- * number of times). What is prepared belongs to one (geometry, algorithm, tier) and to nothing else.
- *
- * Arithmetic. DIRECT: every output element is one fixed sequence of operations for a given (geometry, tier):
- * it does not depend on out_h, out_w, on where the element stands, or on which buffers are used, so any split
- * of the work is bit-identical. WINOGRAD4: fixed for a given position modulo 4 relative to the task's origin;
- * splits at multiples of 4 are bit-identical, others differ by rounding. Either way sums of many products are made of
- * shorter ones.
- * Tiers differ from each other by rounding.
- *
- * The channel stride is 1 everywhere. Buffers need the alignment of float; 64 bytes is faster.
- */
-#ifndef BS_KERNELS_CONV_H
-#define BS_KERNELS_CONV_H
-
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
-
-/* #include "kernels/tier.h" */
-
-typedef enum bs_conv_algorithm {
-    BS_CONV_DIRECT = 0,   /* any geometry */
-    BS_CONV_WINOGRAD4 = 1, /* F(4x4, 3x3): 3x3, stride 1, dilation 1, one group */
-    BS_CONV_TENSOR = 2 /* a GPU's: f16 products, as matrices; channels of a group in multiples of 4 */
-} bs_conv_algorithm;
-
-enum { BS_CONV_WINOGRAD_TILE = 4 }; /* pixels of an output tile, a side */
-
-typedef enum bs_conv_activation {
-    BS_CONV_NONE = 0,
-    BS_CONV_RELU,  /* max(x, 0) */
-    BS_CONV_LEAKY, /* x > 0 ? x : slope * x */
-    BS_CONV_PRELU, /* the same with a slope for each output channel */
-    BS_CONV_CLIP   /* min(max(x, low), high) */
-} bs_conv_activation;
-
-/* All fields >= 1; groups divides both channel counts. */
-typedef struct bs_conv_geometry {
-    int32_t in_channels, out_channels;
-    int32_t kernel_h, kernel_w;
-    int32_t stride_h, stride_w;
-    int32_t dilation_h, dilation_w;
-    int32_t groups;
-} bs_conv_geometry;
-
-/* The work of one call. Strides are in floats, between images, between rows and between pixels. */
-typedef struct bs_conv_task {
-    int32_t images; /* of the same extents; 0: one */
-    int32_t in_pixel;
-    const float *in;  /* first sample of the window of output (0, 0) */
-    ptrdiff_t in_row; /* the storage must cover all windows: (out_h-1)*stride_h + (kernel_h-1)*dilation_h + 1 rows */
-    ptrdiff_t in_image;
-
-    float *out; /* must not overlap `in` */
-    ptrdiff_t out_row, out_image;
-    int32_t out_h, out_w; /* zero is allowed: the call does nothing */
-    int32_t out_pixel, residual_pixel;
-    /* r > 1: channel c r r + i r + j of a pixel lies i / r rows and j / r pixels on, as channel c; weights, bias and
-     * slopes are in the order i, j, c, and all channels c are whole blocks (bs_conv_block_outputs). No residual */
-    int32_t phases;
-
-    const float *weights; /* from bs_conv_prepare */
-    const float *bias;    /* out_channels floats, or NULL */
-    bool onto;            /* for bs_conv_run_gemm without a residual: adds to what is in `out` instead of the bias */
-
-    const float *residual; /* added to the result, or NULL; may be `out` itself (same strides) */
-    ptrdiff_t residual_row, residual_image;
-    bool residual_before_activation; /* else it is added after it */
-
-    bs_conv_activation activation;
-    float slope;         /* LEAKY */
-    float low, high;     /* CLIP */
-    const float *slopes; /* PRELU: out_channels floats */
-
-    float *scratch; /* bs_conv_scratch_floats, one for each thread; may be NULL if that is 0 */
-} bs_conv_task;
-
-/* Whether bs_conv_run supports this at this tier, on machines that have the tier: a workstation plans for a board
- * whose kernels it lacks. DIRECT: every valid geometry. */
-bool bs_conv_supports(const bs_conv_geometry *geometry, bs_conv_algorithm algorithm, bs_tier tier);
-
-/* Floats that bs_conv_prepare writes; 0 if unsupported (or if the size overflows). */
-size_t bs_conv_prepared_floats(const bs_conv_geometry *geometry, bs_conv_algorithm algorithm, bs_tier tier);
-
-/* Packs [out][in / groups][kernel_h][kernel_w] weights. Deterministic; padding lanes are zero. Does not run
- * the tier's instructions: a workstation can prepare for another machine. */
-void bs_conv_prepare(const bs_conv_geometry *geometry, bs_conv_algorithm algorithm, bs_tier tier,
-                     const float *oihw, float *prepared);
-/* The same a few outputs at a time, of all groups: from 0 on, in order. `rows`: the weights of output `first`. */
-void bs_conv_prepare_rows(const bs_conv_geometry *geometry, bs_conv_algorithm algorithm, bs_tier tier, int32_t first,
-                          int32_t count, const float *rows, float *prepared);
-
-/* Outputs of a block, which lie side by side, at multiples of as many; 0: bs_conv_task.phases is not for this. */
-int32_t bs_conv_block_outputs(const bs_conv_geometry *geometry, bs_conv_algorithm algorithm, bs_tier tier);
-
-/* Floats of scratch for one thread, for outputs of any size; 0 for DIRECT. */
-size_t bs_conv_scratch_floats(const bs_conv_geometry *geometry, bs_conv_algorithm algorithm, bs_tier tier);
-
-void bs_conv_run(const bs_conv_geometry *geometry, bs_conv_algorithm algorithm, bs_tier tier,
-                 const bs_conv_task *task);
-
-#endif
-/* ==== end src/kernels/conv.h ================================================================== */
-/* ==== begin src/kernels/functions.h =========================================================== */
-/* functions.h: rows of what needs an exponential or a logarithm, and what sums a row: activations, exp, log, erf,
- * softmax, layer and RMS norm; argmax and argmin.
- *
- * Owns:      the one arithmetic of sigmoid, tanh, gelu, silu, exp, log and erf on a CPU, whichever op asks for it.
- * Relies on: tier.h.
- * Must never: call libm for an element: its result is the same wherever it stands in a row, however long that is.
- *
- * Steps are in floats; each may be anything, and rows of the same numbers give the same bytes at any step. A row may be
- * computed in place: x == y with equal steps. A tier that is not available runs as BS_TIER_SCALAR. Sums have an order
- * that the tier and n fix. Infinities and NaN come out as the formulas say.
- *
- * Errors, against the real result in units in its last place, wherever it is a normal number; elsewhere in those of the
- * smallest number. test_functions.c measures them, over all floats:
- *
- *                                         bound  worst
- *     sigmoid   1 / (1 + e^-x)             2.5    2.5
- *     silu      x / (1 + e^-x)             2.5    2.4   silu(-inf) is NaN, as the quotient is
- *     tanh                                 2.7    2.7
- *     gelu      x / 2 (1 + erf(x / 2^.5))  8      7.0   in the lower tail; 3.1 above 0
- *     exp                                  1.5    1.1
- *     log                                  1.5    0.9
- *     erf                                  1.5    1.2
- *     softmax                              6      4.2   of differences x - top as floats have them
- *     layer norm: 4 times 2^-24 of |bias| + |weight| (1 + largest |x| / sqrt(variance + epsilon))
- *     RMS norm                             4      3.4   where the mean of squares is a normal number
- */
-#ifndef BS_KERNELS_FUNCTIONS_H
-#define BS_KERNELS_FUNCTIONS_H
-
-/* #include "kernels/tier.h" */
-
-/* Whether an activation is one of those that bs_row_function computes. */
-static inline bool bs_is_function(bs_act act)
-{
-    return act == BS_SIGMOID || act == BS_TANH || act == BS_GELU || act == BS_SILU;
-}
-
-/* n elements from x to y. */
-void bs_row_function(bs_tier tier, bs_act act, const float *x, ptrdiff_t x_step, float *y, ptrdiff_t y_step,
-                     int64_t n);
-
-/* The same of kinds of the op `unary`: those that bs_row_unary computes. */
-static inline bool bs_is_row_unary(bs_unary_kind kind)
-{
-    return kind == BS_UNARY_EXP || kind == BS_UNARY_LOG || kind == BS_UNARY_ERF;
-}
-void bs_row_unary(bs_tier tier, bs_unary_kind kind, const float *x, ptrdiff_t x_step, float *y, ptrdiff_t y_step,
-                  int64_t n);
-
-/* e^(x - top) over the sum of these; n > 0. A row with a NaN, or +inf, or nothing above -inf, is NaN. */
-void bs_row_softmax(bs_tier tier, const float *x, ptrdiff_t x_step, float *y, ptrdiff_t y_step, int64_t n);
-
-/* Where the largest element of a row stands, or with `least` the smallest; n > 0. Of equal ones the first; a NaN counts
- * only where it is element 0, and then it is the answer. A small library (BS_SMALL) does without it. */
-#ifndef BS_SMALL
-int64_t bs_row_place_of_best(bs_tier tier, const float *x, int64_t n, bool least);
-#endif
-
-/* Layer norm: (x - mean) / sqrt(variance + epsilon) * weight + bias; weight and bias have step 1. */
-typedef struct bs_row_norm {
-    const float *weight, *bias; /* bias NULL: RMS norm, x / sqrt(mean of x^2 + epsilon) * weight */
-    float epsilon;
-    int32_t n;
-} bs_row_norm;
-void bs_row_normalise(bs_tier tier, const bs_row_norm *norm, const float *x, ptrdiff_t x_step, float *y,
-                      ptrdiff_t y_step);
-
-/* A step of n units of an LSTM: sums of i, f, o and g behind each other, n of each; c' = f c + i g, h' = o tanh(c'). As
- * by rows of sigmoid and tanh, but c' is rounded once less. c_out may be c. */
-void bs_row_lstm(bs_tier tier, const float *sums, const float *c, float *c_out, float *h_out, int64_t n);
-
-#endif
-/* ==== end src/kernels/functions.h ============================================================= */
-/* #include "ops/act.h" */
-/* ==== begin src/ops/common.h ================================================================== */
-/* ops/common.h - what the shape, halo and cost rules of several ops share.
- * Owns the wording of refusals, and what holds in a patch domain. Relies on graph/op.h. Must never touch data. */
-#ifndef BS_OPS_COMMON_H
-#define BS_OPS_COMMON_H
-
-/* #include "ops/table.h" */
-
-/* Entries of an op's table of fields: of a float; of integers within low .. high, or of any value. */
-#define BS_FLOAT(field) {field, BS_FIELD_FLOAT, 0, 0}
-#define BS_INT(field) {field, BS_FIELD_INT, 0, 0}
-#define BS_INT_OF(field, low, high) {field, BS_FIELD_INT, low, high}
-/* One of BS_<list>_LIST; and one that a rule of its own checks. */
-#define BS_FIELD_OF(field, list) {field, BS_FIELD_##list, 0, BS_##list##_COUNT - 1}
-#define BS_NAMED(field, list) {field, BS_FIELD_##list, 0, 0}
-#define BS_PARAMS(type, array) \
-    .params_bytes = sizeof(type), .fields = array, .n_fields = (uint8_t)(sizeof(array) / sizeof *(array))
-
-/* Every refusal reads: op "node": text (bs_graph_fail). Returns false always. */
-#define bs_infer_fail(infer, status, ...) bs_graph_fail((infer)->graph, status, __VA_ARGS__)
-
-/* Records what is wrong with the data of a run. Returns BS_ERROR_DATA always. */
-bs_status bs_call_fail(const bs_call *call, const char *format, ...) BS_PRINTF(2, 3);
-
-bool bs_infer_dtype(bs_infer *infer, int32_t index, bs_dtype dtype);
-/* The type is one of these, bits 1 << bs_dtype; `expected` names them in the refusal. */
-bool bs_infer_dtypes(bs_infer *infer, int32_t index, uint32_t dtypes, const char *expected);
-/* It is f32 or i32. */
-bool bs_infer_number(bs_infer *infer, int32_t index);
-/* Refuses operand `index`, whose dimension d is not what operand 0 has. */
-bool bs_infer_dim_differs(bs_infer *infer, int32_t index, int32_t d);
-/* Dimension d of operand `index` must be `expected`. */
-bool bs_infer_dim_is(bs_infer *infer, int32_t index, int32_t d, bs_dim_id expected);
-/* out[0] gets this rank, if a value can have it. */
-bool bs_infer_rank_out(bs_infer *infer, int32_t rank);
-bool bs_infer_rank(bs_infer *infer, int32_t index, int32_t low, int32_t high);
-/* f32 of that rank; and lines of f32, of which a kernel sees the whole. */
-bool bs_infer_f32(bs_infer *infer, int32_t index, int32_t low, int32_t high);
-bool bs_infer_lines(bs_infer *infer, int32_t index);
-/* Operand `index` must have as many dimensions as operand 0. */
-bool bs_infer_same_rank(bs_infer *infer, int32_t index);
-/* Operand `index` has type, rank and dimensions of operand 0; dimension `but` may differ. */
-bool bs_infer_like(bs_infer *infer, int32_t index, int32_t but);
-/* An f32 image [C,H,W] with a constant number of channels. */
-bool bs_infer_image(bs_infer *infer, int32_t index, int32_t *channels);
-/* Dimension `axis` of the operand as a constant; `what` names it in the refusal. */
-bool bs_infer_const(bs_infer *infer, int32_t index, int32_t axis, const char *what, int32_t *n);
-/* Turns an axis that counts from the end (negative) into a positive one. */
-bool bs_infer_axis(bs_infer *infer, int32_t axis, int32_t *positive);
-/* The same for kernels, whose axes are already checked. */
-static inline int32_t bs_axis_of(int32_t axis, int32_t rank) { return axis < 0 ? axis + rank : axis; }
-/* `padding` must be a bs_padding; `pad` 0 .. most with BS_PAD_EXPLICIT, else 0, as `sides`, all of them in one word. */
-bool bs_infer_padding(bs_infer *infer, int32_t padding, int32_t pad, int32_t sides, int32_t most);
-/* Before op set 3 there was only `pad`. */
-void bs_upgrade_padding(int32_t opset, int32_t pad, int32_t *padding);
-/* Operand `index` has one element, whatever its rank. */
-bool bs_infer_single(bs_infer *infer, int32_t index);
-/* The operand is a root value. */
-bool bs_infer_root(bs_infer *infer, int32_t index);
-/* out[0] has the shape of operand 0 behind a dimension of rows, and is a root value. */
-bool bs_infer_stacked(bs_infer *infer, bs_dim_id rows);
-/* out[0].dims[axis] = floor((d mul + add) / div) of dimension `axis` of operand 0. */
-bool bs_infer_extent(bs_infer *infer, int32_t axis, int64_t mul, int64_t add, int64_t div);
-/* The same of dimensions 1 and 2. */
-bool bs_infer_frame(bs_infer *infer, int64_t mul, int64_t add_h, int64_t add_w, int64_t div);
-
-/* A new dimension, named as the node, whose extent the op says when it has run (bs_call.extent): 0 .. maximum. One for
- * each node. All operands must be root values. */
-bs_dim_id bs_infer_data_dim(bs_infer *infer, int64_t maximum);
-/* The same of an op that finds `most` at the most, whose descriptor may give a smaller maximum (0: none). */
-bs_dim_id bs_infer_found_dim(bs_infer *infer, int32_t given, int64_t most);
-/* Refuses a dimension of operand `index` that comes from data, where it must be known before a run. */
-bool bs_infer_bound_dim(bs_infer *infer, int32_t index, int32_t d);
-/* A dimension, whose maximum allows it, is `least` or more in every run: other runs are refused before they begin, or
- * end when it is known. */
-bool bs_infer_least(bs_infer *infer, bs_dim_id d, int64_t least);
-
-/* Whether a value is an image of a patch domain: its dims are those of the frame, a kernel sees one cell and its
- * halo. */
-bool bs_value_in_patches(const bs_graph *graph, const bs_value_info *value);
-/* Refuses operands that are images of a patch domain, when a kernel would have to see all pixels at once. */
-bool bs_infer_whole(bs_infer *infer, int32_t index);
-/* Refuses to make an image out of something else in a patch domain: it would have no place in the frame. */
-bool bs_infer_no_new_image(bs_infer *infer);
-/* The frame of out[0] is num/den of operand 0's; a cell must stay a whole number of pixels. */
-bool bs_infer_scale(bs_infer *infer, int32_t num, int32_t den);
-/* Refuses images of patches that are of frames of different scale. */
-bool bs_infer_same_scale(bs_infer *infer, const bs_value_info *a, const bs_value_info *b);
-/* Windows of `kernel` (dilated) over both axes, down and across, of a frame that begins `before` ahead of its first
- * sample and ends `after` behind its last one. Sets extents and scale. In a patch domain padding must keep output cells
- * where their input cells are: floor(H/stride) <= H' <= ceil(H/stride); and one scale is for both axes. */
-typedef struct bs_window_axis {
-    int32_t kernel, stride, dilation, before, after;
-} bs_window_axis;
-typedef struct bs_window {
-    bs_window_axis axis[2];
-} bs_window;
-/* Samples between the first tap of a window and its last; of fields that nobody has checked any number. */
-BS_WRAPS static inline int32_t bs_window_reach(const bs_window_axis *a)
-{
-    return (int32_t)((uint32_t)a->dilation * ((uint32_t)a->kernel - 1u));
-}
-/* The windows that a descriptor ends with, from its stride_h on. `stride` 0: as large as the kernel. */
-bs_window bs_window_of(const void *fields, int32_t kernel_h, int32_t kernel_w, int32_t stride, int32_t dilation,
-                       int32_t pad);
-#define BS_WINDOW_OF(desc, type, ...) bs_window_of((const char *)(desc) + offsetof(type, stride_h), __VA_ARGS__)
-/* What conv2d and pool2d have at the end of their descriptors: their tables of fields, and the sides in one word. */
-#define BS_WINDOW_MOST (1 << 15)
-#define BS_WINDOW_FIELDS                                                                                   \
-    BS_INT_OF("stride_h", 0, BS_WINDOW_MOST), BS_INT_OF("stride_w", 0, BS_WINDOW_MOST),                    \
-        BS_INT_OF("dilation_h", 0, BS_WINDOW_MOST), BS_INT_OF("dilation_w", 0, BS_WINDOW_MOST),            \
-        BS_INT_OF("pad_top", 0, BS_WINDOW_MOST), BS_INT_OF("pad_left", 0, BS_WINDOW_MOST),                 \
-        BS_INT_OF("pad_bottom", 0, BS_WINDOW_MOST), BS_INT_OF("pad_right", 0, BS_WINDOW_MOST)
-#define BS_WINDOW_SIDES(desc) ((desc)->pad_top | (desc)->pad_left | (desc)->pad_bottom | (desc)->pad_right)
-bool bs_infer_window(bs_infer *infer, const bs_window *window);
-int32_t bs_window_halo(const bs_window *window, int32_t out_margin);
-
-/* Elements of one row at maximum extents (a cell, in a patch domain); and the same for the pixels of an image. */
-double bs_value_work(const bs_graph *graph, int32_t value);
-double bs_value_pixels(const bs_graph *graph, int32_t value);
-
-/* A weight of an op, for its table of specs. */
-bs_weight_spec bs_weight_of(const char *suffix, int32_t rank, int64_t d0, int64_t d1, int64_t d2, int64_t d3);
-bs_weight_spec bs_weight_vector(const char *suffix, int64_t length);
-
-#if defined(BS_NO_MESSAGES)
-#define bs_call_fail(call, ...) BS_TOLD((bs_call_fail)(call, __VA_ARGS__), BS_ERROR_DATA)
-#define bs_infer_dtypes(infer, index, dtypes, expected) (bs_infer_dtypes)(infer, index, dtypes, BS_TEXT(expected))
-#define bs_infer_const(infer, index, axis, what, n) (bs_infer_const)(infer, index, axis, BS_TEXT(what), n)
-#endif
-
-#endif
-/* ==== end src/ops/common.h ==================================================================== */
-/* ==== begin src/ops/span.h ==================================================================== */
-/* ops/span.h - one loop nest for every op that goes element by element over strided operands.
- * Owns the walk: it sorts axes by the output's strides, merges those that are contiguous in every operand, and calls
- * `inner` on the innermost. Relies on graph/op.h. Must never know what an element means. */
-#ifndef BS_OPS_SPAN_H
-#define BS_OPS_SPAN_H
-
-/* #include "ops/table.h" */
-
-#define BS_SPAN_OPERANDS 5
-#define BS_SPAN_AXES     (BS_MAX_AXES + 1) /* axis 0 is the row, axis d + 1 dimension d */
-
-typedef struct bs_span {
-    int32_t operands, axes;
-    int64_t low[BS_SPAN_AXES]; /* first coordinate, in those of the output */
-    int64_t count[BS_SPAN_AXES];
-    char *at[BS_SPAN_OPERANDS];
-    ptrdiff_t step[BS_SPAN_OPERANDS][BS_SPAN_AXES]; /* bytes */
-} bs_span;
-
-/* n elements: of operand i at at[i], at[i] + step[i], ... (bytes). Operand 0 is the output. */
-typedef void (*bs_span_inner)(const void *context, int64_t n, char *const *at, const ptrdiff_t *step);
-
-/* The box of an output: its rect where it has rank 3, else all of it. No operand is added yet: the box may be
- * changed. */
-void bs_span_box(bs_span *span, const bs_operand *out, int32_t rows);
-/* The box, with the output already added as operand 0. */
-void bs_span_open(bs_span *span, const bs_operand *out, int32_t rows);
-/* The box of a call's output, with that output and operand 0, which has its shape, already added. */
-void bs_span_call(bs_span *span, const bs_call *call);
-/* As bs_span_open, for ops on whole lines: visits every index but those of dimension `axis`, of which it visits only
- * 0. */
-void bs_span_open_lines(bs_span *span, const bs_operand *out, int32_t rows, int32_t axis);
-/* Whether that would visit one line, which begins where the output does; where it pays to know. */
-static inline bool bs_span_is_line(const bs_operand *out, int32_t rows)
-{
-    return BS_DENSE_PAYS && rows == 1 && (out->rank == 1 || (out->rank == 2 && out->dim[0] == 1));
-}
-/* Adds an operand of the output's rank. Its element c belongs to coordinate c + shift[d] of dimension d (shift may be
- * NULL). */
-void bs_span_add(bs_span *span, const bs_operand *operand, const int32_t *shift);
-/* The same of any rank, by its strides along the dimensions of the output: 0 where these do not move it. */
-void bs_span_add_strides(bs_span *span, const bs_operand *operand, const ptrdiff_t *stride, const int32_t *shift);
-/* Adds an array of 4-byte elements, one for each index of dimension `axis`. */
-void bs_span_add_array(bs_span *span, const void *array, int32_t axis);
-/* Walks. The span cannot be used again. */
-void bs_span_run(bs_span *span, bs_span_inner inner, const void *context);
-
-/* Before a loop over elements: each is made of what stands in its own place. So a result may be made over an operand
- * (a step of a tail), and the compiler need not ask whether they overlap, or go one by one where they do. */
-#if defined(__GNUC__) && !defined(__clang__)
-#define BS_EACH_BY_ITSELF _Pragma("GCC ivdep")
-#else
-#define BS_EACH_BY_ITSELF
-#endif
-
-/* Whether the first operands of an inner loop are dense arrays of f32, where that pays. */
-static inline bool bs_span_dense_f32(const ptrdiff_t *step, int32_t operands)
-{
-    bool dense = BS_DENSE_PAYS;
-    for (int32_t i = 0; i < operands && dense; i++)
-        dense = step[i] == 4;
-    return dense;
-}
-
-/* Adds `to`, then `from` with its shift, to a box, and copies the elements, of 1, 2 or 4 bytes. They do not overlap. */
-void bs_span_copy(bs_span *span, const bs_call *call, const bs_operand *to, const bs_operand *from,
-                  const int32_t *shift);
-
-#endif
-/* ==== end src/ops/span.h ====================================================================== */
-
-/* a node that runs as plain loops, not by the kernels' algorithms */
-#define BS_CONV_REFERENCE (-1)
-
-typedef struct bs_epilogue {
-    bs_act act;
-    float param;
-    const float *bias;   /* one for each channel, or NULL */
-    const float *slopes; /* one for each channel, with PRELU only */
-} bs_epilogue;
-
-/* Bias and slopes lie behind the packed weights in prepared memory, for all three ops. */
-typedef struct bs_epilogue_layout {
-    bs_bytes bias, slopes, bytes;
-} bs_epilogue_layout;
-bs_epilogue_layout bs_epilogue_place(bs_bytes packed_bytes, int32_t channels, int32_t act);
-/* The same layout from its bytes, where they are known. */
-bs_epilogue_layout bs_epilogue_at_end(bs_bytes bytes, int32_t channels, int32_t act);
-/* bs_epilogue_weights adds the epilogue's weights to the n before it and returns the new count. bs_epilogue_prepare
- * copies these weights to prepared memory. */
-int32_t bs_epilogue_weights(bs_weight_spec *specs, int32_t n, int32_t channels, bool no_bias, int32_t act);
-void bs_epilogue_prepare(const bs_epilogue_layout *layout, int32_t channels, bool no_bias, int32_t act,
-                         const void *const *weights, void *prepared);
-/* The epilogue of a call, from prepared memory. */
-bs_epilogue bs_epilogue_of(const bs_call *call, const bs_epilogue_layout *layout, int32_t act, float param);
-
-float bs_epilogue_apply(const bs_epilogue *epilogue, int32_t channel, float sum);
-
-/* Sets bias and activation of the task. False: the activation is not fused and must be applied afterwards. */
-bool bs_epilogue_fuse(const bs_epilogue *epilogue, bs_conv_task *task);
-
-/* The task of all rows, an image each. The first window begins at `from` (y, x) and belongs to the output at `to`; the
- * next windows belong to every `step`-th output of the rect. */
-bs_conv_task bs_epilogue_task(const bs_call *call, const int32_t *from, const int32_t *to, int32_t step);
-
-/* Runs a call of a convolution: row by row in plain loops or all rows by the kernels, then what these do not fuse. */
-typedef void bs_epilogue_row(const bs_call *call, const void *form, const bs_epilogue *epilogue, int32_t row);
-typedef void bs_epilogue_rows(const bs_call *call, const void *form, const bs_epilogue *epilogue);
-bs_status bs_epilogue_run(const bs_call *call, const void *form, const bs_epilogue *epilogue,
-                          bs_epilogue_row *reference, bs_epilogue_rows *fast);
-
-#endif
-/* ==== end src/ops/epilogue.h ================================================================== */
-
-/* ops/conv2d.c */
-typedef struct bs_conv2d_form {
-    bs_conv_geometry geometry;
-    bs_window window;
-} bs_conv2d_form;
-bs_conv2d_form bs_conv2d_form_of(const bs_conv2d_desc *desc, int32_t channels);
-bs_epilogue_layout bs_conv2d_layout(const bs_conv2d_desc *desc, const bs_conv_geometry *g, const bs_node_plan *plan);
-
-/* ops/pool2d.c */
-bs_window bs_pool2d_window(const bs_pool2d_desc *desc);
-
-/* ops/reshape.c: x becomes an image [C,1,L] if it is [C,L]; and back. */
-bool bs_reshape_line(bs_graph *graph, bs_value *x);
-bs_value bs_reshape_to_line(bs_graph *graph, bs_value x);
-
-/* The same file: one pass for a reshape and the transpose of its result, called for the transpose; and for the reshape
- * of what a transpose has made, called for the reshape. (plan/fusions.c) */
-bs_status bs_reshape_transpose_run(const bs_call *call);
-bs_status bs_transpose_reshape_run(const bs_call *call);
-/* Dimension d of the result of a transpose is dimension order[d] of the operand. All zero: the last two change
- * places. */
-static inline void bs_transpose_order(const bs_transpose_desc *desc, int32_t rank, int32_t *order)
-{
-    bool given = rank < 2;
-    for (int32_t d = 0; d < BS_MAX_AXES; d++) {
-        given = given || desc->order[d] != 0;
-        order[d] = desc->order[d];
-    }
-    for (int32_t d = 0; d < rank && !given; d++)
-        order[d] = d < rank - 2 ? d : 2 * rank - 3 - d;
-}
-
-/* Parameters of the transpose whose result is operand 0 of `node`. */
-static inline const void *bs_transpose_before(const bs_graph *graph, const bs_node *node)
-{
-    return graph->nodes[graph->values[bs_node_in(graph, node)[0]].node].params;
-}
-
-/* ops/deconv2d.c */
-typedef struct bs_deconv2d_form {
-    int32_t in, out, kernel, stride, pad, output_pad;
-} bs_deconv2d_form;
-bs_deconv2d_form bs_deconv2d_form_of(const bs_deconv2d_desc *desc, int32_t channels);
-bs_epilogue_layout bs_deconv2d_layout(const bs_deconv2d_form *f, const bs_node_plan *plan, int32_t act);
-/* Taps of phase a along one axis; 0 where the kernel is smaller than the stride. */
-static inline BS_BOTH int32_t bs_deconv2d_taps(int32_t kernel, int32_t stride, int32_t a)
-{
-    return (kernel - a + stride - 1) / stride;
-}
-
-/* ops/pad.c: the pixel that pixel `at`, counted from the operand's first of n, is a copy of; the nearest one if it is
- * none. */
-static inline BS_BOTH int32_t bs_pad_source(int32_t edge, int32_t at, int32_t n)
-{
-    if (edge == BS_EDGE_REFLECT)
-        at = at < 0 ? -at : at < n ? at : 2 * (n - 1) - at;
-    return bs_clamp_i32(at, 0, n - 1);
-}
-/* ops/pad.c: the border's value as an element; a value outside a type's range becomes the nearest one in it. */
-void bs_pad_element(bs_dtype dtype, float value, void *element);
-
-/* ops/convert.c: the range of a type's codes. */
-bool bs_convert_is_integer(bs_dtype dtype);
-void bs_convert_range(bs_dtype to, int32_t code_bits, int32_t *low, int32_t *high);
-
-/* ops/linear.c */
-bs_epilogue_layout bs_linear_layout(const bs_linear_desc *desc, const bs_node_plan *plan, int32_t inputs);
-/* A device's layout is that of the reference, with lines padded with zeros to whole loads of 16 bytes. */
-static inline BS_BOTH int64_t bs_linear_line_bytes(int32_t inputs, int32_t each)
-{
-    return ((int64_t)inputs * each + 15) & ~(int64_t)15;
-}
-
-/* Weights as lines for a device or for the reference, and bytes of one. */
-bs_bytes bs_linear_line(const bs_node_plan *plan, int32_t inputs);
-void bs_linear_lines(const bs_node_plan *plan, int32_t inputs, int32_t outputs, const float *weight, uint8_t *memory);
-
-/* ops/recurrent.c: lines of x come first; biases are [4 columns][units], of groups of units in a tier's panels. */
-typedef struct bs_recurrent_layout {
-    bs_bytes of_h, bias, bytes;
-} bs_recurrent_layout;
-bs_recurrent_layout bs_recurrent_place(const bs_recurrent *net, const bs_node_plan *plan);
-/* h' of one unit from its sums (BS_RECURRENT_COLUMNS); the LSTM's c' too. */
-static inline BS_BOTH float bs_lstm_step(const float *sums, float c, float *c_out)
-{
-    const float i = bs_act_apply(BS_SIGMOID, 0.0f, 0.0f, sums[0]), f = bs_act_apply(BS_SIGMOID, 0.0f, 0.0f, sums[1]),
-                o = bs_act_apply(BS_SIGMOID, 0.0f, 0.0f, sums[2]), g = bs_act_apply(BS_TANH, 0.0f, 0.0f, sums[3]),
-                next = BS_SUM(f * c, i * g);
-    *c_out = next;
-    return o * bs_act_apply(BS_TANH, 0.0f, 0.0f, next);
-}
-static inline BS_BOTH float bs_gru_step(const float *sums, float h)
-{
-    const float r = bs_act_apply(BS_SIGMOID, 0.0f, 0.0f, sums[1]), z = bs_act_apply(BS_SIGMOID, 0.0f, 0.0f, sums[2]),
-                n = bs_act_apply(BS_TANH, 0.0f, 0.0f, BS_SUM(sums[0], r * sums[3]));
-    return BS_SUM(n, z * (h - n));
-}
-
-#endif
-/* ==== end src/ops/forms.h ===================================================================== */
-}
-
-/* Parameters of the kernels of a linear, in p: the descriptor's words, then ours. */
-enum {
-    BS_CU_LINEAR_OUT,
-    BS_CU_LINEAR_NO_BIAS,
-    BS_CU_LINEAR_ACT,
-    BS_CU_LINEAR_PARAM,
-    BS_CU_LINEAR_BRANCHES /* whose lines may run side by side */
-};
-
-enum {
-    BS_CU_FEW_LINES = 8,
-    BS_CU_FEW_COLUMNS = 16 /* at a time: a matrix of a tensor core */
-};
-
-struct bs_cu_linear_line {
-    const uint8_t *x;
-    uint8_t *y;
-};
-
-/* Lies in shared memory: registers are needed for sums. */
-struct bs_cu_linear_job {
-    const bs_device_step *step;
-    const bs_device_operand *x, *y;
-    const uint8_t *weights;
-    int32_t line_bytes; /* of weights */
-    int32_t k, out, x_step, lines /* of a row */, lines_here /* of the work */;
-    int32_t type; /* of x */
-    /* how x is loaded: 0 by element; 1 by 16 bytes; 2 by cp.async, which cannot read the shared memory of a tile */
-    int32_t copy;
-    /* of the work: its first row, tiles of its lines, columns of a tile, work items of the step, tiles */
-    int32_t row, down, wide, parts, items;
-    bs_cu_linear_line at[BS_CU_GEMM_SIDE]; /* of the tile */
-};
-
-static_assert(sizeof(bs_cu_linear_job) + (BS_CU_GEMM_SIDE + 32) * BS_CU_GEMM_PITCH * 3 <= BS_CU_WORKSPACE,
-              "stages and the job share the workspace");
-
-/* Lines of a row. */
-__host__ __device__ static inline int32_t bs_cu_linear_lines(const bs_device_operand *o)
-{
-    return (int32_t)bs_cu_product(o->dim, o->rank - 1);
-}
-
-/* Columns of a work item: 16 where 64 would leave too few items in this run to keep a GPU busy with reading. */
-__device__ inline int32_t bs_cu_linear_wide(const bs_cu_tile &t, const bs_device_step *s, int32_t lines)
-{
-    int32_t domain = s->domain;
-    while (t.program->domains[domain].kind == BS_DOMAIN_PATH)
-        domain = t.program->domains[domain].parent;
-    const int64_t all = (int64_t)t.program->domains[domain].count * lines;
-    const int32_t wide = (s->p[BS_CU_LINEAR_OUT].i + BS_CU_GEMM_SIDE - 1) / BS_CU_GEMM_SIDE;
-    const bool few = all <= 2 * BS_CU_FEW_LINES &&
-                     min((int32_t)all, s->p[BS_CU_LINEAR_BRANCHES].i) * (int64_t)wide < 256;
-    return few ? (int32_t)BS_CU_FEW_COLUMNS : (int32_t)BS_CU_GEMM_SIDE;
-}
-
-template <int BYTES>
-__device__ inline void bs_cu_linear_begin(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w,
-                                          bs_cu_linear_job &j)
-{
-    j.step = s;
-    j.x = bs_cu_in(t, s, 0);
-    j.y = bs_cu_out(t, s, 0);
-    j.k = j.x->dim[j.x->rank - 1];
-    j.out = s->p[BS_CU_LINEAR_OUT].i;
-    j.line_bytes = (int32_t)bs_linear_line_bytes(j.k, BYTES);
-    j.weights = bs_cu_prepared(t, s);
-    j.lines = bs_cu_linear_lines(j.y);
-    j.type = j.x->dtype;
-    j.row = w.row;
-    j.parts = w.parts;
-    j.wide = bs_cu_linear_wide(t, s, j.lines);
-    j.lines_here = (w.end - w.row) * j.lines;
-    j.down = (j.lines_here + BS_CU_GEMM_SIDE - 1) / BS_CU_GEMM_SIDE;
-    j.items = j.down * ((j.out + j.wide - 1) / j.wide);
-    j.x_step = j.k == 1 ? 1 : j.x->stride[j.x->rank - 1];
-    j.copy = j.x_step != 1 || bs_cu_bytes(j.x->dtype) != BYTES ? 0 : j.x->place == BS_AT_TILE ? 1 : 2;
-}
-
-/* What is done to a finished sum. Looked up only then: until sums are finished they need the registers. */
-struct bs_cu_linear_end {
-    const float *bias, *slopes;
-    int32_t dtype, step, act;
-    float param;
-};
-
-__device__ inline bs_cu_linear_end bs_cu_linear_end_of(const bs_cu_linear_job &j)
-{
-    bs_cu_linear_end e; /* as bs_epilogue_place */
-    e.bias = reinterpret_cast<const float *>(j.weights) + bs_aligned_floats((int64_t)(j.line_bytes / 4) * j.out);
-    e.slopes = e.bias + bs_aligned_floats(j.out); /* there for BS_PRELU only */
-    e.dtype = j.y->dtype;
-    e.step = j.out == 1 ? 1 : j.y->stride[j.y->rank - 1];
-    e.act = j.step->p[BS_CU_LINEAR_ACT].i;
-    e.param = j.step->p[BS_CU_LINEAR_PARAM].f;
-    return e;
-}
-
-__device__ __forceinline__ void bs_cu_linear_put(const bs_cu_linear_end &e, const bs_cu_linear_line &line,
-                                                 int32_t column, float sum)
-{
-    const float slope = e.act == BS_PRELU ? e.slopes[column] : 0.0f;
-    bs_cu_put(line.y, e.dtype, (int64_t)column * e.step,
-              bs_act_apply((bs_act)e.act, e.param, slope, sum + e.bias[column]));
-}
-
-/* ---------------------------------------------------------------------------------------------------- loading */
-
-/* Offset of line number `line` of a row, in elements. */
-__device__ inline int64_t bs_cu_linear_offset(const bs_device_operand *o, int32_t line)
-{
-    int64_t offset = 0;
-    for (int32_t d = o->rank - 2; d >= 0; d--) {
-        offset += (int64_t)(line % o->dim[d]) * o->stride[d];
-        line /= o->dim[d];
-    }
-    return offset;
-}
-
-/* Finds lines first .. first + count of the work. count <= 64 <= threads. */
-__device__ inline void bs_cu_linear_find(const bs_cu_tile &t, bs_cu_linear_job &j, int32_t first, int32_t count)
-{
-    const int32_t i = bs_cu_thread();
-    if (i >= count)
-        return;
-    const int32_t r = j.row + (first + i) / j.lines, line = (first + i) % j.lines;
-    j.at[i].x = bs_cu_row(t, j.x, r) + bs_cu_linear_offset(j.x, line) * bs_cu_bytes(j.x->dtype);
-    j.at[i].y = bs_cu_row(t, j.y, r) + bs_cu_linear_offset(j.y, line) * bs_cu_bytes(j.y->dtype);
-}
-
-/* Loads 16 bytes of weights. The L2 cache fetches the 256 bytes around them: the same line reads those next. */
-__device__ __forceinline__ void bs_cu_linear_fetch(void *shared, const void *global)
-{
-#if BS_CU_AMPERE && (__CUDACC_VER_MAJOR__ > 11 || (__CUDACC_VER_MAJOR__ == 11 && __CUDACC_VER_MINOR__ >= 4))
-    const uint32_t at = (uint32_t)__cvta_generic_to_shared(shared);
-    asm volatile("cp.async.cg.shared.global.L2::256B [%0], [%1], 16;"
-                 :
-                 : "r"(at), "l"(__cvta_generic_to_global(global))
-                 : "memory");
-#else
-    bs_cu_cp_async_16(shared, global);
-#endif
-}
-
-/* Loads bytes from .. from + 16 * CHUNKS of the weights of `count` columns from `first`; zeros beyond a line's end. */
-template <int CHUNKS>
-__device__ __forceinline__ void bs_cu_linear_weights(const bs_cu_linear_job &j, uint8_t *to, int32_t pitch,
-                                                     int32_t first, int32_t count, int32_t from)
-{
-    const int32_t line_bytes = j.line_bytes;
-    const uint8_t *weights = j.weights + (int64_t)first * line_bytes + from;
-    for (int32_t i = bs_cu_thread(); i < count * CHUNKS; i += bs_cu_threads()) {
-        const int32_t column = i / CHUNKS, chunk = i % CHUNKS * 16;
-        uint8_t *slot = to + column * pitch + chunk;
-        if (from + chunk < line_bytes)
-            bs_cu_linear_fetch(slot, weights + (int64_t)column * line_bytes + chunk);
-        else
-            *reinterpret_cast<uint4 *>(slot) = make_uint4(0, 0, 0, 0);
-    }
-}
-
-/* Loads the same bytes of `count` lines of x, as f32 or f16 (BYTES); element by element where they cannot be copied. */
-template <int BYTES, int CHUNKS>
-__device__ __forceinline__ void bs_cu_linear_rows(const bs_cu_linear_job &j, uint8_t *to, int32_t pitch, int32_t count,
-                                                  int32_t from)
-{
-    const int32_t end = j.k, step = j.x_step, type = j.type, copy = j.copy;
-    for (int32_t i = bs_cu_thread(); i < count * CHUNKS; i += bs_cu_threads()) {
-        const uint8_t *line = j.at[i / CHUNKS].x;
-        uint8_t *slot = to + i / CHUNKS * pitch + i % CHUNKS * 16;
-        const int32_t k = (from + i % CHUNKS * 16) / BYTES;
-        const bool whole = copy > 0 && k + 16 / BYTES <= end && (reinterpret_cast<uintptr_t>(line) & 15) == 0;
-        if (whole && copy == 2) {
-            bs_cu_cp_async_16(slot, line + (int64_t)k * BYTES);
-        } else if (whole) {
-            *reinterpret_cast<uint4 *>(slot) = *reinterpret_cast<const uint4 *>(line + (int64_t)k * BYTES);
-        } else if (BYTES == 2 && type == BS_F32 && step == 1 && k + 8 <= end && bs_cu_aligned(line, 4, k)) {
-            const float4 *from = reinterpret_cast<const float4 *>(line) + k / 4, low = from[0], high = from[1];
-            const uint2 first = bs_cu_pack_quad(low), second = bs_cu_pack_quad(high);
-            *reinterpret_cast<uint4 *>(slot) = make_uint4(first.x, first.y, second.x, second.y);
-        } else {
-#pragma unroll 1
-            for (int32_t e = 0; e < 16 / BYTES; e++) {
-                const float x = k + e < end ? bs_cu_get(line, type, (int64_t)(k + e) * step) : 0.0f;
-                bs_cu_put(slot, BYTES == 4 ? BS_F32 : BS_F16, e, x);
-            }
-        }
-    }
-}
-
-#endif
-/* ==== end src/cuda/linear_job.cuh ============================================================= */
-
-enum {
-    BS_CU_LINEAR_BATCH =
-        1024 /* lines of a batch where no router decides: tiles of the same columns run side by side */
-};
-
-/* Stages of few lines: with more columns more threads add up, each for a shorter time; a tensor core wants but few. The
- * L2 cache fetches 256 bytes of a line at once. */
-template <int COLUMNS> struct bs_cu_few {
-    enum {
-        DEPTH = 4096 / COLUMNS, /* bytes of a line */
-        PITCH = DEPTH + 16,
-        STAGE_BYTES = (BS_CU_FEW_LINES + COLUMNS) * PITCH,
-        STAGES = COLUMNS == BS_CU_FEW_COLUMNS ? 3 : 4
-    };
-    static_assert(STAGES * STAGE_BYTES + (int)sizeof(bs_cu_linear_job) <= BS_CU_WORKSPACE, "stages fit beside the job");
-};
-
-/* ------------------------------------------------------------------------------------------------- describing */
-
-/* Lines of a run, at most: of all paths together. */
-static int64_t bs_cu_linear_most_lines(const bs_cu_node *n, int32_t domain)
-{
-    const bs_graph *g = n->graph;
-    return n->plan->domains[g->domains[domain].top].max_rows * bs_max_i64(bs_cu_linear_lines(&n->out[0]), 1);
-}
-
-/* A path gets batches of 64 lines, because it may have far fewer rows than it could; others get up to
- * BS_CU_LINEAR_BATCH. There are work items enough for either width that the run turns out to want. */
-static void bs_cu_linear_describe(const bs_cu_node *n, bs_device_step *s)
-{
-    const bs_domain *d = &n->graph->domains[s->domain];
-    const bool path = d->kind == BS_DOMAIN_PATH;
-    const int64_t lines = bs_max_i64(bs_cu_linear_lines(&n->out[0]), 1),
-                  all = bs_cu_linear_most_lines(n, s->domain);
-    const int32_t out = s->p[BS_CU_LINEAR_OUT].i;
-    const int64_t batch = bs_min_i64(path ? (int64_t)BS_CU_GEMM_SIDE : (int64_t)BS_CU_LINEAR_BATCH, all) / lines;
-    s->kernel = n->np->half ? BS_CU_linear_tensor : BS_CU_linear;
-    s->batch = batch < 1 ? 1 : (int32_t)batch;
-    s->p[BS_CU_LINEAR_BRANCHES].i = path ? n->graph->routers[d->router].desc->paths : 1;
-    s->parts = bs_cu_work_items(bs_max_i64(bs_ceil_div(s->batch * lines, BS_CU_GEMM_SIDE) *
-                                               bs_ceil_div(out, BS_CU_GEMM_SIDE),
-                                           bs_ceil_div(out, BS_CU_FEW_COLUMNS)),
-                                1);
-}
-
-/* -------------------------------------------------------------------------------------------------- few lines */
-
-/* Adds the products of a stage to the sums of a thread (in f16: of a warp). Warps take turns, so that not one quarter
- * of an SM does all of it. */
-template <int BYTES, int COLUMNS>
-__device__ __forceinline__ void bs_cu_linear_few_step(const uint8_t *stage, int32_t count, int32_t turn, float *sum)
-{
-    enum { DEPTH = bs_cu_few<COLUMNS>::DEPTH, PITCH = bs_cu_few<COLUMNS>::PITCH };
-    const uint8_t *columns = stage, *lines = stage + COLUMNS * PITCH;
-    const int32_t lane = bs_cu_lane();
-    if (BYTES == 4) {
-        const int32_t high = bs_cu_threads() / COLUMNS, y = turn / COLUMNS;
-        const float4 *w = reinterpret_cast<const float4 *>(columns + turn % COLUMNS * PITCH);
-        const float4 *x0 = reinterpret_cast<const float4 *>(lines + y * PITCH);
-        const float4 *x1 = reinterpret_cast<const float4 *>(lines + (y + high) * PITCH);
-        const bool second = y + high < count;
-        if (y >= count)
-            return;
-#pragma unroll 4
-        for (int32_t k = 0; k < DEPTH / 16; k++) {
-            const float4 b = w[k], a = x0[k];
-            sum[0] = fmaf(a.w, b.w, fmaf(a.z, b.z, fmaf(a.y, b.y, fmaf(a.x, b.x, sum[0]))));
-            if (second) {
-                const float4 c = x1[k];
-                sum[1] = fmaf(c.w, b.w, fmaf(c.z, b.z, fmaf(c.y, b.y, fmaf(c.x, b.x, sum[1]))));
-            }
-        }
-    } else if (turn < 32) {
-        const int32_t matrix = lane >> 3, row = lane & 7;
-        const uint8_t *from = columns + ((matrix & 1) * 8 + row) * PITCH + (matrix >> 1) * 16;
-        const uint8_t *with = lines + row * PITCH + matrix * 16;
-#pragma unroll 2
-        for (int32_t k = 0; k < DEPTH; k += 64) {
-            uint32_t a[4], b[4];
-            bs_cu_ldmatrix_x4(b, with + k);
-            bs_cu_ldmatrix_x4(a, from + k);
-            bs_cu_mma(sum, a, b);
-            bs_cu_ldmatrix_x4(a, from + k + 32);
-            bs_cu_mma(sum, a, b + 2);
-        }
-    }
-}
-
-template <int BYTES, int COLUMNS>
-__device__ __forceinline__ void bs_cu_linear_few_finish(const bs_cu_linear_job &j, int32_t count, int32_t first,
-                                                        int32_t columns, int32_t turn, const float *sum)
-{
-    const bs_cu_linear_end e = bs_cu_linear_end_of(j);
-    if (BYTES == 4) {
-        const int32_t high = bs_cu_threads() / COLUMNS, column = turn % COLUMNS, y = turn / COLUMNS;
-#pragma unroll 1
-        for (int32_t i = 0; i < 2; i++)
-            if (column < columns && y + i * high < count)
-                bs_cu_linear_put(e, j.at[y + i * high], first + column, i ? sum[1] : sum[0]);
-    } else if (turn < 32) {
-#pragma unroll 1
-        for (int32_t i = 0; i < 4; i++) {
-            const int32_t line = 2 * (turn & 3) + (i & 1), column = (turn >> 2) + 8 * (i >> 1);
-            if (column < columns && line < count)
-                bs_cu_linear_put(e, j.at[line], first + column,
-                                 i == 0   ? sum[0]
-                                 : i == 1 ? sum[1]
-                                 : i == 2 ? sum[2]
-                                          : sum[3]);
-        }
-    }
-}
-
-/* `count` (at most 8) lines by columns first .. end: groups of columns, one after the other through the same stages. */
-template <int BYTES, int COLUMNS>
-__device__ inline void bs_cu_linear_few(const bs_cu_tile &t, bs_cu_linear_job &j, int32_t line, int32_t count,
-                                        int32_t first, int32_t end)
-{
-    typedef bs_cu_few<COLUMNS> few;
-    const int32_t depth = (int32_t)((j.line_bytes + few::DEPTH - 1) / few::DEPTH), threads = bs_cu_threads();
-    int32_t load_first = first, load_at = 0, load_stage = 0, at = 0, stage = 0;
-    int32_t turn = (bs_cu_thread() + (int32_t)(blockIdx.x % 4 * 64)) % threads;
-    float sum[4] = {0.0f, 0.0f, 0.0f, 0.0f};
-    bs_cu_linear_find(t, j, line, count);
-    __syncthreads();
-    for (int32_t i = 1 - few::STAGES; first < end; i++) {
-        if (i >= 0) {
-            bs_cu_cp_async_wait<few::STAGES - 2>();
-            __syncthreads();
-        }
-        if (load_first < end) {
-            uint8_t *to = t.workspace + load_stage * few::STAGE_BYTES;
-            const int32_t from = load_at * few::DEPTH;
-            bs_cu_linear_weights<few::DEPTH / 16>(j, to, few::PITCH, load_first, min(COLUMNS, end - load_first), from);
-            bs_cu_linear_rows<BYTES, few::DEPTH / 16>(j, to + COLUMNS * few::PITCH, few::PITCH, count, from);
-            load_stage = load_stage + 1 == few::STAGES ? 0 : load_stage + 1;
-            load_at = load_at + 1 == depth ? 0 : load_at + 1;
-            load_first += load_at == 0 ? COLUMNS : 0;
-        }
-        bs_cu_cp_async_commit();
-        if (i < 0)
-            continue;
-        bs_cu_linear_few_step<BYTES, COLUMNS>(t.workspace + stage * few::STAGE_BYTES, count, turn, sum);
-        stage = stage + 1 == few::STAGES ? 0 : stage + 1;
-        if (++at == depth) {
-            bs_cu_linear_few_finish<BYTES, COLUMNS>(j, count, first, min(COLUMNS, end - first), turn, sum);
-            sum[0] = sum[1] = sum[2] = sum[3] = 0.0f;
-            at = 0;
-            first += COLUMNS;
-            turn = turn + 32 >= threads ? turn + 32 - threads : turn + 32;
-        }
-    }
-    __syncthreads();
-}
-
-/* ------------------------------------------------------------------------------------------------- more lines */
-
-template <int BYTES>
-__device__ __forceinline__ void bs_cu_linear_load(const bs_cu_linear_job &j, uint8_t *stage, int32_t count,
-                                                  int32_t first, int32_t columns, int32_t step)
-{
-    const int32_t from = step * BS_CU_GEMM_DEPTH;
-    bs_cu_linear_weights<BS_CU_GEMM_DEPTH / 16>(j, stage, BS_CU_GEMM_PITCH, first, columns, from);
-    bs_cu_linear_rows<BYTES, BS_CU_GEMM_DEPTH / 16>(j, stage + BS_CU_GEMM_SIDE * BS_CU_GEMM_PITCH, BS_CU_GEMM_PITCH,
-                                                    count, from);
-}
-
-/* `count` lines, at most those of a pass, by columns first .. end (64 at most). */
-template <int BYTES, int ROWS, int STAGES>
-__device__ inline void bs_cu_linear_pass(const bs_cu_tile &t, const bs_cu_linear_job &j, int32_t count, int32_t first,
-                                         int32_t end)
-{
-    enum { STAGE_BYTES = (BS_CU_GEMM_SIDE + ROWS * 16) * BS_CU_GEMM_PITCH };
-    const int32_t steps = (int32_t)((j.line_bytes + BS_CU_GEMM_DEPTH - 1) / BS_CU_GEMM_DEPTH), columns = end - first;
-    float sum[ROWS * 4];
-    int32_t stage = 0, load_stage = STAGES - 1;
-#pragma unroll
-    for (int32_t i = 0; i < ROWS * 4; i++)
-        sum[i] = 0.0f;
-    for (int32_t i = 0; i < STAGES - 1; i++) {
-        if (i < steps)
-            bs_cu_linear_load<BYTES>(j, t.workspace + i * STAGE_BYTES, count, first, columns, i);
-        bs_cu_cp_async_commit();
-    }
-    for (int32_t i = 0; i < steps; i++) {
-        bs_cu_cp_async_wait<STAGES - 2>();
-        __syncthreads();
-        if (i + STAGES - 1 < steps)
-            bs_cu_linear_load<BYTES>(j, t.workspace + load_stage * STAGE_BYTES, count, first, columns, i + STAGES - 1);
-        bs_cu_cp_async_commit();
-        bs_cu_gemm_step<BYTES, ROWS>(t.workspace + stage * STAGE_BYTES,
-                                     t.workspace + stage * STAGE_BYTES + BS_CU_GEMM_SIDE * BS_CU_GEMM_PITCH, sum);
-        stage = stage + 1 == STAGES ? 0 : stage + 1;
-        load_stage = load_stage + 1 == STAGES ? 0 : load_stage + 1;
-    }
-    float *sums = reinterpret_cast<float *>(t.workspace);
-    __syncthreads();
-    bs_cu_gemm_finish<BYTES, ROWS>(sum, sums);
-    __syncthreads();
-    const bs_cu_linear_end e = bs_cu_linear_end_of(j);
-#pragma unroll 1
-    for (int32_t i = bs_cu_thread(); i < count * BS_CU_GEMM_SIDE; i += bs_cu_threads()) {
-        const int32_t line = i / BS_CU_GEMM_SIDE, column = i % BS_CU_GEMM_SIDE;
-        if (column < columns)
-            bs_cu_linear_put(e, j.at[line], first + column, sums[line * BS_CU_SUMS_PITCH + column]);
-    }
-    __syncthreads();
-}
-
-/* Lines line .. line + count (64 at most) of the work, in passes. */
-template <int BYTES, int ROWS, int STAGES>
-__device__ inline void bs_cu_linear_tiled(const bs_cu_tile &t, bs_cu_linear_job &j, int32_t line, int32_t count,
-                                          int32_t first, int32_t end)
-{
-    const int32_t most = bs_cu_gemm_lines<BYTES, ROWS>();
-    for (int32_t at = 0; at < count; at += most) {
-        const int32_t here = min(most, count - at);
-        bs_cu_linear_find(t, j, line + at, here);
-        __syncthreads();
-        bs_cu_linear_pass<BYTES, ROWS, STAGES>(t, j, here, first, end);
-    }
-}
-
-template <int BYTES>
-__device__ inline void bs_cu_linear_any(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w)
-{
-    bs_cu_linear_job &j = reinterpret_cast<bs_cu_linear_job *>(t.workspace + BS_CU_WORKSPACE)[-1];
-    if (threadIdx.x == 0)
-        bs_cu_linear_begin<BYTES>(t, s, w, j);
-    __syncthreads();
-    if (w.part == 0 && j.y->rank == 3 && j.y->margin > 0)
-        for (int32_t r = w.row; r < w.end; r++)
-            bs_cu_zero_margin(w, bs_cu_open(t, j.y, r));
-    /* lines fastest: neighbours read the same weights */
-    for (int32_t item = w.part; item < j.items; item += j.parts) {
-        const int32_t line = item % j.down * BS_CU_GEMM_SIDE, first = item / j.down * j.wide,
-                      end = min(first + j.wide, j.out);
-        const int32_t count = min(BS_CU_GEMM_SIDE, j.lines_here - line);
-        if (BYTES == 4 && end - first > BS_CU_FEW_COLUMNS && count <= 2 * bs_cu_threads() / BS_CU_GEMM_SIDE)
-            bs_cu_linear_few<BYTES, BYTES == 4 ? (int)BS_CU_GEMM_SIDE : (int)BS_CU_FEW_COLUMNS>(t, j, line, count,
-                                                                                                first, end);
-        else if (count <= BS_CU_FEW_LINES)
-            bs_cu_linear_few<BYTES, BS_CU_FEW_COLUMNS>(t, j, line, count, first, end);
-        else if (count <= BS_CU_GEMM_SIDE / 2)
-            bs_cu_linear_tiled<BYTES, 2, 3>(t, j, line, count, first, end);
-        else
-            bs_cu_linear_tiled<BYTES, 4, 2>(t, j, line, count, first, end);
-    }
-}
-
-__device__ inline void bs_cu_linear_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w)
-{
-    bs_cu_linear_any<4>(t, s, w);
-}
-
-__device__ inline void bs_cu_linear_tensor_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w)
-{
-    bs_cu_linear_any<2>(t, s, w);
-}
-
-#endif
-/* ==== end src/cuda/op_linear.cuh ============================================================== */
-
-#ifndef BS_NO_CUBLAS
-#include <cublas_v2.h>
-#endif
-
-/* What cuBLAS does not do: bias and activation, in place. */
-static __global__ void __launch_bounds__(256)
-    bs_cu_linear_epilogue(uint8_t *y, int32_t dtype, int64_t line, int64_t lines, int32_t out, const float *bias,
-                          const float *slopes, int32_t act, float param)
-{
-    const int64_t step = (int64_t)gridDim.x * blockDim.x;
-    for (int64_t i = (int64_t)blockIdx.x * blockDim.x + threadIdx.x; i < lines * out; i += step) {
-        const int32_t column = (int32_t)(i % out);
-        const int64_t at = i / out * line + column;
-        const float slope = act == BS_PRELU ? slopes[column] : 0.0f;
-        bs_cu_put(y, dtype, at, bs_act_apply((bs_act)act, param, slope, bs_cu_get(y, dtype, at) + bias[column]));
-    }
-}
-
-#ifndef BS_NO_CUBLAS
-
-/* Elements from line to line, where lines are contiguous and all the same distance apart; else 0. */
-static int64_t bs_cu_linear_dense(const bs_cu_node *n, const bs_device_operand *o)
-{
-    const int32_t last = o->rank - 1;
-    const bool rows = o->domain != 0;
-    if (n->graph->domains[o->domain].kind == BS_DOMAIN_PATH || o->stored != o->domain ||
-        (o->place != BS_AT_ROOT && o->place != BS_AT_ROWS && o->place != BS_AT_LINE) ||
-        (o->dim[last] > 1 && o->stride[last] != 1) || (rows && o->rank > 1) || (o->rank == 3 && o->margin > 0))
-        return 0;
-    for (int32_t d = 0; d + 2 < o->rank; d++) /* strides are those of the largest extents */
-        if (!bs_dim_is_const(n->graph, o->from[d + 1]) ||
-            (o->dim[d] > 1 && o->stride[d] != (int64_t)o->dim[d + 1] * o->stride[d + 1]))
-            return 0;
-    return rows          ? o->row_bytes / (int64_t)bs_dtype_bytes((bs_dtype)o->dtype)
-           : o->rank > 1 ? o->stride[last - 1]
-                         : o->dim[last];
-}
-
-/* Whether bs_cu_linear_cublas may take a linear: the host knows where its rows are, and it may be large enough.
- * cuBLAS chooses the order of its sums. */
-static bool bs_cu_linear_is_large(const bs_cu_node *n)
-{
-    const bs_dtype type = n->np->half ? BS_F16 : BS_F32;
-    const int64_t k = n->in[0].dim[n->in[0].rank - 1], out = n->out[0].dim[n->out[0].rank - 1];
-    const int64_t lines = bs_cu_linear_most_lines(n, n->out[0].domain);
-    return n->in[0].dtype == type && n->out[0].dtype == type && k % 8 == 0 && k >= 128 && out >= 128 &&
-           lines >= 256 && bs_cu_linear_dense(n, &n->in[0]) >= k && bs_cu_linear_dense(n, &n->out[0]) >= out;
-}
-
-/* Computes all `rows` rows of such a linear on `stream`, which the handle is set to. prepared: its weights on the
- * device. */
-static bool bs_cu_linear_cublas(cublasHandle_t handle, cudaStream_t stream, const bs_cu_node *n,
-                                const bs_device_step *s, const uint8_t *prepared, int32_t rows)
-{
-    const bs_device_operand *x = &n->in[0], *y = &n->out[0];
-    const bool half = n->np->half != 0;
-    const int32_t k = x->dim[x->rank - 1], out = s->p[BS_CU_LINEAR_OUT].i, bytes = half ? 2 : 4,
-                  padded = (int32_t)(bs_linear_line_bytes(k, bytes) / bytes);
-    const int64_t lines = (int64_t)rows * bs_cu_linear_lines(y), from = bs_cu_linear_dense(n, x),
-                  to = bs_cu_linear_dense(n, y);
-    const bs_epilogue_layout layout = bs_linear_layout(static_cast<const bs_linear_desc *>(n->params), n->np, k);
-    const cudaDataType_t type = half ? CUDA_R_16F : CUDA_R_32F;
-    const float one = 1.0f, zero = 0.0f;
-#if CUBLAS_VER_MAJOR >= 11
-    const cublasComputeType_t compute = CUBLAS_COMPUTE_32F;
-#else
-    const cudaDataType_t compute = CUDA_R_32F;
-#endif
-    if (lines == 0)
-        return true;
-    if (lines > INT32_MAX || from > INT32_MAX || to > INT32_MAX ||
-        cublasGemmEx(handle, CUBLAS_OP_T, CUBLAS_OP_N, out, (int)lines, k, &one, prepared, type, padded,
-                     bs_cu_at<const void>(x->base), type, (int)from, &zero,
-                     bs_cu_at<void>(y->base), type, (int)to, compute,
-                     CUBLAS_GEMM_DEFAULT) != CUBLAS_STATUS_SUCCESS)
-        return false;
-    BS_LAUNCH(bs_cu_linear_epilogue, (unsigned)bs_min_i64(bs_ceil_div(lines * out, 1024), 4096), 256, 0, stream,
-              bs_cu_at<uint8_t>(y->base), (int32_t)y->dtype, to, lines, out,
-              reinterpret_cast<const float *>(prepared + bs_bytes_figure(layout.bias)),
-              reinterpret_cast<const float *>(prepared + bs_bytes_figure(layout.slopes)), s->p[BS_CU_LINEAR_ACT].i,
-              s->p[BS_CU_LINEAR_PARAM].f);
-    return true;
-}
-
-#endif
-
-#endif
-/* ==== end src/cuda/linear_cublas.cuh ========================================================== */
 /* ==== begin src/cuda/op_append.cuh ============================================================ */
 /* op_append.cuh - append: each row of a segment to its position in the segment's ring.
  * Relies on move_rows.cuh and segment.cuh. Must never write a position that a later row of the same run writes: the
@@ -4661,7 +3202,7 @@ __device__ __forceinline__ void bs_cu_nest_merge(bs_cu_nest *c, int32_t a, int32
     c->n[b] = 1;
 }
 
-/* The loops over a rectangle of `to` (rank 3), or over all of its elements. Loops of length 1 come last. */
+/* The loops over a rectangle of `to` (an image), or over all of its elements. Loops of length 1 come last. */
 __device__ inline bs_cu_nest bs_cu_nest_of(const bs_cu_view &to, const bs_cu_view &from, const bs_cu_rect &r)
 {
     bs_cu_nest c;
@@ -4676,15 +3217,15 @@ __device__ inline bs_cu_nest bs_cu_nest_of(const bs_cu_view &to, const bs_cu_vie
         c.to_step[i] = d >= 0 ? bs_cu_pick(to.stride, d) : 0;
         c.from_step[i] = d >= 0 ? bs_cu_pick(from.stride, d) : 0;
     }
-    if (to.rank == 3) { /* so far x, y, channel */
+    if (to.image) { /* so far x, y, channel */
         c.n[0] = max(r.x1 - r.x0, 0);
         c.n[1] = max(r.y1 - r.y0, 0);
         c.to += bs_cu_pixel_at(to, 0, r.y0, r.x0) * bs_cu_bytes(to.dtype);
         c.from += bs_cu_pixel_at(from, 0, r.y0, r.x0) * bs_cu_bytes(from.dtype);
-        if (to.stride[0] == 1 || from.stride[0] == 1) {
-            bs_cu_nest_swap(&c, 1, 2);
-            bs_cu_nest_swap(&c, 0, 1);
-        }
+    }
+    if (c.to_step[2] == 1 || c.from_step[2] == 1) { /* channels that lie side by side */
+        bs_cu_nest_swap(&c, 1, 2);
+        bs_cu_nest_swap(&c, 0, 1);
     }
     bs_cu_nest_merge(&c, 2, 3);
     bs_cu_nest_merge(&c, 1, 2);
@@ -5019,6 +3560,7 @@ __device__ inline bs_cu_view bs_cu_open_target(const bs_cu_tile &t, const bs_dev
 __device__ inline bs_cu_view bs_cu_as_channel(bs_cu_view v)
 {
     v.rank = 3;
+    v.image = true;
     v.dim[2] = v.frame_w = v.dim[1];
     v.dim[1] = v.frame_h = v.dim[0];
     v.dim[0] = 1;
@@ -5035,7 +3577,7 @@ __device__ __forceinline__ void bs_cu_zero_around(const bs_cu_tile &t, const bs_
     if (w.part != 0 || o->margin == 0)
         return;
     const bs_cu_view v = bs_cu_open_target(t, o, row);
-    if (v.rank != 3) /* only in the root (bs_cu_target) */
+    if (!v.image) /* only in the root (bs_cu_target) */
         bs_cu_zero_beyond_frame(bs_cu_as_channel(v), team);
     else if (o->place == BS_AT_CELL)
         bs_cu_zero_beyond_frame(v, team);
@@ -5176,7 +3718,7 @@ __device__ inline void bs_cu_append_run(const bs_cu_tile &t, const bs_device_ste
 static inline void bs_cu_cut(const bs_cu_node *n, bs_device_step *s)
 {
     const int64_t elements = bs_cu_elements(&n->out[0]), each = bs_cu_item(n, elements, BS_CU_EACH);
-    if (n->out[0].rank == 3 || elements > each)
+    if (n->out[0].image || elements > each)
         s->parts = bs_cu_work_items(elements, each);
     else
         s->batch = (int32_t)(each / (elements < 64 ? 64 : elements));
@@ -5213,7 +3755,7 @@ __device__ __forceinline__ bs_cu_deal bs_cu_deal_rows(const bs_cu_tile &t, const
                                                       int32_t unit = 4)
 {
     const bs_device_operand *out = bs_cu_out(t, s, 0);
-    return bs_cu_deal_out(w, out->rank == 3, (int32_t)(out->row_bytes >> unit), bs_cu_thread(), bs_cu_threads());
+    return bs_cu_deal_out(w, out->image, (int32_t)(out->row_bytes >> unit), bs_cu_thread(), bs_cu_threads());
 }
 
 /* Every row to the whole block. */
@@ -5245,16 +3787,17 @@ template <int N> struct bs_cu_walk {
     int32_t bytes[N]; /* of an element */
 };
 
-/* Where axis k of the walk is in a view: an image goes y, x, c where channels lie side by side, else c, y, x. */
+/* Where axis k of the walk is in a view: an image whose channels lie side by side goes y, x, c; else the last dimension
+ * is the last axis. Without an index that is known at run time only, which would put the view in memory. */
 template <int M>
-__device__ __forceinline__ int32_t bs_cu_on_axis(const int32_t (&v)[M], int32_t rank, bool last, int32_t k,
+__device__ __forceinline__ int32_t bs_cu_on_axis(const int32_t (&v)[M], int32_t rank, bool channels_last, int32_t k,
                                                  int32_t none)
 {
-    if (rank == 3)
-        return k == 0 ? none : k == 1 ? (last ? v[1] : v[0]) : k == 2 ? (last ? v[2] : v[1]) : last ? v[0] : v[2];
-    if (rank == 4)
-        return v[k];
-    return k < 4 - rank ? none : k == 3 && rank == 2 ? v[1] : v[0];
+    int32_t there = none;
+#pragma unroll
+    for (int32_t d = 0; d < BS_MAX_RANK; d++)
+        there = d <= k && d + BS_MAX_RANK - rank == k ? v[d] : there;
+    return !channels_last ? there : k == 0 ? none : v[k % 3];
 }
 
 /* Merges axis 2 into axis 3 where both are one line in every operand; the axes before move up. */
@@ -5277,14 +3820,12 @@ template <int N> __device__ __forceinline__ void bs_cu_walk_fold(bs_cu_walk<N> *
     k->count[0] = 1;
 }
 
-/* A walk over the rectangle of view 0, or over all of it if it is no image. The other views have its rank, and strides
- * 0 where they are broadcast. */
+/* A walk over the rectangle of view 0. The other views have its rank, and strides 0 where they are broadcast. */
 template <int N> __device__ __forceinline__ bs_cu_walk<N> bs_cu_walk_over(const bs_cu_view (&v)[N])
 {
     const bs_cu_view &o = v[0];
-    const bool last = o.dim[0] == 1 || o.stride[0] < o.stride[2];
-    const int32_t extent[BS_MAX_RANK] = {o.dim[0], o.rank == 3 ? o.y1 - o.y0 : o.dim[1],
-                                         o.rank == 3 ? o.x1 - o.x0 : o.dim[2], o.dim[3]};
+    const bool last = o.image && (o.dim[0] == 1 || o.stride[0] < o.stride[2]);
+    const int32_t extent[BS_MAX_RANK] = {o.dim[0], o.y1 - o.y0, o.x1 - o.x0, o.dim[3]};
     bs_cu_walk<N> k;
 #pragma unroll
     for (int32_t a = 0; a < 4; a++)
@@ -5292,7 +3833,7 @@ template <int N> __device__ __forceinline__ bs_cu_walk<N> bs_cu_walk_over(const 
 #pragma unroll
     for (int32_t i = 0; i < N; i++) {
         k.bytes[i] = bs_cu_bytes(v[i].dtype);
-        k.begin[i] = v[i].data + (o.rank == 3 ? bs_cu_pixel_at(v[i], 0, o.y0, o.x0) : 0) * k.bytes[i];
+        k.begin[i] = v[i].data + bs_cu_pixel_at(v[i], 0, o.y0, o.x0) * k.bytes[i];
 #pragma unroll
         for (int32_t a = 0; a < 4; a++)
             k.step[i][a] = bs_cu_on_axis(v[i].stride, o.rank, last, a, 0);
@@ -5462,18 +4003,17 @@ static void bs_cu_segment_reduce_describe(const bs_cu_node *n, bs_device_step *s
     s->parts = bs_cu_work_items(bs_cu_elements(&n->out[0]), 256);
 }
 
-/* The offset of element number i of a cell with `rank` dimensions `dim` and these strides. In images channels move
- * fastest. */
-__device__ inline int64_t bs_cu_segment_element(const int32_t *dim, const int32_t *stride, int32_t rank, int32_t i)
+/* The offset by these strides of element number i of a cell. In images channels move fastest. */
+__device__ inline int64_t bs_cu_segment_element(const bs_device_operand *cell, const int32_t *stride, int32_t i)
 {
     int64_t at = 0;
-    if (rank == 3) {
-        at = (int64_t)(i % dim[0]) * stride[0];
-        i /= dim[0];
+    if (cell->image) {
+        at = (int64_t)(i % cell->dim[0]) * stride[0];
+        i /= cell->dim[0];
     }
-    for (int32_t d = rank - 1; d >= (rank == 3 ? 1 : 0); d--) {
-        at += (int64_t)(i % dim[d]) * stride[d];
-        i /= dim[d];
+    for (int32_t d = cell->rank - 1; d >= cell->image; d--) {
+        at += (int64_t)(i % cell->dim[d]) * stride[d];
+        i /= cell->dim[d];
     }
     return at;
 }
@@ -5490,8 +4030,8 @@ __device__ inline void bs_cu_segment_spread_run(const bs_cu_tile &t, const bs_de
         uint8_t *to = bs_cu_row(t, out, r);
         bs_cu_zero_margin_of(t, w, out, r);
         for (int32_t i = w.part * bs_cu_threads() + bs_cu_thread(); i < n; i += step)
-            bs_cu_element_move(to, out->dtype, bs_cu_segment_element(out->dim, out->stride, out->rank, i), from,
-                               root->dtype, bs_cu_segment_element(out->dim, root->stride + 1, out->rank, i));
+            bs_cu_element_move(to, out->dtype, bs_cu_segment_element(out, out->stride, i), from, root->dtype,
+                               bs_cu_segment_element(out, root->stride + 1, i));
     }
 }
 
@@ -5525,8 +4065,8 @@ __device__ inline void bs_cu_segment_reduce_rows(const bs_cu_tile &t, const bs_d
         uint8_t *to = bs_cu_row(t, out, r);
         bs_cu_zero_margin_of(t, w, out, r);
         for (int32_t i = w.part * bs_cu_threads() + bs_cu_thread(); i < each; i += step) {
-            const uint8_t *from = rows + bs_cu_segment_element(x->dim, x->stride, x->rank, i) * bs_cu_bytes(x->dtype);
-            bs_cu_put(to, out->dtype, bs_cu_segment_element(x->dim, out->stride, x->rank, i),
+            const uint8_t *from = rows + bs_cu_segment_element(x, x->stride, i) * bs_cu_bytes(x->dtype);
+            bs_cu_put(to, out->dtype, bs_cu_segment_element(x, out->stride, i),
                       bs_cu_segment_reduced(s->p[BS_CU_SEGMENT_MODE].i, from, x->row_bytes, x->dtype, begin, end));
         }
     }
@@ -5547,19 +4087,137 @@ __device__ inline void bs_cu_segment_reduce_run(const bs_cu_tile &t, const bs_de
     bs_cu_zero_margin_of(t, w, out, 0);
     for (int64_t i = (int64_t)w.part * blockDim.x + threadIdx.x; i < (int64_t)segments.count * each; i += step) {
         const int32_t segment = (int32_t)(i / each), element = (int32_t)(i % each);
-        const uint8_t *from = rows + bs_cu_segment_element(x->dim, x->stride, x->rank, element) * bs_cu_bytes(x->dtype);
+        const uint8_t *from = rows + bs_cu_segment_element(x, x->stride, element) * bs_cu_bytes(x->dtype);
         const float result = bs_cu_segment_reduced(s->p[BS_CU_SEGMENT_MODE].i, from, x->row_bytes, x->dtype,
                                                    bs_cu_segment_first(t, segments, segment),
                                                    bs_cu_segment_first(t, segments, segment + 1));
         bs_cu_put(to, out->dtype,
-                  (int64_t)segment * out->stride[0] + bs_cu_segment_element(x->dim, out->stride + 1, x->rank, element),
-                  result);
+                  (int64_t)segment * out->stride[0] + bs_cu_segment_element(x, out->stride + 1, element), result);
     }
 }
 
 #endif
 /* ==== end src/cuda/op_segment.cuh ============================================================= */
-/* #include "cuda/tensor.cuh" */
+/* ==== begin src/cuda/tensor.cuh =============================================================== */
+/* tensor.cuh - instructions of the tensor cores, and asynchronous copies to shared memory.
+ *
+ * Each is one instruction from sm_80 on. Below that, shuffles and plain loads give the same values (sums in another
+ * order), so that kernels are written once. All 32 lanes of a warp must call them together.
+ * Relies on elements.cuh. Must never be given an address that is not aligned to what it moves. */
+#ifndef BS_CUDA_TENSOR
+#define BS_CUDA_TENSOR
+
+/* #include "cuda/elements.cuh" */
+
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
+#define BS_CU_AMPERE 1
+#else
+#define BS_CU_AMPERE 0
+#endif
+
+/* Tells the compiler that a pointer is to shared memory, which it cannot see where a tile's rows come as arguments. Not
+ * from Blackwell on: there nvcc 13.0 makes invalid code of it ("PHI node operands are not the same type as the
+ * result"). */
+#if defined(BS_CUDA_CPU)
+#define BS_CU_ASSUME_SHARED(p) cuda_cpu_must_be_shared(p)
+#elif defined(__CUDA_ARCH__) && __CUDA_ARCH__ < 1000 && CUDART_VERSION >= 11020
+#define BS_CU_ASSUME_SHARED(p) __builtin_assume(__isShared(p))
+#else
+#define BS_CU_ASSUME_SHARED(p) ((void)(p))
+#endif
+
+/* d[16][8] += a[16][16] b[16][8], f16 with sums in f32. Of lane 4 g + t:
+ *   a: rows g, g + 8 of columns 2t, 2t+1; then the same rows of columns 2t+8, 2t+9
+ *   b: rows 2t, 2t+1 of column g; then rows 2t+8, 2t+9
+ *   d: columns 2t, 2t+1 of row g; then of row g + 8 */
+__device__ __forceinline__ void bs_cu_mma(float d[4], const uint32_t a[4], const uint32_t b[2])
+{
+#if defined(BS_CUDA_CPU)
+    cuda_cpu_mma_16816(d, a, b);
+#elif BS_CU_AMPERE
+    asm volatile(
+        "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
+        : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
+        : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
+#else
+    const int lane = bs_cu_lane(), row = lane & ~3, column = (lane & 3) * 8;
+#pragma unroll
+    for (int k = 0; k < 8; k++) { /* columns 2k, 2k+1 of a lie in lane k % 4 of each row */
+        const int high = k >> 2, from = k & 3;
+        const uint32_t a0 = __shfl_sync(0xffffffffu, a[2 * high], row + from),
+                       a1 = __shfl_sync(0xffffffffu, a[2 * high + 1], row + from);
+        const uint32_t b0 = __shfl_sync(0xffffffffu, b[high], column + from),
+                       b1 = __shfl_sync(0xffffffffu, b[high], column + 4 + from);
+        d[0] = fmaf(bs_cu_high_half(a0), bs_cu_high_half(b0), fmaf(bs_cu_low_half(a0), bs_cu_low_half(b0), d[0]));
+        d[1] = fmaf(bs_cu_high_half(a0), bs_cu_high_half(b1), fmaf(bs_cu_low_half(a0), bs_cu_low_half(b1), d[1]));
+        d[2] = fmaf(bs_cu_high_half(a1), bs_cu_high_half(b0), fmaf(bs_cu_low_half(a1), bs_cu_low_half(b0), d[2]));
+        d[3] = fmaf(bs_cu_high_half(a1), bs_cu_high_half(b1), fmaf(bs_cu_low_half(a1), bs_cu_low_half(b1), d[3]));
+    }
+#endif
+}
+
+/* Four 8x8 matrices of f16 from shared memory: lane 8 i + j brings the address of row j of matrix i (16 bytes,
+ * aligned); r[i] of lane 4 g + t becomes columns 2t, 2t+1 of row g of matrix i. */
+__device__ __forceinline__ void bs_cu_ldmatrix_x4(uint32_t r[4], const void *shared_row)
+{
+#if defined(BS_CUDA_CPU)
+    cuda_cpu_ldmatrix_x4(r, shared_row);
+#elif BS_CU_AMPERE
+    const uint32_t at = (uint32_t)__cvta_generic_to_shared(shared_row);
+    asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0,%1,%2,%3}, [%4];"
+                 : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3])
+                 : "r"(at)
+                 : "memory");
+#else
+    const int lane = bs_cu_lane();
+    const unsigned long long own = (unsigned long long)reinterpret_cast<uintptr_t>(shared_row);
+#pragma unroll
+    for (int i = 0; i < 4; i++) {
+        const unsigned long long at = __shfl_sync(0xffffffffu, own, 8 * i + (lane >> 2));
+        r[i] = bs_cu_at<const uint32_t>(at)[lane & 3];
+    }
+#endif
+}
+
+/* Copies 16 bytes from global to shared memory, both aligned to 16, bypassing the L1 cache. They are there after commit
+ * and wait, for other threads after one more barrier. */
+__device__ __forceinline__ void bs_cu_cp_async_16(void *shared, const void *global)
+{
+#if defined(BS_CUDA_CPU)
+    cuda_cpu_cp_async_16(shared, global);
+#elif BS_CU_AMPERE
+    const uint32_t at = (uint32_t)__cvta_generic_to_shared(shared);
+    asm volatile("cp.async.cg.shared.global [%0], [%1], 16;"
+                 :
+                 : "r"(at), "l"(__cvta_generic_to_global(global))
+                 : "memory");
+#else
+    *reinterpret_cast<uint4 *>(shared) = *reinterpret_cast<const uint4 *>(global);
+#endif
+}
+
+/* Ends a group of copies. */
+__device__ __forceinline__ void bs_cu_cp_async_commit(void)
+{
+#if defined(BS_CUDA_CPU)
+    cuda_cpu_cp_async_commit();
+#elif BS_CU_AMPERE
+    asm volatile("cp.async.commit_group;" : : : "memory");
+#endif
+}
+
+/* Waits until at most N groups of this thread are under way. */
+template <int N> __device__ __forceinline__ void bs_cu_cp_async_wait(void)
+{
+#if defined(BS_CUDA_CPU)
+    cuda_cpu_cp_async_wait(N);
+#elif BS_CU_AMPERE
+    asm volatile("cp.async.wait_group %0;" : : "n"(N) : "memory");
+#endif
+}
+
+#endif
+/* ==== end src/cuda/tensor.cuh ================================================================= */
 
 enum {
     BS_CU_ATTEND_LANES = 4,                          /* elements of a value that a lane sums */
@@ -5873,8 +4531,210 @@ __device__ inline void bs_cu_attention_run(const bs_cu_tile &t, const bs_device_
 #ifndef BS_OPS_BROADCAST_H
 #define BS_OPS_BROADCAST_H
 
-/* #include "ops/common.h" */
-/* #include "ops/span.h" */
+/* ==== begin src/ops/common.h ================================================================== */
+/* ops/common.h - what the shape, halo and cost rules of several ops share.
+ * Owns the wording of refusals, and what holds in a patch domain. Relies on graph/op.h. Must never touch data. */
+#ifndef BS_OPS_COMMON_H
+#define BS_OPS_COMMON_H
+
+/* #include "ops/table.h" */
+
+/* Entries of an op's table of fields: of a float; of integers within low .. high, or of any value. */
+#define BS_FLOAT(field) {field, BS_FIELD_FLOAT, 0, 0}
+#define BS_INT(field) {field, BS_FIELD_INT, 0, 0}
+#define BS_INT_OF(field, low, high) {field, BS_FIELD_INT, low, high}
+/* One of BS_<list>_LIST; and one that a rule of its own checks. */
+#define BS_FIELD_OF(field, list) {field, BS_FIELD_##list, 0, BS_##list##_COUNT - 1}
+#define BS_NAMED(field, list) {field, BS_FIELD_##list, 0, 0}
+#define BS_PARAMS(type, array) \
+    .params_bytes = sizeof(type), .fields = array, .n_fields = (uint8_t)(sizeof(array) / sizeof *(array))
+
+/* Every refusal reads: op "node": text (bs_graph_fail). Returns false always. */
+#define bs_infer_fail(infer, status, ...) bs_graph_fail((infer)->graph, status, __VA_ARGS__)
+
+/* Records what is wrong with the data of a run. Returns BS_ERROR_DATA always. */
+bs_status bs_call_fail(const bs_call *call, const char *format, ...) BS_PRINTF(2, 3);
+
+bool bs_infer_dtype(bs_infer *infer, int32_t index, bs_dtype dtype);
+/* The type is one of these, bits 1 << bs_dtype; `expected` names them in the refusal. */
+bool bs_infer_dtypes(bs_infer *infer, int32_t index, uint32_t dtypes, const char *expected);
+/* It is f32 or i32. */
+bool bs_infer_number(bs_infer *infer, int32_t index);
+/* Refuses operand `index`, whose dimension d is not what operand 0 has. */
+bool bs_infer_dim_differs(bs_infer *infer, int32_t index, int32_t d);
+/* Dimension d of operand `index` must be `expected`. */
+bool bs_infer_dim_is(bs_infer *infer, int32_t index, int32_t d, bs_dim_id expected);
+/* out[0] gets this rank, if a value can have it. */
+bool bs_infer_rank_out(bs_infer *infer, int32_t rank);
+bool bs_infer_rank(bs_infer *infer, int32_t index, int32_t low, int32_t high);
+/* f32 of that rank; and lines of f32, of which a kernel sees the whole. */
+bool bs_infer_f32(bs_infer *infer, int32_t index, int32_t low, int32_t high);
+bool bs_infer_lines(bs_infer *infer, int32_t index);
+/* Operand `index` must have as many dimensions as operand 0. */
+bool bs_infer_same_rank(bs_infer *infer, int32_t index);
+/* Operand `index` has type, rank and dimensions of operand 0; dimension `but` may differ. */
+bool bs_infer_like(bs_infer *infer, int32_t index, int32_t but);
+/* An f32 image [C,H,W] with a constant number of channels. */
+bool bs_infer_image(bs_infer *infer, int32_t index, int32_t *channels);
+/* Dimension `axis` of the operand as a constant; `what` names it in the refusal. */
+bool bs_infer_const(bs_infer *infer, int32_t index, int32_t axis, const char *what, int32_t *n);
+/* Turns an axis that counts from the end (negative) into a positive one. */
+bool bs_infer_axis(bs_infer *infer, int32_t axis, int32_t *positive);
+/* The same for kernels, whose axes are already checked. */
+static inline int32_t bs_axis_of(int32_t axis, int32_t rank) { return axis < 0 ? axis + rank : axis; }
+/* `padding` must be a bs_padding; `pad` 0 .. most with BS_PAD_EXPLICIT, else 0, as `sides`, all of them in one word. */
+bool bs_infer_padding(bs_infer *infer, int32_t padding, int32_t pad, int32_t sides, int32_t most);
+/* Before op set 3 there was only `pad`. */
+void bs_upgrade_padding(int32_t opset, int32_t pad, int32_t *padding);
+/* Operand `index` has one element, whatever its rank. */
+bool bs_infer_single(bs_infer *infer, int32_t index);
+/* The operand is a root value. */
+bool bs_infer_root(bs_infer *infer, int32_t index);
+/* out[0] has the shape of operand 0 behind a dimension of rows, and is a root value. */
+bool bs_infer_stacked(bs_infer *infer, bs_dim_id rows);
+/* out[0].dims[axis] = floor((d mul + add) / div) of dimension `axis` of operand 0. */
+bool bs_infer_extent(bs_infer *infer, int32_t axis, int64_t mul, int64_t add, int64_t div);
+/* The same of dimensions 1 and 2. */
+bool bs_infer_frame(bs_infer *infer, int64_t mul, int64_t add_h, int64_t add_w, int64_t div);
+
+/* A new dimension, named as the node, whose extent the op says when it has run (bs_call.extent): 0 .. maximum. One for
+ * each node. All operands must be root values. */
+bs_dim_id bs_infer_data_dim(bs_infer *infer, int64_t maximum);
+/* The same of an op that finds `most` at the most, whose descriptor may give a smaller maximum (0: none). */
+bs_dim_id bs_infer_found_dim(bs_infer *infer, int32_t given, int64_t most);
+/* Refuses a dimension of operand `index` that comes from data, where it must be known before a run. */
+bool bs_infer_bound_dim(bs_infer *infer, int32_t index, int32_t d);
+/* A dimension, whose maximum allows it, is `least` or more in every run: other runs are refused before they begin, or
+ * end when it is known. */
+bool bs_infer_least(bs_infer *infer, bs_dim_id d, int64_t least);
+
+/* Whether a value is an image of a patch domain: its dims are those of the frame, a kernel sees one cell and its
+ * halo. */
+bool bs_value_in_patches(const bs_graph *graph, const bs_value_info *value);
+/* Refuses operands that are images of a patch domain, when a kernel would have to see all pixels at once. */
+bool bs_infer_whole(bs_infer *infer, int32_t index);
+/* Refuses to make an image out of something else in a patch domain: it would have no place in the frame. */
+bool bs_infer_no_new_image(bs_infer *infer);
+/* The frame of out[0] is num/den of operand 0's; a cell must stay a whole number of pixels. */
+bool bs_infer_scale(bs_infer *infer, int32_t num, int32_t den);
+/* Refuses images of patches that are of frames of different scale. */
+bool bs_infer_same_scale(bs_infer *infer, const bs_value_info *a, const bs_value_info *b);
+/* Windows of `kernel` (dilated) over both axes, down and across, of a frame that begins `before` ahead of its first
+ * sample and ends `after` behind its last one. Sets extents and scale. In a patch domain padding must keep output cells
+ * where their input cells are: floor(H/stride) <= H' <= ceil(H/stride); and one scale is for both axes. */
+typedef struct bs_window_axis {
+    int32_t kernel, stride, dilation, before, after;
+} bs_window_axis;
+typedef struct bs_window {
+    bs_window_axis axis[2];
+} bs_window;
+/* Samples between the first tap of a window and its last; of fields that nobody has checked any number. */
+BS_WRAPS static inline int32_t bs_window_reach(const bs_window_axis *a)
+{
+    return (int32_t)((uint32_t)a->dilation * ((uint32_t)a->kernel - 1u));
+}
+/* The windows that a descriptor ends with, from its stride_h on. `stride` 0: as large as the kernel. */
+bs_window bs_window_of(const void *fields, int32_t kernel_h, int32_t kernel_w, int32_t stride, int32_t dilation,
+                       int32_t pad);
+#define BS_WINDOW_OF(desc, type, ...) bs_window_of((const char *)(desc) + offsetof(type, stride_h), __VA_ARGS__)
+/* What conv2d and pool2d have at the end of their descriptors: their tables of fields, and the sides in one word. */
+#define BS_WINDOW_MOST (1 << 15)
+#define BS_WINDOW_FIELDS                                                                                   \
+    BS_INT_OF("stride_h", 0, BS_WINDOW_MOST), BS_INT_OF("stride_w", 0, BS_WINDOW_MOST),                    \
+        BS_INT_OF("dilation_h", 0, BS_WINDOW_MOST), BS_INT_OF("dilation_w", 0, BS_WINDOW_MOST),            \
+        BS_INT_OF("pad_top", 0, BS_WINDOW_MOST), BS_INT_OF("pad_left", 0, BS_WINDOW_MOST),                 \
+        BS_INT_OF("pad_bottom", 0, BS_WINDOW_MOST), BS_INT_OF("pad_right", 0, BS_WINDOW_MOST)
+#define BS_WINDOW_SIDES(desc) ((desc)->pad_top | (desc)->pad_left | (desc)->pad_bottom | (desc)->pad_right)
+bool bs_infer_window(bs_infer *infer, const bs_window *window);
+int32_t bs_window_halo(const bs_window *window, int32_t out_margin);
+
+/* Elements of one row at maximum extents (a cell, in a patch domain); and the same for the pixels of an image. */
+double bs_value_work(const bs_graph *graph, int32_t value);
+double bs_value_pixels(const bs_graph *graph, int32_t value);
+
+/* A weight of an op, for its table of specs. */
+bs_weight_spec bs_weight_of(const char *suffix, int32_t rank, int64_t d0, int64_t d1, int64_t d2, int64_t d3);
+bs_weight_spec bs_weight_vector(const char *suffix, int64_t length);
+
+#if defined(BS_NO_MESSAGES)
+#define bs_call_fail(call, ...) BS_TOLD((bs_call_fail)(call, __VA_ARGS__), BS_ERROR_DATA)
+#define bs_infer_dtypes(infer, index, dtypes, expected) (bs_infer_dtypes)(infer, index, dtypes, BS_TEXT(expected))
+#define bs_infer_const(infer, index, axis, what, n) (bs_infer_const)(infer, index, axis, BS_TEXT(what), n)
+#endif
+
+#endif
+/* ==== end src/ops/common.h ==================================================================== */
+/* ==== begin src/ops/span.h ==================================================================== */
+/* ops/span.h - one loop nest for every op that goes element by element over strided operands.
+ * Owns the walk: it sorts axes by the output's strides, merges those that are contiguous in every operand, and calls
+ * `inner` on the innermost. Relies on graph/op.h. Must never know what an element means. */
+#ifndef BS_OPS_SPAN_H
+#define BS_OPS_SPAN_H
+
+/* #include "ops/table.h" */
+
+#define BS_SPAN_OPERANDS 5
+#define BS_SPAN_AXES     (BS_MAX_AXES + 1) /* axis 0 is the row, axis d + 1 dimension d */
+
+typedef struct bs_span {
+    int32_t operands, axes;
+    int64_t low[BS_SPAN_AXES]; /* first coordinate, in those of the output */
+    int64_t count[BS_SPAN_AXES];
+    char *at[BS_SPAN_OPERANDS];
+    ptrdiff_t step[BS_SPAN_OPERANDS][BS_SPAN_AXES]; /* bytes */
+} bs_span;
+
+/* n elements: of operand i at at[i], at[i] + step[i], ... (bytes). Operand 0 is the output. */
+typedef void (*bs_span_inner)(const void *context, int64_t n, char *const *at, const ptrdiff_t *step);
+
+/* The box of an output: its rect where it has rank 3, else all of it. No operand is added yet: the box may be
+ * changed. */
+void bs_span_box(bs_span *span, const bs_operand *out, int32_t rows);
+/* The box, with the output already added as operand 0. */
+void bs_span_open(bs_span *span, const bs_operand *out, int32_t rows);
+/* The box of a call's output, with that output and operand 0, which has its shape, already added. */
+void bs_span_call(bs_span *span, const bs_call *call);
+/* As bs_span_open, for ops on whole lines: visits every index but those of dimension `axis`, of which it visits only
+ * 0. */
+void bs_span_open_lines(bs_span *span, const bs_operand *out, int32_t rows, int32_t axis);
+/* Whether that would visit one line, which begins where the output does; where it pays to know. */
+static inline bool bs_span_is_line(const bs_operand *out, int32_t rows)
+{
+    return BS_DENSE_PAYS && rows == 1 && (out->rank == 1 || (out->rank == 2 && out->dim[0] == 1));
+}
+/* Adds an operand of the output's rank. Its element c belongs to coordinate c + shift[d] of dimension d (shift may be
+ * NULL). */
+void bs_span_add(bs_span *span, const bs_operand *operand, const int32_t *shift);
+/* The same of any rank, by its strides along the dimensions of the output: 0 where these do not move it. */
+void bs_span_add_strides(bs_span *span, const bs_operand *operand, const ptrdiff_t *stride, const int32_t *shift);
+/* Adds an array of 4-byte elements, one for each index of dimension `axis`. */
+void bs_span_add_array(bs_span *span, const void *array, int32_t axis);
+/* Walks. The span cannot be used again. */
+void bs_span_run(bs_span *span, bs_span_inner inner, const void *context);
+
+/* Before a loop over elements: each is made of what stands in its own place. So a result may be made over an operand
+ * (a step of a tail), and the compiler need not ask whether they overlap, or go one by one where they do. */
+#if defined(__GNUC__) && !defined(__clang__)
+#define BS_EACH_BY_ITSELF _Pragma("GCC ivdep")
+#else
+#define BS_EACH_BY_ITSELF
+#endif
+
+/* Whether the first operands of an inner loop are dense arrays of f32, where that pays. */
+static inline bool bs_span_dense_f32(const ptrdiff_t *step, int32_t operands)
+{
+    bool dense = BS_DENSE_PAYS;
+    for (int32_t i = 0; i < operands && dense; i++)
+        dense = step[i] == 4;
+    return dense;
+}
+
+/* Adds `to`, then `from` with its shift, to a box, and copies the elements, of 1, 2 or 4 bytes. They do not overlap. */
+void bs_span_copy(bs_span *span, const bs_call *call, const bs_operand *to, const bs_operand *from,
+                  const int32_t *shift);
+
+#endif
+/* ==== end src/ops/span.h ====================================================================== */
 
 /* How many dimensions of the result come before the first one of an operand. */
 static inline int32_t bs_broadcast_shift(int32_t rank, int32_t operand_rank)
@@ -6387,7 +5247,484 @@ __device__ inline void bs_cu_chain_run(const bs_cu_tile &t, const bs_device_step
 /* #include "cuda/walk.cuh" */
 
 extern "C" {
-/* #include "ops/forms.h" */
+/* ==== begin src/ops/forms.h =================================================================== */
+/* ops/forms.h - convolutions and linears with the defaults of their descriptors filled in, where their prepared
+ * weights lie, and what else the file of an op and the backend of a device must agree on.
+ * Relies on epilogue.h. Must never depend on anything but descriptor, channels and plan: prepared weights may be
+ * stored. */
+#ifndef BS_OPS_FORMS_H
+#define BS_OPS_FORMS_H
+
+/* ==== begin src/kernels/recurrent.h =========================================================== */
+/* recurrent.h: one step of an LSTM or a GRU for some rows, gates and states in one pass over the weights.
+ *
+ * Owns:      the layout of its weights, and the order of gates within it.
+ * Relies on: tier.h.
+ * Must never: allocate, keep state, or let a row's arithmetic depend on how many rows there are.
+ *
+ * A sum is the products of x, then those of h, in blocks of 192 (gemm.c); activations are those of functions.h.
+ *
+ *     LSTM   i, f, o = sigmoid, g = tanh of W_ih x + W_hh h + b;  c' = f c + i g;  h' = o tanh(c')
+ *     GRU    r, z = sigmoid of W_ih x + W_hh h + b;  n = tanh(W_in x + b_in + r (W_hn h + b_hn));  h' = n + z (h - n)
+ */
+#ifndef BS_KERNELS_RECURRENT_H
+#define BS_KERNELS_RECURRENT_H
+
+#include <stdbool.h>
+
+/* #include "base/both.h" */
+/* ==== begin src/kernels/tier.h ================================================================ */
+/* tier.h: which instruction set a kernel may use; the enum and the probes are public, in brainstorm.h.
+ *
+ * Owns:      the macros that say which tiers this build compiles.
+ * Relies on: brainstorm.h (BS_NO_SIMD: scalar kernels only).
+ * Must never: keep state. Callers probe once and pass the tier along, so a test can force any lower one.
+ *
+ *     BS_TIER_SCALAR  portable C: whatever the build's baseline is (SSE2 on x86-64); not in a small library
+ *                     (BS_SMALL) on AArch64
+ *     BS_TIER_AVX2    AVX2, FMA and F16C (no processor has the first without the others)
+ *     BS_TIER_AVX512  AVX-512 F, BW, DQ, VL: Skylake-X, Zen 4 and later
+ *     BS_TIER_NEON    AArch64 Advanced SIMD, part of its baseline
+ */
+#ifndef BS_KERNELS_TIER_H
+#define BS_KERNELS_TIER_H
+
+/* #include "brainstorm.h" */
+/* #include "base/exact_math.h" */
+/* #include "base/wrapping.h" */
+
+/* Compiled by attribute, function by function: the build needs no -m flags. */
+#if !defined(BS_NO_SIMD) && !defined(BS_NO_AVX2) && defined(__x86_64__) && defined(__GNUC__)
+#define BS_HAVE_X86_TIERS 1
+#else
+#define BS_HAVE_X86_TIERS 0
+#endif
+
+#if BS_HAVE_X86_TIERS && !defined(BS_NO_AVX512)
+#define BS_HAVE_AVX512_TIER 1
+#else
+#define BS_HAVE_AVX512_TIER 0
+#endif
+
+#if !defined(BS_NO_SIMD) && defined(__aarch64__) && defined(__ARM_NEON) && !defined(__AARCH64EB__)
+#define BS_HAVE_NEON_TIER 1
+#else
+#define BS_HAVE_NEON_TIER 0
+#endif
+
+/* Every AArch64 has NEON: a small library (BS_SMALL) has no other kernels there. */
+#if defined(BS_SMALL) && BS_HAVE_NEON_TIER
+#define BS_HAVE_SCALAR_KERNELS 0
+#else
+#define BS_HAVE_SCALAR_KERNELS 1
+#endif
+
+/* INLINE: a copy for each constant argument is wanted. OUTLINE: a rare case that would bloat a hundred kernels.
+ * INLINE_IF_FAST: copies are worth their bytes, except in a small library (BS_SMALL). */
+#define BS_INLINE __attribute__((always_inline))
+#if defined(__clang__)
+#define BS_OUTLINE __attribute__((noinline))
+#else
+#define BS_OUTLINE __attribute__((noinline, noclone)) /* nor a copy for constants */
+#endif
+#ifdef BS_SMALL
+#define BS_INLINE_IF_FAST BS_OUTLINE
+#else
+#define BS_INLINE_IF_FAST inline BS_INLINE
+#endif
+
+#endif
+/* ==== end src/kernels/tier.h ================================================================== */
+
+/* Sums of a unit. Columns of x are the first ones (a GRU's n from x, r, z), columns of h the last ones (r, z, n from
+ * h): an LSTM's are the same four. */
+enum { BS_RECURRENT_COLUMNS = 4 };
+
+typedef struct bs_recurrent {
+    int32_t inputs, hidden; /* >= 1; inputs 0: x is what their products would be */
+    bool gru;
+} bs_recurrent;
+
+/* How many of a unit's columns take x, and as many h; and which gate of PyTorch's order such a column is: i, f, o, g;
+ * n, r, z; r, z, n. */
+static inline BS_BOTH int32_t bs_recurrent_gates(bool gru) { return gru ? 3 : 4; }
+static inline BS_BOTH int32_t bs_recurrent_gate(bool gru, bool of_h, int32_t column)
+{
+    return !gru ? column ^ column >> 1 : of_h ? column : (column + 2) % 3;
+}
+
+/* Floats of a row of x. */
+static inline int32_t bs_recurrent_width(const bs_recurrent *net)
+{
+    return net->inputs > 0 ? net->inputs : bs_recurrent_gates(net->gru) * net->hidden;
+}
+
+/* Rows are dense, row strides in floats and within int32_t. c and c_out: of an LSTM only. */
+typedef struct bs_recurrent_rows {
+    int64_t n;
+    const float *x, *h, *c;
+    ptrdiff_t x_row, h_row, c_row;
+    float *h_out, *c_out; /* h_out overlaps nothing else; c_out may be c */
+    ptrdiff_t h_out_row, c_out_row;
+} bs_recurrent_rows;
+
+/* Floats of packed weights, which bs_recurrent_prepare makes of [gates * hidden][inputs] and [gates * hidden][hidden]
+ * by running no instructions of the tier. 0: too many. */
+uint64_t bs_recurrent_floats(bs_tier tier, const bs_recurrent *net);
+void bs_recurrent_prepare(bs_tier tier, const bs_recurrent *net, const float *of_x, const float *of_h, float *prepared);
+
+/* Units that are computed together: their columns are whole panels. Biases are [4 columns][units] for each such group.
+ */
+int32_t bs_recurrent_units(bs_tier tier, bool gru);
+
+/* Scratch for each thread. */
+size_t bs_recurrent_scratch_floats(bs_tier tier, const bs_recurrent *net);
+void bs_recurrent_run(bs_tier tier, const bs_recurrent *net, const float *prepared, const float *bias,
+                      const bs_recurrent_rows *rows, float *scratch);
+
+#endif
+/* ==== end src/kernels/recurrent.h ============================================================= */
+/* ==== begin src/ops/epilogue.h ================================================================ */
+/* ops/epilogue.h - what conv2d, deconv2d and linear share: calls of the kernels, and bias, slopes and activation after
+ * their sums.
+ * Owns the translation from bs_act to what conv.h fuses, and the pass for what it does not fuse.
+ * Relies on kernels/conv.h, kernels/functions.h and span.h. Must never change the order of bias, then activation. */
+#ifndef BS_OPS_EPILOGUE_H
+#define BS_OPS_EPILOGUE_H
+
+/* ==== begin src/kernels/conv.h ================================================================ */
+/* conv.h: 2-d convolution of one cell on the CPU, channels last, f32.
+ *
+ * Owns:      the interface between ops and the convolution kernels of every tier.
+ * Relies on: tier.h.
+ * Must never: allocate, keep state, read outside the windows, or let padding decide anything: the caller
+ *            provides every margin (zeros at the frame's edge), the kernels compute "valid" convolutions.
+ *
+ * Life of a weight: canonical OIHW f32 -> bs_conv_prepare (once, at load) -> bs_conv_run (any thread, any
+ * number of times). What is prepared belongs to one (geometry, algorithm, tier) and to nothing else.
+ *
+ * Arithmetic. DIRECT: every output element is one fixed sequence of operations for a given (geometry, tier):
+ * it does not depend on out_h, out_w, on where the element stands, or on which buffers are used, so any split
+ * of the work is bit-identical. WINOGRAD4: fixed for a given position modulo 4 relative to the task's origin;
+ * splits at multiples of 4 are bit-identical, others differ by rounding. Either way sums of many products are made of
+ * shorter ones.
+ * Tiers differ from each other by rounding.
+ *
+ * The channel stride is 1 everywhere. Buffers need the alignment of float; 64 bytes is faster.
+ */
+#ifndef BS_KERNELS_CONV_H
+#define BS_KERNELS_CONV_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* #include "kernels/tier.h" */
+
+typedef enum bs_conv_algorithm {
+    BS_CONV_DIRECT = 0,   /* any geometry */
+    BS_CONV_WINOGRAD4 = 1, /* F(4x4, 3x3): 3x3, stride 1, dilation 1, one group */
+    BS_CONV_TENSOR = 2 /* a GPU's: f16 products, as matrices; channels of a group in multiples of 4 */
+} bs_conv_algorithm;
+
+enum { BS_CONV_WINOGRAD_TILE = 4 }; /* pixels of an output tile, a side */
+
+typedef enum bs_conv_activation {
+    BS_CONV_NONE = 0,
+    BS_CONV_RELU,  /* max(x, 0) */
+    BS_CONV_LEAKY, /* x > 0 ? x : slope * x */
+    BS_CONV_PRELU, /* the same with a slope for each output channel */
+    BS_CONV_CLIP   /* min(max(x, low), high) */
+} bs_conv_activation;
+
+/* All fields >= 1; groups divides both channel counts. */
+typedef struct bs_conv_geometry {
+    int32_t in_channels, out_channels;
+    int32_t kernel_h, kernel_w;
+    int32_t stride_h, stride_w;
+    int32_t dilation_h, dilation_w;
+    int32_t groups;
+} bs_conv_geometry;
+
+/* The work of one call. Strides are in floats, between images, between rows and between pixels. */
+typedef struct bs_conv_task {
+    int32_t images; /* of the same extents; 0: one */
+    int32_t in_pixel;
+    const float *in;  /* first sample of the window of output (0, 0) */
+    ptrdiff_t in_row; /* the storage must cover all windows: (out_h-1)*stride_h + (kernel_h-1)*dilation_h + 1 rows */
+    ptrdiff_t in_image;
+
+    float *out; /* must not overlap `in` */
+    ptrdiff_t out_row, out_image;
+    int32_t out_h, out_w; /* zero is allowed: the call does nothing */
+    int32_t out_pixel, residual_pixel;
+    /* r > 1: channel c r r + i r + j of a pixel lies i / r rows and j / r pixels on, as channel c; weights, bias and
+     * slopes are in the order i, j, c, and all channels c are whole blocks (bs_conv_block_outputs). No residual */
+    int32_t phases;
+
+    const float *weights; /* from bs_conv_prepare */
+    const float *bias;    /* out_channels floats, or NULL */
+    bool onto;            /* for bs_conv_run_gemm without a residual: adds to what is in `out` instead of the bias */
+
+    const float *residual; /* added to the result, or NULL; may be `out` itself (same strides) */
+    ptrdiff_t residual_row, residual_image;
+    bool residual_before_activation; /* else it is added after it */
+
+    bs_conv_activation activation;
+    float slope;         /* LEAKY */
+    float low, high;     /* CLIP */
+    const float *slopes; /* PRELU: out_channels floats */
+
+    float *scratch; /* bs_conv_scratch_floats, one for each thread; may be NULL if that is 0 */
+} bs_conv_task;
+
+/* Whether bs_conv_run supports this at this tier, on machines that have the tier: a workstation plans for a board
+ * whose kernels it lacks. DIRECT: every valid geometry. */
+bool bs_conv_supports(const bs_conv_geometry *geometry, bs_conv_algorithm algorithm, bs_tier tier);
+
+/* Floats that bs_conv_prepare writes; 0 if unsupported (or if the size overflows). */
+size_t bs_conv_prepared_floats(const bs_conv_geometry *geometry, bs_conv_algorithm algorithm, bs_tier tier);
+
+/* Packs [out][in / groups][kernel_h][kernel_w] weights. Deterministic; padding lanes are zero. Does not run
+ * the tier's instructions: a workstation can prepare for another machine. */
+void bs_conv_prepare(const bs_conv_geometry *geometry, bs_conv_algorithm algorithm, bs_tier tier,
+                     const float *oihw, float *prepared);
+/* The same a few outputs at a time, of all groups: from 0 on, in order. `rows`: the weights of output `first`. */
+void bs_conv_prepare_rows(const bs_conv_geometry *geometry, bs_conv_algorithm algorithm, bs_tier tier, int32_t first,
+                          int32_t count, const float *rows, float *prepared);
+
+/* Outputs of a block, which lie side by side, at multiples of as many; 0: bs_conv_task.phases is not for this. */
+int32_t bs_conv_block_outputs(const bs_conv_geometry *geometry, bs_conv_algorithm algorithm, bs_tier tier);
+
+/* Floats of scratch for one thread, for outputs of any size; 0 for DIRECT. */
+size_t bs_conv_scratch_floats(const bs_conv_geometry *geometry, bs_conv_algorithm algorithm, bs_tier tier);
+
+void bs_conv_run(const bs_conv_geometry *geometry, bs_conv_algorithm algorithm, bs_tier tier,
+                 const bs_conv_task *task);
+
+#endif
+/* ==== end src/kernels/conv.h ================================================================== */
+/* ==== begin src/kernels/functions.h =========================================================== */
+/* functions.h: rows of what needs an exponential or a logarithm, and what sums a row: activations, exp, log, erf,
+ * softmax, layer and RMS norm; argmax and argmin.
+ *
+ * Owns:      the one arithmetic of sigmoid, tanh, gelu, silu, exp, log and erf on a CPU, whichever op asks for it.
+ * Relies on: tier.h.
+ * Must never: call libm for an element: its result is the same wherever it stands in a row, however long that is.
+ *
+ * Steps are in floats; each may be anything, and rows of the same numbers give the same bytes at any step. A row may be
+ * computed in place: x == y with equal steps. A tier that is not available runs as BS_TIER_SCALAR. Sums have an order
+ * that the tier and n fix. Infinities and NaN come out as the formulas say.
+ *
+ * Errors, against the real result in units in its last place, wherever it is a normal number; elsewhere in those of the
+ * smallest number. test_functions.c measures them, over all floats:
+ *
+ *                                         bound  worst
+ *     sigmoid   1 / (1 + e^-x)             2.5    2.5
+ *     silu      x / (1 + e^-x)             2.5    2.4   silu(-inf) is NaN, as the quotient is
+ *     tanh                                 2.7    2.7
+ *     gelu      x / 2 (1 + erf(x / 2^.5))  8      7.0   in the lower tail; 3.1 above 0
+ *     exp                                  1.5    1.1
+ *     log                                  1.5    0.9
+ *     erf                                  1.5    1.2
+ *     softmax                              6      4.2   of differences x - top as floats have them
+ *     layer norm: 4 times 2^-24 of |bias| + |weight| (1 + largest |x| / sqrt(variance + epsilon))
+ *     RMS norm                             4      3.4   where the mean of squares is a normal number
+ */
+#ifndef BS_KERNELS_FUNCTIONS_H
+#define BS_KERNELS_FUNCTIONS_H
+
+/* #include "kernels/tier.h" */
+
+/* Whether an activation is one of those that bs_row_function computes. */
+static inline bool bs_is_function(bs_act act)
+{
+    return act == BS_SIGMOID || act == BS_TANH || act == BS_GELU || act == BS_SILU;
+}
+
+/* n elements from x to y. */
+void bs_row_function(bs_tier tier, bs_act act, const float *x, ptrdiff_t x_step, float *y, ptrdiff_t y_step,
+                     int64_t n);
+
+/* The same of kinds of the op `unary`: those that bs_row_unary computes. */
+static inline bool bs_is_row_unary(bs_unary_kind kind)
+{
+    return kind == BS_UNARY_EXP || kind == BS_UNARY_LOG || kind == BS_UNARY_ERF;
+}
+void bs_row_unary(bs_tier tier, bs_unary_kind kind, const float *x, ptrdiff_t x_step, float *y, ptrdiff_t y_step,
+                  int64_t n);
+
+/* e^(x - top) over the sum of these; n > 0. A row with a NaN, or +inf, or nothing above -inf, is NaN. */
+void bs_row_softmax(bs_tier tier, const float *x, ptrdiff_t x_step, float *y, ptrdiff_t y_step, int64_t n);
+
+/* Where the largest element of a row stands, or with `least` the smallest; n > 0. Of equal ones the first; a NaN counts
+ * only where it is element 0, and then it is the answer. A small library (BS_SMALL) does without it. */
+#ifndef BS_SMALL
+int64_t bs_row_place_of_best(bs_tier tier, const float *x, int64_t n, bool least);
+#endif
+
+/* Layer norm: (x - mean) / sqrt(variance + epsilon) * weight + bias; weight and bias have step 1. */
+typedef struct bs_row_norm {
+    const float *weight, *bias; /* bias NULL: RMS norm, x / sqrt(mean of x^2 + epsilon) * weight */
+    float epsilon;
+    int32_t n;
+} bs_row_norm;
+void bs_row_normalise(bs_tier tier, const bs_row_norm *norm, const float *x, ptrdiff_t x_step, float *y,
+                      ptrdiff_t y_step);
+
+/* A step of n units of an LSTM: sums of i, f, o and g behind each other, n of each; c' = f c + i g, h' = o tanh(c'). As
+ * by rows of sigmoid and tanh, but c' is rounded once less. c_out may be c. */
+void bs_row_lstm(bs_tier tier, const float *sums, const float *c, float *c_out, float *h_out, int64_t n);
+
+#endif
+/* ==== end src/kernels/functions.h ============================================================= */
+/* #include "ops/act.h" */
+/* #include "ops/common.h" */
+/* #include "ops/span.h" */
+
+/* a node that runs as plain loops, not by the kernels' algorithms */
+#define BS_CONV_REFERENCE (-1)
+
+typedef struct bs_epilogue {
+    bs_act act;
+    float param;
+    const float *bias;   /* one for each channel, or NULL */
+    const float *slopes; /* one for each channel, with PRELU only */
+} bs_epilogue;
+
+/* Bias and slopes lie behind the packed weights in prepared memory, for all three ops. */
+typedef struct bs_epilogue_layout {
+    bs_bytes bias, slopes, bytes;
+} bs_epilogue_layout;
+bs_epilogue_layout bs_epilogue_place(bs_bytes packed_bytes, int32_t channels, int32_t act);
+/* The same layout from its bytes, where they are known. */
+bs_epilogue_layout bs_epilogue_at_end(bs_bytes bytes, int32_t channels, int32_t act);
+/* bs_epilogue_weights adds the epilogue's weights to the n before it and returns the new count. bs_epilogue_prepare
+ * copies these weights to prepared memory. */
+int32_t bs_epilogue_weights(bs_weight_spec *specs, int32_t n, int32_t channels, bool no_bias, int32_t act);
+void bs_epilogue_prepare(const bs_epilogue_layout *layout, int32_t channels, bool no_bias, int32_t act,
+                         const void *const *weights, void *prepared);
+/* The epilogue of a call, from prepared memory. */
+bs_epilogue bs_epilogue_of(const bs_call *call, const bs_epilogue_layout *layout, int32_t act, float param);
+
+float bs_epilogue_apply(const bs_epilogue *epilogue, int32_t channel, float sum);
+
+/* Sets bias and activation of the task. False: the activation is not fused and must be applied afterwards. */
+bool bs_epilogue_fuse(const bs_epilogue *epilogue, bs_conv_task *task);
+
+/* The task of all rows, an image each. The first window begins at `from` (y, x) and belongs to the output at `to`; the
+ * next windows belong to every `step`-th output of the rect. */
+bs_conv_task bs_epilogue_task(const bs_call *call, const int32_t *from, const int32_t *to, int32_t step);
+
+/* Runs a call of a convolution: row by row in plain loops or all rows by the kernels, then what these do not fuse. */
+typedef void bs_epilogue_row(const bs_call *call, const void *form, const bs_epilogue *epilogue, int32_t row);
+typedef void bs_epilogue_rows(const bs_call *call, const void *form, const bs_epilogue *epilogue);
+bs_status bs_epilogue_run(const bs_call *call, const void *form, const bs_epilogue *epilogue,
+                          bs_epilogue_row *reference, bs_epilogue_rows *fast);
+
+#endif
+/* ==== end src/ops/epilogue.h ================================================================== */
+
+/* ops/conv2d.c */
+typedef struct bs_conv2d_form {
+    bs_conv_geometry geometry;
+    bs_window window;
+} bs_conv2d_form;
+bs_conv2d_form bs_conv2d_form_of(const bs_conv2d_desc *desc, int32_t channels);
+bs_epilogue_layout bs_conv2d_layout(const bs_conv2d_desc *desc, const bs_conv_geometry *g, const bs_node_plan *plan);
+
+/* ops/pool2d.c */
+bs_window bs_pool2d_window(const bs_pool2d_desc *desc);
+
+/* ops/reshape.c: x becomes an image [C,1,L] if it is [C,L]; and back. */
+bool bs_reshape_line(bs_graph *graph, bs_value *x);
+bs_value bs_reshape_to_line(bs_graph *graph, bs_value x);
+
+/* The same file: one pass for a reshape and the transpose of its result, called for the transpose; and for the reshape
+ * of what a transpose has made, called for the reshape. (plan/fusions.c) */
+bs_status bs_reshape_transpose_run(const bs_call *call);
+bs_status bs_transpose_reshape_run(const bs_call *call);
+/* Dimension d of the result of a transpose is dimension order[d] of the operand. All zero: the last two change
+ * places. */
+static inline void bs_transpose_order(const bs_transpose_desc *desc, int32_t rank, int32_t *order)
+{
+    bool given = rank < 2;
+    for (int32_t d = 0; d < BS_MAX_AXES; d++) {
+        given = given || desc->order[d] != 0;
+        order[d] = desc->order[d];
+    }
+    for (int32_t d = 0; d < rank && !given; d++)
+        order[d] = d < rank - 2 ? d : 2 * rank - 3 - d;
+}
+
+/* Parameters of the transpose whose result is operand 0 of `node`. */
+static inline const void *bs_transpose_before(const bs_graph *graph, const bs_node *node)
+{
+    return graph->nodes[graph->values[bs_node_in(graph, node)[0]].node].params;
+}
+
+/* ops/deconv2d.c */
+typedef struct bs_deconv2d_form {
+    int32_t in, out, kernel, stride, pad, output_pad;
+} bs_deconv2d_form;
+bs_deconv2d_form bs_deconv2d_form_of(const bs_deconv2d_desc *desc, int32_t channels);
+bs_epilogue_layout bs_deconv2d_layout(const bs_deconv2d_form *f, const bs_node_plan *plan, int32_t act);
+/* Taps of phase a along one axis; 0 where the kernel is smaller than the stride. */
+static inline BS_BOTH int32_t bs_deconv2d_taps(int32_t kernel, int32_t stride, int32_t a)
+{
+    return (kernel - a + stride - 1) / stride;
+}
+
+/* ops/pad.c: the pixel that pixel `at`, counted from the operand's first of n, is a copy of; the nearest one if it is
+ * none. */
+static inline BS_BOTH int32_t bs_pad_source(int32_t edge, int32_t at, int32_t n)
+{
+    if (edge == BS_EDGE_REFLECT)
+        at = at < 0 ? -at : at < n ? at : 2 * (n - 1) - at;
+    return bs_clamp_i32(at, 0, n - 1);
+}
+/* ops/pad.c: the border's value as an element; a value outside a type's range becomes the nearest one in it. */
+void bs_pad_element(bs_dtype dtype, float value, void *element);
+
+/* ops/convert.c: the range of a type's codes. */
+bool bs_convert_is_integer(bs_dtype dtype);
+void bs_convert_range(bs_dtype to, int32_t code_bits, int32_t *low, int32_t *high);
+
+/* ops/linear.c */
+bs_epilogue_layout bs_linear_layout(const bs_linear_desc *desc, const bs_node_plan *plan, int32_t inputs);
+/* A device's layout is that of the reference, with lines padded with zeros to whole loads of 16 bytes. */
+static inline BS_BOTH int64_t bs_linear_line_bytes(int32_t inputs, int32_t each)
+{
+    return ((int64_t)inputs * each + 15) & ~(int64_t)15;
+}
+
+/* Weights as lines for a device or for the reference, and bytes of one. */
+bs_bytes bs_linear_line(const bs_node_plan *plan, int32_t inputs);
+void bs_linear_lines(const bs_node_plan *plan, int32_t inputs, int32_t outputs, const float *weight, uint8_t *memory);
+
+/* ops/recurrent.c: lines of x come first; biases are [4 columns][units], of groups of units in a tier's panels. */
+typedef struct bs_recurrent_layout {
+    bs_bytes of_h, bias, bytes;
+} bs_recurrent_layout;
+bs_recurrent_layout bs_recurrent_place(const bs_recurrent *net, const bs_node_plan *plan);
+/* h' of one unit from its sums (BS_RECURRENT_COLUMNS); the LSTM's c' too. */
+static inline BS_BOTH float bs_lstm_step(const float *sums, float c, float *c_out)
+{
+    const float i = bs_act_apply(BS_SIGMOID, 0.0f, 0.0f, sums[0]), f = bs_act_apply(BS_SIGMOID, 0.0f, 0.0f, sums[1]),
+                o = bs_act_apply(BS_SIGMOID, 0.0f, 0.0f, sums[2]), g = bs_act_apply(BS_TANH, 0.0f, 0.0f, sums[3]),
+                next = BS_SUM(f * c, i * g);
+    *c_out = next;
+    return o * bs_act_apply(BS_TANH, 0.0f, 0.0f, next);
+}
+static inline BS_BOTH float bs_gru_step(const float *sums, float h)
+{
+    const float r = bs_act_apply(BS_SIGMOID, 0.0f, 0.0f, sums[1]), z = bs_act_apply(BS_SIGMOID, 0.0f, 0.0f, sums[2]),
+                n = bs_act_apply(BS_TANH, 0.0f, 0.0f, BS_SUM(sums[0], r * sums[3]));
+    return BS_SUM(n, z * (h - n));
+}
+
+#endif
+/* ==== end src/ops/forms.h ===================================================================== */
 }
 
 /* Parameters of the kernels of this file, in p. */
@@ -8249,13 +7586,14 @@ struct bs_cu_addend {
 };
 
 /* The dimension that loop k of a sum goes along: of images channel, x, y; else the last one first. -1: none. */
-__device__ __forceinline__ int32_t bs_cu_sum_axis(int32_t rank, int32_t k)
+__device__ __forceinline__ int32_t bs_cu_sum_axis(bool image, int32_t rank, int32_t k)
 {
-    return rank != 3 ? rank - 1 - k : k == 0 ? 0 : k == 3 ? -1 : 3 - k;
+    return !image ? rank - 1 - k : k == 0 ? 0 : k == 3 ? -1 : 3 - k;
 }
 
+/* image: the result is one. */
 __device__ inline void bs_cu_addend_open(const bs_cu_tile &t, const bs_device_operand *o, int32_t row, float gate,
-                                         bs_cu_addend *source)
+                                         bool image, bs_cu_addend *source)
 {
     const bs_cu_view v = bs_cu_open(t, o, row);
     source->data = v.data;
@@ -8264,7 +7602,7 @@ __device__ inline void bs_cu_addend_open(const bs_cu_tile &t, const bs_device_op
     source->dtype = v.dtype;
 #pragma unroll
     for (int32_t k = 0; k < 4; k++) {
-        const int32_t axis = bs_cu_sum_axis(v.rank, k);
+        const int32_t axis = bs_cu_sum_axis(image, v.rank, k);
         source->step[k] = axis < 0 ? 0 : bs_cu_pick(v.stride, axis);
     }
 }
@@ -8280,6 +7618,7 @@ __device__ inline int32_t bs_cu_sources(const bs_cu_tile &t, const bs_device_ste
 {
     const bs_cu_decision d = bs_cu_decision_of(t, s->router);
     const int64_t at = (int64_t)bs_cu_decided_row(t, s, row) * d.per_row;
+    const bool image = bs_cu_out(t, s, 0)->image;
     int32_t count = 0;
     for (int32_t k = team.rank; k < d.per_row || k == team.rank; k += team.size) { /* once at least: all need count */
         const int32_t path = k < d.per_row && bs_cu_gives(t, s, d, at + k) ? d.chosen[at + k] : -1;
@@ -8292,11 +7631,11 @@ __device__ inline int32_t bs_cu_sources(const bs_cu_tile &t, const bs_device_ste
         }
         if (path >= 0 && before >= from && before - from < BS_CU_SUM_SOURCES)
             bs_cu_addend_open(t, bs_cu_in(t, s, path), d.inverse[at + k] - d.offsets[path],
-                              s->p[BS_CU_GATHER_COMBINE].i == BS_COMBINE_SUM ? 1.0f : d.gates[at + k],
+                              s->p[BS_CU_GATHER_COMBINE].i == BS_COMBINE_SUM ? 1.0f : d.gates[at + k], image,
                               &sources[before - from]);
     }
     if (s->p[BS_CU_GATHER_RESIDUAL].i && team.rank == 0 && count >= from && count - from < BS_CU_SUM_SOURCES)
-        bs_cu_addend_open(t, bs_cu_in(t, s, d.paths), row, 1.0f, &sources[count - from]);
+        bs_cu_addend_open(t, bs_cu_in(t, s, d.paths), row, 1.0f, image, &sources[count - from]);
     return count + (s->p[BS_CU_GATHER_RESIDUAL].i != 0);
 }
 
@@ -8313,13 +7652,13 @@ struct bs_cu_sum {
 __device__ inline bs_cu_sum bs_cu_sum_of(const bs_cu_view &v)
 {
     bs_cu_sum m;
-    m.image = v.rank == 3;
+    m.image = v.image;
     m.y0 = m.image ? v.y0 : 0;
     m.x0 = m.image ? v.x0 : 0;
     m.dtype = v.dtype;
 #pragma unroll
     for (int32_t k = 0; k < 4; k++) {
-        const int32_t axis = bs_cu_sum_axis(v.rank, k);
+        const int32_t axis = bs_cu_sum_axis(v.image, v.rank, k);
         m.n[k] = axis < 0 ? 1 : bs_cu_pick(v.dim, axis);
         m.step[k] = axis < 0 ? 0 : bs_cu_pick(v.stride, axis);
     }
@@ -8419,7 +7758,7 @@ __device__ inline void bs_cu_select_row(const bs_cu_tile &t, const bs_device_ste
     const bs_cu_view from = bs_cu_open(t, in + (best < 0 ? d.paths : d.chosen[best]),
                                        best < 0 ? row : d.inverse[best] - d.offsets[d.chosen[best]]);
     bs_cu_row_copy(to, from, team, t.workspace, w);
-    if (to.rank == 3 && w.part == 0)
+    if (to.image && w.part == 0)
         bs_cu_zero_ring(to, bs_cu_common(to, from), to, team);
 }
 
@@ -8698,7 +8037,710 @@ __device__ inline void bs_cu_lrn_run(const bs_cu_tile &t, const bs_device_step *
 
 #endif
 /* ==== end src/cuda/op_image.cuh =============================================================== */
-/* #include "cuda/op_linear.cuh" */
+/* ==== begin src/cuda/op_linear.cuh ============================================================ */
+/* op_linear.cuh - x W^T + b on the last dimension, with the activation that follows.
+ *
+ * Experts are steps of one launch, and only the device knows how many rows each has: a work item is up to 64 lines
+ * by 64 (or 16) columns, and its block takes the shape that suits the lines it finds. Up to 8 lines, reading weights
+ * is the whole cost: they are read once, 4 KB at a time, of 64 columns (in f16: of 16) side by side. Beyond that
+ * a tile of 32 or 64 lines shares them. All shapes add up in one order (gemm.cuh). Relies on linear_cublas.cuh. Must
+ * never let rows influence each other. */
+#ifndef BS_CUDA_OP_LINEAR
+#define BS_CUDA_OP_LINEAR
+
+/* ==== begin src/cuda/linear_cublas.cuh ======================================================== */
+/* linear_cublas.cuh - a large linear, as a product that cuBLAS computes and an epilogue of our own.
+ * Relies on linear_job.cuh; op_linear.cuh describes the step. Must never be given a linear whose number of rows only
+ * the device knows. */
+#ifndef BS_CUDA_LINEAR_CUBLAS
+#define BS_CUDA_LINEAR_CUBLAS
+
+/* ==== begin src/cuda/linear_job.cuh =========================================================== */
+/* linear_job.cuh - what all tile shapes of a linear have in common: the lines of a work item, and loading them and
+ * their weights into shared memory.
+ * Weights are lines [out][k], padded with zeros to 16 bytes, f32 or f16. Lines are fetched by address, so rows of a
+ * scatter need no copy. Relies on gemm.cuh, program.cuh and ops/linear.c. Must never read beyond a line. */
+#ifndef BS_CUDA_LINEAR_JOB
+#define BS_CUDA_LINEAR_JOB
+
+/* ==== begin src/cuda/gemm.cuh ================================================================= */
+/* gemm.cuh - products of lines in shared memory: what linear and matmul have in common.
+ *
+ * A sum is one chain, k = 0, 1, 2 ... (in f16: steps of 16 products of a tensor core, in that order), whatever the
+ * shape of the tile it is part of. So a block may choose its tile shape by the number of rows it finds without changing
+ * a bit. Relies on tensor.cuh. Must never add up in an order that depends on rows, columns or threads. */
+#ifndef BS_CUDA_GEMM
+#define BS_CUDA_GEMM
+
+/* #include "cuda/describe.cuh" */
+/* #include "cuda/tensor.cuh" */
+
+enum {
+    BS_CU_GEMM_SIDE = 64,  /* of a tile, at most: lines on one side, columns on the other */
+    BS_CU_GEMM_DEPTH = 64, /* bytes of a line that are in shared memory at a time: 16 f32, 32 f16 */
+    BS_CU_GEMM_PITCH = 80, /* bytes from line to line there: eight lines begin in different banks */
+    BS_CU_SUMS_PITCH = 68  /* floats from line to line of finished sums */
+};
+
+/* Lines of a pass with ROWS * 4 sums a thread: f32 is laid out 16 threads wide, f16 two warps wide. */
+template <int BYTES, int ROWS> __device__ __forceinline__ int32_t bs_cu_gemm_lines(void)
+{
+    return BYTES == 4 ? ROWS * (bs_cu_threads() / 16) : ROWS * 4 * (bs_cu_threads() / 64);
+}
+
+/* f32: thread (x, y) has columns x + 16 j of lines y + i * (threads / 16). */
+template <int ROWS>
+__device__ __forceinline__ void bs_cu_gemm_f32(const uint8_t *columns, const uint8_t *lines, float *sum)
+{
+    const int32_t x = bs_cu_thread() & 15, y = bs_cu_thread() >> 4, high = bs_cu_threads() >> 4;
+#pragma unroll 1
+    for (int32_t k = 0; k < BS_CU_GEMM_DEPTH; k += 16) {
+        float4 a[ROWS], b[4];
+#pragma unroll
+        for (int32_t j = 0; j < 4; j++)
+            b[j] = *reinterpret_cast<const float4 *>(columns + (x + 16 * j) * BS_CU_GEMM_PITCH + k);
+#pragma unroll
+        for (int32_t i = 0; i < ROWS; i++)
+            a[i] = *reinterpret_cast<const float4 *>(lines + (y + i * high) * BS_CU_GEMM_PITCH + k);
+#pragma unroll
+        for (int32_t i = 0; i < ROWS; i++)
+#pragma unroll
+            for (int32_t j = 0; j < 4; j++) {
+                float s = fmaf(a[i].x, b[j].x, sum[4 * i + j]);
+                s = fmaf(a[i].y, b[j].y, s);
+                s = fmaf(a[i].z, b[j].z, s);
+                sum[4 * i + j] = fmaf(a[i].w, b[j].w, s);
+            }
+    }
+}
+
+/* f16: a warp has 32 columns (the rows of two matrices a) by ROWS / 2 times 8 lines (the columns of b). */
+template <int ROWS>
+__device__ __forceinline__ void bs_cu_gemm_f16(const uint8_t *columns, const uint8_t *lines, float *sum)
+{
+    const int32_t lane = bs_cu_lane(), warp = bs_cu_warp(), matrix = lane >> 3,
+                  row = lane & 7;
+    const uint8_t *from = columns + ((warp & 1) * 32 + (matrix & 1) * 8 + row) * BS_CU_GEMM_PITCH + (matrix >> 1) * 16;
+    const uint8_t *with = lines + ((warp >> 1) * (ROWS / 2) * 8 + row) * BS_CU_GEMM_PITCH + matrix * 16;
+    uint32_t b[ROWS / 2][4]; /* two steps of 16 */
+    if (warp >= (bs_cu_threads() >> 6) * 2)
+        return;
+#pragma unroll
+    for (int32_t j = 0; j < ROWS / 2; j++)
+        bs_cu_ldmatrix_x4(b[j], with + 8 * j * BS_CU_GEMM_PITCH);
+#pragma unroll
+    for (int32_t k = 0; k < 2; k++)
+#pragma unroll
+        for (int32_t i = 0; i < 2; i++) {
+            uint32_t a[4];
+            bs_cu_ldmatrix_x4(a, from + 16 * i * BS_CU_GEMM_PITCH + 32 * k);
+#pragma unroll
+            for (int32_t j = 0; j < ROWS / 2; j++)
+                bs_cu_mma(sum + 4 * (i * (ROWS / 2) + j), a, b[j] + 2 * k);
+        }
+}
+
+/* Adds to this thread's ROWS * 4 sums the products of what is in shared memory: 64 columns, bs_cu_gemm_lines lines. */
+template <int BYTES, int ROWS>
+__device__ __forceinline__ void bs_cu_gemm_step(const uint8_t *columns, const uint8_t *lines, float *sum)
+{
+    if (BYTES == 4)
+        bs_cu_gemm_f32<ROWS>(columns, lines, sum);
+    else
+        bs_cu_gemm_f16<ROWS>(columns, lines, sum);
+}
+
+/* Stores sums to to[line][column], pitch BS_CU_SUMS_PITCH. The caller needs a barrier before and after. */
+template <int BYTES, int ROWS> __device__ __forceinline__ void bs_cu_gemm_finish(const float *sum, float *to)
+{
+    const int32_t lane = bs_cu_lane(), warp = bs_cu_warp();
+    if (BYTES == 4) {
+        const int32_t x = bs_cu_thread() & 15, y = bs_cu_thread() >> 4, high = bs_cu_threads() >> 4;
+#pragma unroll
+        for (int32_t i = 0; i < ROWS; i++)
+#pragma unroll
+            for (int32_t j = 0; j < 4; j++)
+                to[(y + i * high) * BS_CU_SUMS_PITCH + x + 16 * j] = sum[4 * i + j];
+    } else if (warp < (bs_cu_threads() >> 6) * 2) {
+#pragma unroll
+        for (int32_t i = 0; i < 2; i++)
+#pragma unroll
+            for (int32_t j = 0; j < ROWS / 2; j++)
+#pragma unroll
+                for (int32_t e = 0; e < 4; e++)
+                    to[((warp >> 1) * (ROWS / 2) * 8 + 8 * j + 2 * (lane & 3) + (e & 1)) * BS_CU_SUMS_PITCH +
+                       (warp & 1) * 32 + 16 * i + (lane >> 2) + 8 * (e >> 1)] = sum[4 * (i * (ROWS / 2) + j) + e];
+    }
+}
+
+#endif
+/* ==== end src/cuda/gemm.cuh =================================================================== */
+/* #include "cuda/kernels.cuh" */
+/* #include "cuda/program.cuh" */
+
+extern "C" {
+/* #include "ops/forms.h" */
+}
+
+/* Parameters of the kernels of a linear, in p: the descriptor's words, then ours. */
+enum {
+    BS_CU_LINEAR_OUT,
+    BS_CU_LINEAR_NO_BIAS,
+    BS_CU_LINEAR_ACT,
+    BS_CU_LINEAR_PARAM,
+    BS_CU_LINEAR_BRANCHES /* whose lines may run side by side */
+};
+
+enum {
+    BS_CU_FEW_LINES = 8,
+    BS_CU_FEW_COLUMNS = 16 /* at a time: a matrix of a tensor core */
+};
+
+struct bs_cu_linear_line {
+    const uint8_t *x;
+    uint8_t *y;
+};
+
+/* Lies in shared memory: registers are needed for sums. */
+struct bs_cu_linear_job {
+    const bs_device_step *step;
+    const bs_device_operand *x, *y;
+    const uint8_t *weights;
+    int32_t line_bytes; /* of weights */
+    int32_t k, out, x_step, lines /* of a row */, lines_here /* of the work */;
+    int32_t type; /* of x */
+    /* how x is loaded: 0 by element; 1 by 16 bytes; 2 by cp.async, which cannot read the shared memory of a tile */
+    int32_t copy;
+    /* of the work: its first row, tiles of its lines, columns of a tile, work items of the step, tiles */
+    int32_t row, down, wide, parts, items;
+    bs_cu_linear_line at[BS_CU_GEMM_SIDE]; /* of the tile */
+};
+
+static_assert(sizeof(bs_cu_linear_job) + (BS_CU_GEMM_SIDE + 32) * BS_CU_GEMM_PITCH * 3 <= BS_CU_WORKSPACE,
+              "stages and the job share the workspace");
+
+/* Lines of a row. */
+__host__ __device__ static inline int32_t bs_cu_linear_lines(const bs_device_operand *o)
+{
+    return (int32_t)bs_cu_product(o->dim, o->rank - 1);
+}
+
+/* Lines of a run, at most: of all paths together. */
+static int64_t bs_cu_linear_most_lines(const bs_cu_node *n, int32_t domain)
+{
+    const bs_graph *g = n->graph;
+    return n->plan->domains[g->domains[domain].top].max_rows * bs_max_i64(bs_cu_linear_lines(&n->out[0]), 1);
+}
+
+/* Columns of a work item: 16 where 64 would leave too few items in this run to keep a GPU busy with reading. */
+__device__ inline int32_t bs_cu_linear_wide(const bs_cu_tile &t, const bs_device_step *s, int32_t lines)
+{
+    int32_t domain = s->domain;
+    while (t.program->domains[domain].kind == BS_DOMAIN_PATH)
+        domain = t.program->domains[domain].parent;
+    const int64_t all = (int64_t)t.program->domains[domain].count * lines;
+    const int32_t wide = (s->p[BS_CU_LINEAR_OUT].i + BS_CU_GEMM_SIDE - 1) / BS_CU_GEMM_SIDE;
+    const bool few = all <= 2 * BS_CU_FEW_LINES &&
+                     min((int32_t)all, s->p[BS_CU_LINEAR_BRANCHES].i) * (int64_t)wide < 256;
+    return few ? (int32_t)BS_CU_FEW_COLUMNS : (int32_t)BS_CU_GEMM_SIDE;
+}
+
+template <int BYTES>
+__device__ inline void bs_cu_linear_begin(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w,
+                                          bs_cu_linear_job &j)
+{
+    j.step = s;
+    j.x = bs_cu_in(t, s, 0);
+    j.y = bs_cu_out(t, s, 0);
+    j.k = j.x->dim[j.x->rank - 1];
+    j.out = s->p[BS_CU_LINEAR_OUT].i;
+    j.line_bytes = (int32_t)bs_linear_line_bytes(j.k, BYTES);
+    j.weights = bs_cu_prepared(t, s);
+    j.lines = bs_cu_linear_lines(j.y);
+    j.type = j.x->dtype;
+    j.row = w.row;
+    j.parts = w.parts;
+    j.wide = bs_cu_linear_wide(t, s, j.lines);
+    j.lines_here = (w.end - w.row) * j.lines;
+    j.down = (j.lines_here + BS_CU_GEMM_SIDE - 1) / BS_CU_GEMM_SIDE;
+    j.items = j.down * ((j.out + j.wide - 1) / j.wide);
+    j.x_step = j.k == 1 ? 1 : j.x->stride[j.x->rank - 1];
+    j.copy = j.x_step != 1 || bs_cu_bytes(j.x->dtype) != BYTES ? 0 : j.x->place == BS_AT_TILE ? 1 : 2;
+}
+
+/* What is done to a finished sum. Looked up only then: until sums are finished they need the registers. */
+struct bs_cu_linear_end {
+    const float *bias, *slopes;
+    int32_t dtype, step, act;
+    float param;
+};
+
+__device__ inline bs_cu_linear_end bs_cu_linear_end_of(const bs_cu_linear_job &j)
+{
+    bs_cu_linear_end e; /* as bs_epilogue_place */
+    e.bias = reinterpret_cast<const float *>(j.weights) + bs_aligned_floats((int64_t)(j.line_bytes / 4) * j.out);
+    e.slopes = e.bias + bs_aligned_floats(j.out); /* there for BS_PRELU only */
+    e.dtype = j.y->dtype;
+    e.step = j.out == 1 ? 1 : j.y->stride[j.y->rank - 1];
+    e.act = j.step->p[BS_CU_LINEAR_ACT].i;
+    e.param = j.step->p[BS_CU_LINEAR_PARAM].f;
+    return e;
+}
+
+__device__ __forceinline__ void bs_cu_linear_put(const bs_cu_linear_end &e, const bs_cu_linear_line &line,
+                                                 int32_t column, float sum)
+{
+    const float slope = e.act == BS_PRELU ? e.slopes[column] : 0.0f;
+    bs_cu_put(line.y, e.dtype, (int64_t)column * e.step,
+              bs_act_apply((bs_act)e.act, e.param, slope, sum + e.bias[column]));
+}
+
+/* ---------------------------------------------------------------------------------------------------- loading */
+
+/* Offset of line number `line` of a row, in elements. */
+__device__ inline int64_t bs_cu_linear_offset(const bs_device_operand *o, int32_t line)
+{
+    int64_t offset = 0;
+    for (int32_t d = o->rank - 2; d >= 0; d--) {
+        offset += (int64_t)(line % o->dim[d]) * o->stride[d];
+        line /= o->dim[d];
+    }
+    return offset;
+}
+
+/* Finds lines first .. first + count of the work. count <= 64 <= threads. */
+__device__ inline void bs_cu_linear_find(const bs_cu_tile &t, bs_cu_linear_job &j, int32_t first, int32_t count)
+{
+    const int32_t i = bs_cu_thread();
+    if (i >= count)
+        return;
+    const int32_t r = j.row + (first + i) / j.lines, line = (first + i) % j.lines;
+    j.at[i].x = bs_cu_row(t, j.x, r) + bs_cu_linear_offset(j.x, line) * bs_cu_bytes(j.x->dtype);
+    j.at[i].y = bs_cu_row(t, j.y, r) + bs_cu_linear_offset(j.y, line) * bs_cu_bytes(j.y->dtype);
+}
+
+/* Loads 16 bytes of weights. The L2 cache fetches the 256 bytes around them: the same line reads those next. */
+__device__ __forceinline__ void bs_cu_linear_fetch(void *shared, const void *global)
+{
+#if BS_CU_AMPERE && (__CUDACC_VER_MAJOR__ > 11 || (__CUDACC_VER_MAJOR__ == 11 && __CUDACC_VER_MINOR__ >= 4))
+    const uint32_t at = (uint32_t)__cvta_generic_to_shared(shared);
+    asm volatile("cp.async.cg.shared.global.L2::256B [%0], [%1], 16;"
+                 :
+                 : "r"(at), "l"(__cvta_generic_to_global(global))
+                 : "memory");
+#else
+    bs_cu_cp_async_16(shared, global);
+#endif
+}
+
+/* Loads bytes from .. from + 16 * CHUNKS of the weights of `count` columns from `first`; zeros beyond a line's end. */
+template <int CHUNKS>
+__device__ __forceinline__ void bs_cu_linear_weights(const bs_cu_linear_job &j, uint8_t *to, int32_t pitch,
+                                                     int32_t first, int32_t count, int32_t from)
+{
+    const int32_t line_bytes = j.line_bytes;
+    const uint8_t *weights = j.weights + (int64_t)first * line_bytes + from;
+    for (int32_t i = bs_cu_thread(); i < count * CHUNKS; i += bs_cu_threads()) {
+        const int32_t column = i / CHUNKS, chunk = i % CHUNKS * 16;
+        uint8_t *slot = to + column * pitch + chunk;
+        if (from + chunk < line_bytes)
+            bs_cu_linear_fetch(slot, weights + (int64_t)column * line_bytes + chunk);
+        else
+            *reinterpret_cast<uint4 *>(slot) = make_uint4(0, 0, 0, 0);
+    }
+}
+
+/* Loads the same bytes of `count` lines of x, as f32 or f16 (BYTES); element by element where they cannot be copied. */
+template <int BYTES, int CHUNKS>
+__device__ __forceinline__ void bs_cu_linear_rows(const bs_cu_linear_job &j, uint8_t *to, int32_t pitch, int32_t count,
+                                                  int32_t from)
+{
+    const int32_t end = j.k, step = j.x_step, type = j.type, copy = j.copy;
+    for (int32_t i = bs_cu_thread(); i < count * CHUNKS; i += bs_cu_threads()) {
+        const uint8_t *line = j.at[i / CHUNKS].x;
+        uint8_t *slot = to + i / CHUNKS * pitch + i % CHUNKS * 16;
+        const int32_t k = (from + i % CHUNKS * 16) / BYTES;
+        const bool whole = copy > 0 && k + 16 / BYTES <= end && (reinterpret_cast<uintptr_t>(line) & 15) == 0;
+        if (whole && copy == 2) {
+            bs_cu_cp_async_16(slot, line + (int64_t)k * BYTES);
+        } else if (whole) {
+            *reinterpret_cast<uint4 *>(slot) = *reinterpret_cast<const uint4 *>(line + (int64_t)k * BYTES);
+        } else if (BYTES == 2 && type == BS_F32 && step == 1 && k + 8 <= end && bs_cu_aligned(line, 4, k)) {
+            const float4 *from = reinterpret_cast<const float4 *>(line) + k / 4, low = from[0], high = from[1];
+            const uint2 first = bs_cu_pack_quad(low), second = bs_cu_pack_quad(high);
+            *reinterpret_cast<uint4 *>(slot) = make_uint4(first.x, first.y, second.x, second.y);
+        } else {
+#pragma unroll 1
+            for (int32_t e = 0; e < 16 / BYTES; e++) {
+                const float x = k + e < end ? bs_cu_get(line, type, (int64_t)(k + e) * step) : 0.0f;
+                bs_cu_put(slot, BYTES == 4 ? BS_F32 : BS_F16, e, x);
+            }
+        }
+    }
+}
+
+#endif
+/* ==== end src/cuda/linear_job.cuh ============================================================= */
+
+#ifndef BS_NO_CUBLAS
+#include <cublas_v2.h>
+#endif
+
+/* What cuBLAS does not do: bias and activation, in place. */
+static __global__ void __launch_bounds__(256)
+    bs_cu_linear_epilogue(uint8_t *y, int32_t dtype, int64_t line, int64_t lines, int32_t out, const float *bias,
+                          const float *slopes, int32_t act, float param)
+{
+    const int64_t step = (int64_t)gridDim.x * blockDim.x;
+    for (int64_t i = (int64_t)blockIdx.x * blockDim.x + threadIdx.x; i < lines * out; i += step) {
+        const int32_t column = (int32_t)(i % out);
+        const int64_t at = i / out * line + column;
+        const float slope = act == BS_PRELU ? slopes[column] : 0.0f;
+        bs_cu_put(y, dtype, at, bs_act_apply((bs_act)act, param, slope, bs_cu_get(y, dtype, at) + bias[column]));
+    }
+}
+
+#ifndef BS_NO_CUBLAS
+
+/* Elements from line to line, where lines are contiguous and all the same distance apart; else 0. */
+static int64_t bs_cu_linear_dense(const bs_cu_node *n, const bs_device_operand *o)
+{
+    const int32_t last = o->rank - 1;
+    const bool rows = o->domain != 0;
+    if (n->graph->domains[o->domain].kind == BS_DOMAIN_PATH || o->stored != o->domain ||
+        (o->place != BS_AT_ROOT && o->place != BS_AT_ROWS && o->place != BS_AT_LINE) ||
+        (o->dim[last] > 1 && o->stride[last] != 1) || (rows && o->rank > 1) || o->margin > 0)
+        return 0;
+    for (int32_t d = 0; d + 2 < o->rank; d++) /* strides are those of the largest extents */
+        if (!bs_dim_is_const(n->graph, o->from[d + 1]) ||
+            (o->dim[d] > 1 && o->stride[d] != (int64_t)o->dim[d + 1] * o->stride[d + 1]))
+            return 0;
+    return rows          ? o->row_bytes / (int64_t)bs_dtype_bytes((bs_dtype)o->dtype)
+           : o->rank > 1 ? o->stride[last - 1]
+                         : o->dim[last];
+}
+
+/* Whether nodes make an extent of what a node computes: then the host cannot tell cuBLAS how much there is. */
+static bool bs_cu_is_from_data(const bs_cu_node *n)
+{
+    const bs_value_info *y = &n->graph->values[n->node->first_out];
+    bool any = bs_domain_maker(n->graph, y->domain) != 0;
+    for (int32_t i = 0; i < y->rank; i++)
+        any = any || n->graph->dims[y->dims[i]].node != 0;
+    return any;
+}
+
+/* Whether bs_cu_linear_cublas may take a linear: the host knows where its rows are and how many, and it may be large
+ * enough. cuBLAS chooses the order of its sums. */
+static bool bs_cu_linear_is_large(const bs_cu_node *n)
+{
+    const bs_dtype type = n->np->half ? BS_F16 : BS_F32;
+    const int64_t k = n->in[0].dim[n->in[0].rank - 1], out = n->out[0].dim[n->out[0].rank - 1];
+    const int64_t lines = bs_cu_linear_most_lines(n, n->out[0].domain);
+    return n->in[0].dtype == type && n->out[0].dtype == type && k % 8 == 0 && k >= 128 && out >= 128 &&
+           lines >= 256 && bs_cu_linear_dense(n, &n->in[0]) >= k && bs_cu_linear_dense(n, &n->out[0]) >= out &&
+           !bs_cu_is_from_data(n);
+}
+
+/* Computes all `rows` rows of such a linear on `stream`, which the handle is set to. prepared: its weights on the
+ * device. */
+static bool bs_cu_linear_cublas(cublasHandle_t handle, cudaStream_t stream, const bs_cu_node *n,
+                                const bs_device_step *s, const uint8_t *prepared, int32_t rows)
+{
+    const bs_device_operand *x = &n->in[0], *y = &n->out[0];
+    const bool half = n->np->half != 0;
+    const int32_t k = x->dim[x->rank - 1], out = s->p[BS_CU_LINEAR_OUT].i, bytes = half ? 2 : 4,
+                  padded = (int32_t)(bs_linear_line_bytes(k, bytes) / bytes);
+    const int64_t lines = (int64_t)rows * bs_cu_linear_lines(y), from = bs_cu_linear_dense(n, x),
+                  to = bs_cu_linear_dense(n, y);
+    const bs_epilogue_layout layout = bs_linear_layout(static_cast<const bs_linear_desc *>(n->params), n->np, k);
+    const cudaDataType_t type = half ? CUDA_R_16F : CUDA_R_32F;
+    const float one = 1.0f, zero = 0.0f;
+#if CUBLAS_VER_MAJOR >= 11
+    const cublasComputeType_t compute = CUBLAS_COMPUTE_32F;
+#else
+    const cudaDataType_t compute = CUDA_R_32F;
+#endif
+    if (lines == 0)
+        return true;
+    if (lines > INT32_MAX || from > INT32_MAX || to > INT32_MAX ||
+        cublasGemmEx(handle, CUBLAS_OP_T, CUBLAS_OP_N, out, (int)lines, k, &one, prepared, type, padded,
+                     bs_cu_at<const void>(x->base), type, (int)from, &zero,
+                     bs_cu_at<void>(y->base), type, (int)to, compute,
+                     CUBLAS_GEMM_DEFAULT) != CUBLAS_STATUS_SUCCESS)
+        return false;
+    BS_LAUNCH(bs_cu_linear_epilogue, (unsigned)bs_min_i64(bs_ceil_div(lines * out, 1024), 4096), 256, 0, stream,
+              bs_cu_at<uint8_t>(y->base), (int32_t)y->dtype, to, lines, out,
+              reinterpret_cast<const float *>(prepared + bs_bytes_figure(layout.bias)),
+              reinterpret_cast<const float *>(prepared + bs_bytes_figure(layout.slopes)), s->p[BS_CU_LINEAR_ACT].i,
+              s->p[BS_CU_LINEAR_PARAM].f);
+    return true;
+}
+
+#endif
+
+#endif
+/* ==== end src/cuda/linear_cublas.cuh ========================================================== */
+
+enum {
+    BS_CU_LINEAR_BATCH =
+        1024 /* lines of a batch where no router decides: tiles of the same columns run side by side */
+};
+
+/* Stages of few lines: with more columns more threads add up, each for a shorter time; a tensor core wants but few. The
+ * L2 cache fetches 256 bytes of a line at once. */
+template <int COLUMNS> struct bs_cu_few {
+    enum {
+        DEPTH = 4096 / COLUMNS, /* bytes of a line */
+        PITCH = DEPTH + 16,
+        STAGE_BYTES = (BS_CU_FEW_LINES + COLUMNS) * PITCH,
+        STAGES = COLUMNS == BS_CU_FEW_COLUMNS ? 3 : 4
+    };
+    static_assert(STAGES * STAGE_BYTES + (int)sizeof(bs_cu_linear_job) <= BS_CU_WORKSPACE, "stages fit beside the job");
+};
+
+/* ------------------------------------------------------------------------------------------------- describing */
+
+/* A path gets batches of 64 lines, because it may have far fewer rows than it could; others get up to
+ * BS_CU_LINEAR_BATCH. There are work items enough for either width that the run turns out to want. */
+static void bs_cu_linear_describe(const bs_cu_node *n, bs_device_step *s)
+{
+    const bs_domain *d = &n->graph->domains[s->domain];
+    const bool path = d->kind == BS_DOMAIN_PATH;
+    const int64_t lines = bs_max_i64(bs_cu_linear_lines(&n->out[0]), 1),
+                  all = bs_cu_linear_most_lines(n, s->domain);
+    const int32_t out = s->p[BS_CU_LINEAR_OUT].i;
+    const int64_t batch = bs_min_i64(path ? (int64_t)BS_CU_GEMM_SIDE : (int64_t)BS_CU_LINEAR_BATCH, all) / lines;
+    s->kernel = n->np->half ? BS_CU_linear_tensor : BS_CU_linear;
+#ifndef BS_NO_CUBLAS
+    if (n->cublas && s->unit == 0 && bs_cu_linear_is_large(n))
+        s->kernel = BS_CU_cublas;
+#endif
+    s->batch = batch < 1 ? 1 : (int32_t)batch;
+    s->p[BS_CU_LINEAR_BRANCHES].i = path ? n->graph->routers[d->router].desc->paths : 1;
+    s->parts = bs_cu_work_items(bs_max_i64(bs_ceil_div(s->batch * lines, BS_CU_GEMM_SIDE) *
+                                               bs_ceil_div(out, BS_CU_GEMM_SIDE),
+                                           bs_ceil_div(out, BS_CU_FEW_COLUMNS)),
+                                1);
+}
+
+/* -------------------------------------------------------------------------------------------------- few lines */
+
+/* Adds the products of a stage to the sums of a thread (in f16: of a warp). Warps take turns, so that not one quarter
+ * of an SM does all of it. */
+template <int BYTES, int COLUMNS>
+__device__ __forceinline__ void bs_cu_linear_few_step(const uint8_t *stage, int32_t count, int32_t turn, float *sum)
+{
+    enum { DEPTH = bs_cu_few<COLUMNS>::DEPTH, PITCH = bs_cu_few<COLUMNS>::PITCH };
+    const uint8_t *columns = stage, *lines = stage + COLUMNS * PITCH;
+    const int32_t lane = bs_cu_lane();
+    if (BYTES == 4) {
+        const int32_t high = bs_cu_threads() / COLUMNS, y = turn / COLUMNS;
+        const float4 *w = reinterpret_cast<const float4 *>(columns + turn % COLUMNS * PITCH);
+        const float4 *x0 = reinterpret_cast<const float4 *>(lines + y * PITCH);
+        const float4 *x1 = reinterpret_cast<const float4 *>(lines + (y + high) * PITCH);
+        const bool second = y + high < count;
+        if (y >= count)
+            return;
+#pragma unroll 4
+        for (int32_t k = 0; k < DEPTH / 16; k++) {
+            const float4 b = w[k], a = x0[k];
+            sum[0] = fmaf(a.w, b.w, fmaf(a.z, b.z, fmaf(a.y, b.y, fmaf(a.x, b.x, sum[0]))));
+            if (second) {
+                const float4 c = x1[k];
+                sum[1] = fmaf(c.w, b.w, fmaf(c.z, b.z, fmaf(c.y, b.y, fmaf(c.x, b.x, sum[1]))));
+            }
+        }
+    } else if (turn < 32) {
+        const int32_t matrix = lane >> 3, row = lane & 7;
+        const uint8_t *from = columns + ((matrix & 1) * 8 + row) * PITCH + (matrix >> 1) * 16;
+        const uint8_t *with = lines + row * PITCH + matrix * 16;
+#pragma unroll 2
+        for (int32_t k = 0; k < DEPTH; k += 64) {
+            uint32_t a[4], b[4];
+            bs_cu_ldmatrix_x4(b, with + k);
+            bs_cu_ldmatrix_x4(a, from + k);
+            bs_cu_mma(sum, a, b);
+            bs_cu_ldmatrix_x4(a, from + k + 32);
+            bs_cu_mma(sum, a, b + 2);
+        }
+    }
+}
+
+template <int BYTES, int COLUMNS>
+__device__ __forceinline__ void bs_cu_linear_few_finish(const bs_cu_linear_job &j, int32_t count, int32_t first,
+                                                        int32_t columns, int32_t turn, const float *sum)
+{
+    const bs_cu_linear_end e = bs_cu_linear_end_of(j);
+    if (BYTES == 4) {
+        const int32_t high = bs_cu_threads() / COLUMNS, column = turn % COLUMNS, y = turn / COLUMNS;
+#pragma unroll 1
+        for (int32_t i = 0; i < 2; i++)
+            if (column < columns && y + i * high < count)
+                bs_cu_linear_put(e, j.at[y + i * high], first + column, i ? sum[1] : sum[0]);
+    } else if (turn < 32) {
+#pragma unroll 1
+        for (int32_t i = 0; i < 4; i++) {
+            const int32_t line = 2 * (turn & 3) + (i & 1), column = (turn >> 2) + 8 * (i >> 1);
+            if (column < columns && line < count)
+                bs_cu_linear_put(e, j.at[line], first + column,
+                                 i == 0   ? sum[0]
+                                 : i == 1 ? sum[1]
+                                 : i == 2 ? sum[2]
+                                          : sum[3]);
+        }
+    }
+}
+
+/* `count` (at most 8) lines by columns first .. end: groups of columns, one after the other through the same stages. */
+template <int BYTES, int COLUMNS>
+__device__ inline void bs_cu_linear_few(const bs_cu_tile &t, bs_cu_linear_job &j, int32_t line, int32_t count,
+                                        int32_t first, int32_t end)
+{
+    typedef bs_cu_few<COLUMNS> few;
+    const int32_t depth = (int32_t)((j.line_bytes + few::DEPTH - 1) / few::DEPTH), threads = bs_cu_threads();
+    int32_t load_first = first, load_at = 0, load_stage = 0, at = 0, stage = 0;
+    int32_t turn = (bs_cu_thread() + (int32_t)(blockIdx.x % 4 * 64)) % threads;
+    float sum[4] = {0.0f, 0.0f, 0.0f, 0.0f};
+    bs_cu_linear_find(t, j, line, count);
+    __syncthreads();
+    for (int32_t i = 1 - few::STAGES; first < end; i++) {
+        if (i >= 0) {
+            bs_cu_cp_async_wait<few::STAGES - 2>();
+            __syncthreads();
+        }
+        if (load_first < end) {
+            uint8_t *to = t.workspace + load_stage * few::STAGE_BYTES;
+            const int32_t from = load_at * few::DEPTH;
+            bs_cu_linear_weights<few::DEPTH / 16>(j, to, few::PITCH, load_first, min(COLUMNS, end - load_first), from);
+            bs_cu_linear_rows<BYTES, few::DEPTH / 16>(j, to + COLUMNS * few::PITCH, few::PITCH, count, from);
+            load_stage = load_stage + 1 == few::STAGES ? 0 : load_stage + 1;
+            load_at = load_at + 1 == depth ? 0 : load_at + 1;
+            load_first += load_at == 0 ? COLUMNS : 0;
+        }
+        bs_cu_cp_async_commit();
+        if (i < 0)
+            continue;
+        bs_cu_linear_few_step<BYTES, COLUMNS>(t.workspace + stage * few::STAGE_BYTES, count, turn, sum);
+        stage = stage + 1 == few::STAGES ? 0 : stage + 1;
+        if (++at == depth) {
+            bs_cu_linear_few_finish<BYTES, COLUMNS>(j, count, first, min(COLUMNS, end - first), turn, sum);
+            sum[0] = sum[1] = sum[2] = sum[3] = 0.0f;
+            at = 0;
+            first += COLUMNS;
+            turn = turn + 32 >= threads ? turn + 32 - threads : turn + 32;
+        }
+    }
+    __syncthreads();
+}
+
+/* ------------------------------------------------------------------------------------------------- more lines */
+
+template <int BYTES>
+__device__ __forceinline__ void bs_cu_linear_load(const bs_cu_linear_job &j, uint8_t *stage, int32_t count,
+                                                  int32_t first, int32_t columns, int32_t step)
+{
+    const int32_t from = step * BS_CU_GEMM_DEPTH;
+    bs_cu_linear_weights<BS_CU_GEMM_DEPTH / 16>(j, stage, BS_CU_GEMM_PITCH, first, columns, from);
+    bs_cu_linear_rows<BYTES, BS_CU_GEMM_DEPTH / 16>(j, stage + BS_CU_GEMM_SIDE * BS_CU_GEMM_PITCH, BS_CU_GEMM_PITCH,
+                                                    count, from);
+}
+
+/* `count` lines, at most those of a pass, by columns first .. end (64 at most). */
+template <int BYTES, int ROWS, int STAGES>
+__device__ inline void bs_cu_linear_pass(const bs_cu_tile &t, const bs_cu_linear_job &j, int32_t count, int32_t first,
+                                         int32_t end)
+{
+    enum { STAGE_BYTES = (BS_CU_GEMM_SIDE + ROWS * 16) * BS_CU_GEMM_PITCH };
+    const int32_t steps = (int32_t)((j.line_bytes + BS_CU_GEMM_DEPTH - 1) / BS_CU_GEMM_DEPTH), columns = end - first;
+    float sum[ROWS * 4];
+    int32_t stage = 0, load_stage = STAGES - 1;
+#pragma unroll
+    for (int32_t i = 0; i < ROWS * 4; i++)
+        sum[i] = 0.0f;
+    for (int32_t i = 0; i < STAGES - 1; i++) {
+        if (i < steps)
+            bs_cu_linear_load<BYTES>(j, t.workspace + i * STAGE_BYTES, count, first, columns, i);
+        bs_cu_cp_async_commit();
+    }
+    for (int32_t i = 0; i < steps; i++) {
+        bs_cu_cp_async_wait<STAGES - 2>();
+        __syncthreads();
+        if (i + STAGES - 1 < steps)
+            bs_cu_linear_load<BYTES>(j, t.workspace + load_stage * STAGE_BYTES, count, first, columns, i + STAGES - 1);
+        bs_cu_cp_async_commit();
+        bs_cu_gemm_step<BYTES, ROWS>(t.workspace + stage * STAGE_BYTES,
+                                     t.workspace + stage * STAGE_BYTES + BS_CU_GEMM_SIDE * BS_CU_GEMM_PITCH, sum);
+        stage = stage + 1 == STAGES ? 0 : stage + 1;
+        load_stage = load_stage + 1 == STAGES ? 0 : load_stage + 1;
+    }
+    float *sums = reinterpret_cast<float *>(t.workspace);
+    __syncthreads();
+    bs_cu_gemm_finish<BYTES, ROWS>(sum, sums);
+    __syncthreads();
+    const bs_cu_linear_end e = bs_cu_linear_end_of(j);
+#pragma unroll 1
+    for (int32_t i = bs_cu_thread(); i < count * BS_CU_GEMM_SIDE; i += bs_cu_threads()) {
+        const int32_t line = i / BS_CU_GEMM_SIDE, column = i % BS_CU_GEMM_SIDE;
+        if (column < columns)
+            bs_cu_linear_put(e, j.at[line], first + column, sums[line * BS_CU_SUMS_PITCH + column]);
+    }
+    __syncthreads();
+}
+
+/* Lines line .. line + count (64 at most) of the work, in passes. */
+template <int BYTES, int ROWS, int STAGES>
+__device__ inline void bs_cu_linear_tiled(const bs_cu_tile &t, bs_cu_linear_job &j, int32_t line, int32_t count,
+                                          int32_t first, int32_t end)
+{
+    const int32_t most = bs_cu_gemm_lines<BYTES, ROWS>();
+    for (int32_t at = 0; at < count; at += most) {
+        const int32_t here = min(most, count - at);
+        bs_cu_linear_find(t, j, line + at, here);
+        __syncthreads();
+        bs_cu_linear_pass<BYTES, ROWS, STAGES>(t, j, here, first, end);
+    }
+}
+
+template <int BYTES>
+__device__ inline void bs_cu_linear_any(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w)
+{
+    bs_cu_linear_job &j = reinterpret_cast<bs_cu_linear_job *>(t.workspace + BS_CU_WORKSPACE)[-1];
+    if (threadIdx.x == 0)
+        bs_cu_linear_begin<BYTES>(t, s, w, j);
+    __syncthreads();
+    if (w.part == 0 && j.y->margin > 0)
+        for (int32_t r = w.row; r < w.end; r++)
+            bs_cu_zero_margin(w, bs_cu_open(t, j.y, r));
+    /* lines fastest: neighbours read the same weights */
+    for (int32_t item = w.part; item < j.items; item += j.parts) {
+        const int32_t line = item % j.down * BS_CU_GEMM_SIDE, first = item / j.down * j.wide,
+                      end = min(first + j.wide, j.out);
+        const int32_t count = min(BS_CU_GEMM_SIDE, j.lines_here - line);
+        if (BYTES == 4 && end - first > BS_CU_FEW_COLUMNS && count <= 2 * bs_cu_threads() / BS_CU_GEMM_SIDE)
+            bs_cu_linear_few<BYTES, BYTES == 4 ? (int)BS_CU_GEMM_SIDE : (int)BS_CU_FEW_COLUMNS>(t, j, line, count,
+                                                                                                first, end);
+        else if (count <= BS_CU_FEW_LINES)
+            bs_cu_linear_few<BYTES, BS_CU_FEW_COLUMNS>(t, j, line, count, first, end);
+        else if (count <= BS_CU_GEMM_SIDE / 2)
+            bs_cu_linear_tiled<BYTES, 2, 3>(t, j, line, count, first, end);
+        else
+            bs_cu_linear_tiled<BYTES, 4, 2>(t, j, line, count, first, end);
+    }
+}
+
+__device__ inline void bs_cu_linear_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w)
+{
+    bs_cu_linear_any<4>(t, s, w);
+}
+
+__device__ inline void bs_cu_linear_tensor_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w)
+{
+    bs_cu_linear_any<2>(t, s, w);
+}
+
+#endif
+/* ==== end src/cuda/op_linear.cuh ============================================================== */
 /* ==== begin src/cuda/op_lines.cuh ============================================================= */
 /* op_lines.cuh - ops on whole lines of one dimension: softmax, layer_norm, rms_norm, reduce, cumsum, argmax,
  * argmin, topk.
@@ -8762,10 +8804,16 @@ enum {
     BS_CU_FIRST     /* of a reduction over more than one dimension the first one; else as BS_CU_AXIS */
 };
 
+/* Whether the whole block goes through a row: it, or its result, is an image, and a margin takes all threads. */
+__host__ __device__ static inline bool bs_cu_lines_of_image(const bs_device_operand *in, const bs_device_operand *out)
+{
+    return in->image || out->image;
+}
+
 static void bs_cu_lines_describe(const bs_cu_node *n, bs_device_step *s, int32_t first, int32_t axis)
 {
     const bs_device_operand *in = &n->in[0];
-    const int32_t innermost = in->rank == 3 ? 0 : in->rank - 1;
+    const int32_t innermost = in->image ? 0 : in->rank - 1;
     const int64_t length = bs_max_i64(bs_cu_product(in->dim + first, axis + 1 - first), 1),
                   lines = bs_cu_elements(in) / length;
     s->p[BS_CU_AXIS].i = axis;
@@ -8773,7 +8821,7 @@ static void bs_cu_lines_describe(const bs_cu_node *n, bs_device_step *s, int32_t
     s->p[BS_CU_LANES].i = axis == innermost && in->dim[axis] >= 32 ? 32 : 1;
     s->p[BS_CU_LINES].i = (int32_t)bs_min_i64(lines, INT32_MAX);
     const int64_t each = bs_max_i64(s->p[BS_CU_LANES].i == 32 ? 16 : 256, 2 * BS_CU_EACH / length);
-    if (in->rank == 3 || lines > each)
+    if (bs_cu_lines_of_image(in, &n->out[0]) || lines > each)
         s->parts = bs_cu_work_items(lines, each);
     else
         s->batch = (int32_t)(each / (lines < 1 ? 1 : lines));
@@ -8818,10 +8866,10 @@ __device__ __forceinline__ void bs_cu_lines_widen(bs_cu_view *y, int32_t rank, i
 
 /* Axis a, from 1 on, of those that are left when lines run along axis `own` of a walk. */
 template <int M>
-__device__ __forceinline__ int32_t bs_cu_lines_axis(const int32_t (&v)[M], int32_t rank, int32_t own,
-                                                    int32_t a, int32_t none)
+__device__ __forceinline__ int32_t bs_cu_lines_axis(const int32_t (&v)[M], const bs_cu_view &x, int32_t own, int32_t a,
+                                                    int32_t none)
 {
-    return a > own ? bs_cu_on_axis(v, rank, true, a, none) : bs_cu_on_axis(v, rank, true, a - 1, none);
+    return a > own ? bs_cu_on_axis(v, x.rank, x.image, a, none) : bs_cu_on_axis(v, x.rank, x.image, a - 1, none);
 }
 
 /* Lines along channels may include those of a cell's margin: the result's rectangle says which. All others cover whole
@@ -8829,9 +8877,9 @@ __device__ __forceinline__ int32_t bs_cu_lines_axis(const int32_t (&v)[M], int32
 __device__ inline bs_cu_lines bs_cu_lines_of(const bs_cu_view &x, const bs_cu_view &y, const bs_cu_view &z,
                                              int32_t first, int32_t axis, int32_t lanes)
 {
-    const bool pixels = x.rank == 3 && y.rank == 3 && axis == 0;
+    const bool pixels = x.image && y.image && axis == 0;
     const int32_t y0 = pixels ? y.y0 : 0, x0 = pixels ? y.x0 : 0,
-                  own = x.rank != 3 ? axis + 4 - x.rank
+                  own = !x.image    ? axis + 4 - x.rank
                         : axis == 0 ? 3
                                     : axis;
     int32_t extent[BS_MAX_RANK] = {x.dim[0], pixels ? y.y1 - y0 : x.dim[1], pixels ? y.x1 - x0 : x.dim[2], x.dim[3]};
@@ -8848,13 +8896,13 @@ __device__ inline bs_cu_lines bs_cu_lines_of(const bs_cu_view &x, const bs_cu_vi
     k.z_step = bs_cu_pick(v[2].stride, axis);
 #pragma unroll
     for (int32_t a = 0; a < 3; a++)
-        k.count[a] = bs_cu_lines_axis(extent, x.rank, own, a + 1, 1);
+        k.count[a] = bs_cu_lines_axis(extent, x, own, a + 1, 1);
 #pragma unroll
     for (int32_t i = 0; i < 3; i++) {
         v[i].data += bs_cu_pixel_at(v[i], 0, y0, x0) * bs_cu_bytes(v[i].dtype);
 #pragma unroll
         for (int32_t a = 0; a < 3; a++)
-            k.step[i][a] = bs_cu_lines_axis(v[i].stride, x.rank, own, a + 1, 0);
+            k.step[i][a] = bs_cu_lines_axis(v[i].stride, x, own, a + 1, 0);
     }
     k.x = v[0].data;
     k.y = v[1].data;
@@ -8872,13 +8920,12 @@ __device__ __forceinline__ void bs_cu_lines_run(const bs_cu_tile &t, const bs_de
                                                 const E &each)
 {
     const int32_t lanes = s->p[BS_CU_LANES].i;
-    const bool image = bs_cu_in(t, s, 0)->rank == 3;
+    const bool image = bs_cu_lines_of_image(bs_cu_in(t, s, 0), bs_cu_out(t, s, 0));
     const bs_cu_deal d = bs_cu_deal_out(w, image, s->p[BS_CU_LINES].i, bs_cu_thread() / lanes,
                                         bs_cu_threads() / lanes);
     for (int32_t r = d.row; r < d.end; r += d.rows) {
         const bs_cu_view y = bs_cu_open_out(t, s, 0, r);
-        if (w.part == 0 && image)
-            bs_cu_zero_margin(w, y);
+        bs_cu_zero_margin(w, y);
         const bs_cu_view z = N == 3 ? bs_cu_open_out(t, s, 1, r) : y;
         const bs_cu_lines k = bs_cu_lines_of(bs_cu_open_in(t, s, 0, r), y, z, s->p[BS_CU_FIRST].i,
                                              s->p[BS_CU_AXIS].i, s->p[BS_CU_LANES].i);
@@ -9301,15 +9348,14 @@ __device__ __forceinline__ void bs_cu_line_chain_line(const bs_cu_tile &t, const
 __device__ inline void bs_cu_line_chain_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w)
 {
     const int32_t lanes = s->p[BS_CU_LANES].i;
-    const bool image = bs_cu_in(t, s, 0)->rank == 3;
+    const bool image = bs_cu_lines_of_image(bs_cu_in(t, s, 0), bs_cu_out(t, s, 0));
     const bs_cu_deal d = bs_cu_deal_out(w, image, s->p[BS_CU_LINES].i, bs_cu_thread() / lanes,
                                         bs_cu_threads() / lanes);
     for (int32_t r = d.row; r < d.end; r += d.rows) {
         const bs_cu_view y = bs_cu_open_out(t, s, 0, r), x = bs_cu_open_in(t, s, 0, r);
         bs_cu_view a = y, b = y;
         int32_t n = 0;
-        if (w.part == 0 && image)
-            bs_cu_zero_margin(w, y);
+        bs_cu_zero_margin(w, y);
 #pragma unroll 1
         for (int32_t k = 1; k < s->n_tail; k++) {
             if (s->tail[k].other < 0)
@@ -10035,6 +10081,7 @@ static void bs_cu_look_ahead_describe(const bs_cu_node *n, bs_device_step *s)
 {
     const bs_router_info *r = &n->graph->routers[n->np->ahead_of];
     s->domain = n->in[0].domain;
+    s->batch = BS_CU_ONE_BLOCK;
     s->p[BS_CU_LOOK_TAKEN].i = r->max_paths_per_cell;
     s->p[BS_CU_LOOK_PATHS].i = r->desc->paths;
 }
@@ -10383,7 +10430,6 @@ enum {
     BS_CU_LOOP_IN_TURN,
     BS_CU_LOOP_GROWS,
     BS_CU_LOOP_ASKS,    /* again: a predicate: operand 0 */
-    BS_CU_LOOP_BACK,    /* again, in a tile: steps back to the first decision */
     BS_CU_LOOP_END
 };
 
@@ -10392,7 +10438,10 @@ static_assert((int)BS_CU_LOOP_END <= (int)BS_CU_P_KNOB, "loops have no knob");
 static void bs_cu_loop_describe(const bs_cu_node *n, bs_device_step *s)
 {
     const bs_loop_info *loop = &n->graph->routers[n->node->router].loop;
+    const bs_router_plan *plan = &n->plan->routers[n->node->router];
     memset(s->p, 0, sizeof s->p);
+    s->batch = BS_CU_ONE_BLOCK;
+    s->round = plan->again - plan->instr;
     s->p[BS_CU_LOOP_BOUND].i = loop->bound;
     s->p[BS_CU_LOOP_TRIPS].i = loop->trips;
     s->p[BS_CU_LOOP_COUNTED].i = loop->count != 0;
@@ -10402,10 +10451,9 @@ static void bs_cu_loop_describe(const bs_cu_node *n, bs_device_step *s)
 
 static void bs_cu_loop_again_describe(const bs_cu_node *n, bs_device_step *s)
 {
-    const bs_router_plan *plan = &n->plan->routers[n->node->router];
     bs_cu_loop_describe(n, s);
+    s->round = -s->round;
     s->p[BS_CU_LOOP_ASKS].i = bs_node_in(n->graph, n->node)[0] != 0;
-    s->p[BS_CU_LOOP_BACK].i = plan->in_tile ? plan->again - plan->instr : 0;
 }
 
 static void bs_cu_loop_trip_describe(const bs_cu_node *n, bs_device_step *s)
@@ -10811,10 +10859,10 @@ __device__ inline bs_cu_matmul_side bs_cu_matmul_side_of(const bs_device_operand
 __device__ inline uint8_t *bs_cu_matmul_at(const bs_cu_tile &t, const bs_device_operand *o, int32_t row, int32_t index)
 {
     int64_t offset = 0;
-    if (o->rank == 4)
-        offset = (int64_t)(index / o->dim[1]) * o->stride[0] + (int64_t)(index % o->dim[1]) * o->stride[1];
-    else if (o->rank == 3)
-        offset = (int64_t)index * o->stride[0];
+    for (int32_t d = o->rank - 3; d >= 0; d--) {
+        offset += (int64_t)(index % o->dim[d]) * o->stride[d];
+        index /= o->dim[d];
+    }
     return bs_cu_row(t, o, row) + offset * bs_cu_bytes(o->dtype);
 }
 
@@ -10962,7 +11010,7 @@ __device__ inline void bs_cu_beyond_run(const bs_cu_tile &t, const bs_device_ste
         v.data += (int64_t)rows * v.stride[0] * bs_cu_bytes(v.dtype);
         v.dim[0] = max(v.dim[0] - rows, 0);
         bs_cu_zero_rect(v, {0, v.dim[1], 0, v.dim[2]}, team, w);
-        if (w.part == 0 && v.rank == 3 && v.margin > 0)
+        if (w.part == 0 && v.margin > 0)
             bs_cu_zero_beyond_frame(v, team);
     }
 }
@@ -10995,6 +11043,7 @@ enum { BS_CU_NMS_MAXIMUM, BS_CU_NMS_MOST, BS_CU_NMS_SHARE, BS_CU_NMS_ABOVE, BS_C
 static void bs_cu_nms_describe(const bs_cu_node *n, bs_device_step *s)
 {
     s->parts = bs_cu_work_items((int64_t)n->in[1].dim[0] * n->in[1].dim[1], 1);
+    s->then = BS_CU_nms_pack;
     if (s->p[BS_CU_NMS_MOST].i == 0)
         s->p[BS_CU_NMS_MOST].i = INT32_MAX;
 }
@@ -12142,7 +12191,13 @@ enum {
     BS_CU_ROUTE_ROWS = 1024  /* up to this many, one block does everything */
 };
 
-/* A forced route needs nothing but the number of rows. */
+/* Whether the host calls back for a router's decision. */
+static bool bs_cu_asks_caller(const bs_plan *plan, int32_t router)
+{
+    return plan->graph->routers[router].desc->protocol == BS_ROUTE_CALLBACK && !plan->routers[router].forced;
+}
+
+/* A forced route needs nothing but the number of rows; what a callback chose is packed. */
 static void bs_cu_route_describe(const bs_cu_node *n, bs_device_step *s)
 {
     const int32_t router = n->node->router;
@@ -12152,9 +12207,12 @@ static void bs_cu_route_describe(const bs_cu_node *n, bs_device_step *s)
     const bool all_rows = bs_protocol_sees_all_rows(d->protocol);
     const bool large = !plan->in_tile && (!all_rows || plan->forced) && plan->rows > BS_CU_ROUTE_ROWS &&
                        d->paths <= BS_CU_ROUTE_PATHS;
-    s->kernel = large ? BS_CU_route_rows : BS_CU_route;
+    s->kernel = large                                ? BS_CU_route_rows
+                : bs_cu_asks_caller(n->plan, router) ? BS_CU_route_pack
+                                                     : BS_CU_route;
+    s->then = large ? BS_CU_route_pack : BS_CU_none;
     /* so that the counts of all chunks fit into bs_device_decision.work */
-    s->batch = bs_max_i32(BS_CU_ROUTE_CHUNK, d->paths);
+    s->batch = large ? bs_max_i32(BS_CU_ROUTE_CHUNK, d->paths) : BS_CU_ONE_BLOCK;
     bs_rule rule = bs_rule_of(d, plan->forced ? 0 : n->in[0].dim[0]);
     rule.protocol = plan->forced ? -1 : rule.protocol;
     memcpy(s->p, &rule, sizeof rule);
@@ -12416,6 +12474,7 @@ __device__ inline bool bs_cu_reshape_view(const bs_cu_view &o, const bs_cu_view 
 {
     *view = o;
     view->rank = like.rank;
+    view->image = like.image;
 #pragma unroll
     for (int32_t d = 0; d < BS_MAX_AXES; d++) {
         view->dim[d] = like.dim[d];
@@ -12518,8 +12577,8 @@ __device__ __forceinline__ void bs_cu_keep(bs_cu_view *v, int32_t d, int32_t n)
 #pragma unroll
     for (int32_t i = 0; i < BS_MAX_RANK; i++)
         v->dim[i] = i == d ? n : v->dim[i];
-    v->y1 = v->rank == 3 && d == 1 ? n : v->y1;
-    v->x1 = v->rank == 3 && d == 2 ? n : v->x1;
+    v->y1 = d == 1 ? n : v->y1;
+    v->x1 = d == 2 ? n : v->x1;
 }
 
 /* Parameters of concat and slice, in p: the descriptor's words. */
@@ -12668,6 +12727,7 @@ __device__ inline bool bs_cu_reshape_views(const bs_cu_view &y, const bs_cu_view
 {
     bs_cu_view line = y;
     line.rank = 1;
+    line.image = false;
     line.dim[0] = n;
     if (bs_cu_reshape_view(x, line, from) && bs_cu_reshape_view(y, line, to))
         return true;
@@ -13394,6 +13454,12 @@ static int32_t bs_cu_narrow(bs_cu_tables *l, int64_t n)
     return (int32_t)n;
 }
 
+/* What is an image on the device: here alone it is decided. */
+static bool bs_cu_is_image(const bs_cu_tables *l, int32_t value)
+{
+    return l->graph->values[value].image && !l->plan->values[value].planar;
+}
+
 /* Extents of a row, wherever it is: the largest, and what they are taken from. */
 static void bs_cu_extent(bs_cu_tables *l, int32_t value, bs_device_operand *o)
 {
@@ -13402,12 +13468,13 @@ static void bs_cu_extent(bs_cu_tables *l, int32_t value, bs_device_operand *o)
     memset(o, 0, sizeof *o);
     o->dtype = (uint8_t)v->dtype;
     o->rank = (uint8_t)v->rank;
+    o->image = bs_cu_is_image(l, value);
     o->domain = o->stored = v->domain;
     for (int32_t i = 0; i < BS_MAX_AXES; i++) {
         o->from[i] = i < v->rank ? v->dims[i] : -1;
         o->dim[i] = i < v->rank ? (int32_t)bs_dim_max(l->graph, v->dims[i]) : 0;
     }
-    if (v->rank != 3)
+    if (!o->image)
         return;
     bs_plan_core(l->plan, v, &h, &w);
     o->max_h = bs_cu_narrow(l, h);
@@ -13444,7 +13511,7 @@ static void bs_cu_stored(bs_cu_tables *l, int32_t value, bs_device_operand *o)
     o->row_bytes = (int64_t)bs_bytes_figure(p->row_bytes);
     o->place = (uint8_t)(p->storage == BS_STORAGE_SCRATCH ? BS_AT_TILE : BS_AT_ROWS);
     o->base = bs_bytes_figure(p->offset) + (p->storage == BS_STORAGE_SCRATCH ? 0 : l->memory + l->layout->transient);
-    if (v->rank != 3) {
+    if (!bs_cu_is_image(l, value)) {
         bs_cu_dense(l, value, o);
         return;
     }
@@ -13588,7 +13655,7 @@ static void bs_cu_target(bs_cu_tables *l, const bs_instr *i, int32_t value, bs_d
     } else {
         bs_cu_root(l, i->target, &whole);
         bs_cu_extent(l, value, o);
-        bs_cu_seen(&whole, o->rank == 3 && whole.rank == 3 ? BS_AT_CELL : BS_AT_LINE, o);
+        bs_cu_seen(&whole, o->rank == whole.rank ? BS_AT_CELL : BS_AT_LINE, o);
         o->margin = l->plan->values[i->target].margin;
     }
     o->domain = i->domain;
@@ -13638,6 +13705,7 @@ static void bs_cu_ring(bs_cu_tables *l, const bs_instr *i, bs_device_operand *o)
 struct bs_cu_launches {
     bs_device_launch *list;
     int32_t count, room, instr;
+    bool fixed; /* a library is told the extents and buffers of the run */
 };
 
 /* -------------------------------------------------------------------------------------------------- steps */
@@ -13798,7 +13866,7 @@ static bool bs_cu_countable(const bs_device_operand *o)
 {
     int64_t elements = 1;
     for (int32_t i = 0; i < o->rank && elements <= INT32_MAX; i++) {
-        const bool side = o->rank == 3 && i > 0;
+        const bool side = o->image && i > 0;
         elements *= (side && o->cell > 0 ? o->cell : o->dim[i]) + (side ? 2 * (int64_t)o->margin : 0);
     }
     return elements <= INT32_MAX;
@@ -13815,26 +13883,14 @@ static int64_t bs_cu_most_rows(const bs_plan *p, int32_t domain)
 
 /* What describe functions are given about the node of a step that has its operands. */
 static bs_cu_node bs_cu_node_of(const bs_device_client *c, const bs_device_step *s, const bs_device_operand *all,
-                                const bs_instr *i, int32_t blocks, bool near)
+                                const bs_instr *i, int32_t blocks, bool near, bool cublas)
 {
     const bs_node *node = &c->graph->nodes[s->node];
     const bs_device_operand *in = all + s->operands;
     const bs_cu_node n = {c->graph, c->plan,   node, &c->plan->nodes[s->node],         node->params,
-                          in,       in + s->n_in, i, bs_cu_most_rows(c->plan, s->domain), blocks, near};
+                          in,       in + s->n_in, i, bs_cu_most_rows(c->plan, s->domain), blocks, near, cublas};
     return n;
 }
-
-#ifndef BS_NO_CUBLAS
-/* Whether nodes make an extent of what a node computes: then the host cannot tell cuBLAS how much there is. */
-static bool bs_cu_is_from_data(const bs_cu_node *n)
-{
-    const bs_value_info *y = &n->graph->values[n->node->first_out];
-    bool any = bs_domain_maker(n->graph, y->domain) != 0;
-    for (int32_t i = 0; i < y->rank; i++)
-        any = any || n->graph->dims[y->dims[i]].node != 0;
-    return any;
-}
-#endif
 
 /* An op with a tail: the kernel that runs chains, with the op itself as the first one; of lines, theirs. */
 static void bs_cu_step_chain(bs_cu_tables *l, const bs_cu_node *n, bs_device_step *s)
@@ -13867,7 +13923,7 @@ static void bs_cu_step(bs_cu_tables *l, const bs_instr *i, bs_device_step *s)
     s->domain = i->domain;
     s->router = node->router;
     s->operands = l->n_operands;
-    s->batch = s->parts = 1;
+    s->batch = 1;
     s->unit = l->plan->nodes[i->node].unit;
     s->prepared = bs_bytes_figure(l->plan->nodes[i->node].prepared_offset);
     s->makes = i->kind == BS_INSTR_CALL ? node->makes : 0;
@@ -13883,20 +13939,17 @@ static void bs_cu_step(bs_cu_tables *l, const bs_instr *i, bs_device_step *s)
         l->too_many = bs_cu_countable(&operands[k]) ? l->too_many : i->node;
     if (l->overflow || l->too_many)
         return; /* nothing is launched, and describe functions could overflow */
-    const bs_cu_node n = bs_cu_node_of(l->client, s, l->operands, i, l->blocks, l->layout->scratch_bytes == 0);
+    const bs_cu_node n = bs_cu_node_of(l->client, s, l->operands, i, l->blocks, l->layout->scratch_bytes == 0,
+                                       l->cublas);
     const bool moves = i->kind == BS_INSTR_MOVE;
     if (!moves || n.out->base != 0 || n.out->place == BS_AT_TILE) { /* else an output that is not bound */
         const bs_cu_description *d = moves ? &bs_cu_move_of(i)->description : &bs_cu_ops[node->op];
+        s->parts = 1;
         s->kernel = d->kernel;
         d->describe(&n, s);
         if (!moves)
             bs_cu_step_chain(l, &n, s);
     }
-#ifndef BS_NO_CUBLAS
-    const bool linear = s->kernel == BS_CU_linear || s->kernel == BS_CU_linear_tensor;
-    if (linear && l->cublas && s->unit == 0 && !bs_cu_is_from_data(&n) && bs_cu_linear_is_large(&n))
-        s->kernel = BS_CU_cublas;
-#endif
 }
 
 /* ----------------------------------------------------------------------------------------------- launches */
@@ -13927,28 +13980,26 @@ static int64_t bs_cu_most_work_items(const bs_cu_tables *l, int32_t first, int32
 }
 
 static void bs_cu_add_launch(bs_cu_tables *l, bs_cu_launches *to, int32_t kernel, int32_t first, int32_t count,
-                             int64_t items, int32_t callback = 0)
+                             int64_t items, int32_t callback = 0, int32_t round = 0)
 {
     const bs_device_launch launch = {kernel, first, count, to->instr, callback,
-                                     (int32_t)bs_min_i64(items, INT32_MAX), 0};
+                                     (int32_t)bs_min_i64(items, INT32_MAX), round};
     l->overflow = l->overflow || to->count >= to->room || items > INT32_MAX;
     to->list[to->count < to->room ? to->count : 0] = launch;
     to->count++;
 }
 
-/* A decision takes one launch, or two where there are many rows; a callback is called before it. It is launched even
- * without rows, to write that there are none. */
-static void bs_cu_launch_route(bs_cu_tables *l, bs_cu_launches *to, int32_t step)
+/* Launches `count` steps of one kernel, then what follows it. One that sees all rows is launched even where there can
+ * be none, to write that there are none; a decision may have a callback, which is called before it. */
+static void bs_cu_launch_kernels(bs_cu_tables *l, bs_cu_launches *to, int32_t first, int32_t count)
 {
-    bs_device_step *s = &l->steps[step];
-    const bs_route_desc *d = l->graph->routers[s->router].desc;
-    const bool asks = d->protocol == BS_ROUTE_CALLBACK && !l->plan->routers[s->router].forced,
-               rows = s->kernel == BS_CU_route_rows;
-    const int64_t items = bs_max_i64(bs_cu_most_work_items(l, step, 1), 1);
-    if (rows)
-        bs_cu_add_launch(l, to, BS_CU_route_rows, step, 1, items);
-    bs_cu_add_launch(l, to, rows || asks ? BS_CU_route_pack : BS_CU_route, step, 1, rows ? items : 1,
-                     asks ? s->router : 0);
+    const bs_device_step *s = &l->steps[first];
+    const bool all = bs_cu_sees_all_rows(s->kernel), asks = all && s->router && bs_cu_asks_caller(l->plan, s->router);
+    const int64_t items = bs_max_i64(bs_cu_most_work_items(l, first, count), all);
+    to->fixed = to->fixed || !bs_cu_is_kernel(s->kernel);
+    bs_cu_add_launch(l, to, s->kernel, first, count, items, asks ? s->router : 0, s->round);
+    if (s->then)
+        bs_cu_add_launch(l, to, s->then, first, count, items);
 }
 
 /* Launches the steps [first, end), which are of one time: those of one kernel together. */
@@ -13964,18 +14015,10 @@ static void bs_cu_launch_steps(bs_cu_tables *l, bs_cu_launches *to, int32_t firs
     for (int32_t k = first; k < end;) {
         const int32_t kernel = l->steps[k].kernel;
         int32_t count = 1;
-        if (bs_cu_routes(kernel)) {
-            bs_cu_launch_route(l, to, k);
-        } else if (kernel == BS_CU_look_ahead || bs_cu_decides(kernel)) {
-            bs_cu_add_launch(l, to, kernel, k, 1, 1);
-        } else {
-            while (k + count < end && l->steps[k + count].kernel == kernel)
-                count++;
-            if (kernel != BS_CU_none)
-                bs_cu_add_launch(l, to, kernel, k, count, bs_cu_most_work_items(l, k, count));
-            if (kernel == BS_CU_nms) /* where its rows go is known when all of them are */
-                bs_cu_add_launch(l, to, BS_CU_nms_pack, k, count, bs_cu_most_work_items(l, k, count));
-        }
+        while (!bs_cu_sees_all_rows(kernel) && k + count < end && l->steps[k + count].kernel == kernel)
+            count++;
+        if (l->steps[k].parts > 0)
+            bs_cu_launch_kernels(l, to, k, count);
         k += count;
     }
     for (int32_t k = first; k < end; k++)
@@ -14005,7 +14048,7 @@ static void bs_cu_launch_region(bs_cu_tables *l, bs_cu_launches *to, const bs_re
         tiles = part->router ? (d->tile_rows == 1 && tiles > most ? tiles : most + (k - region->first) + 1) : most;
     }
     l->blocks = blocks;
-    bs_cu_add_launch(l, to, BS_CU_none, region->first, region->count, tiles);
+    bs_cu_add_launch(l, to, BS_CU_region, region->first, region->count, tiles);
 }
 
 /* Whether a step makes an extent, or has scratch, which others share. */
@@ -14014,17 +14057,19 @@ static bool bs_cu_stands_alone(const bs_cu_tables *l, const bs_device_step *s)
     return s->makes || bs_bytes_figure(l->plan->nodes[s->node].scratch_bytes) > 0;
 }
 
-/* Tells the second decision of each loop where the first one is. */
+/* Tells both decisions of each loop where the other one is: how many launches lie between them is known now. */
 static void bs_cu_write_loops(const bs_cu_tables *l, bs_cu_launches *launches)
 {
+    bs_device_launch *list = launches->list;
     for (int32_t k = 0; k < launches->count; k++) {
-        const int32_t router = l->steps[launches->list[k].first].router;
+        const int32_t router = l->steps[list[k].first].router;
         int32_t at = k;
-        if (launches->list[k].kernel != BS_CU_loop_again)
+        if (list[k].round >= 0)
             continue;
-        while (launches->list[at].kernel != BS_CU_loop || l->steps[launches->list[at].first].router != router)
+        while (list[at].round <= 0 || l->steps[list[at].first].router != router)
             at--; /* the planner puts one before the other */
-        launches->list[k].back = k - at;
+        list[at].round = k - at;
+        list[k].round = at - k;
     }
 }
 
@@ -14033,6 +14078,7 @@ static bs_status bs_cu_write_tables(bs_cu_tables *l, bs_cu_launches *to, bs_devi
 {
     const bs_plan *p = l->plan;
     to->count = 0;
+    to->fixed = false;
     for (int32_t at = 0; at < p->n_top;) {
         to->instr = at;
         if (p->instrs[at].kind == BS_INSTR_RUN) {
@@ -14129,15 +14175,14 @@ __device__ __forceinline__ void bs_cu_run(const bs_cu_tile &t, const bs_device_s
     }
 }
 
-/* The steps of all branches, a work item a block; or a decision, which sees all rows and runs even without any. Moves
- * and elementwise ops are bound by memory: two blocks on a multiprocessor leave them all the registers they need. */
+/* The steps of all branches, a work item a block; or a step whose blocks see all of its rows. */
 template <int KERNEL>
-__global__ void __launch_bounds__(256, KERNEL <= BS_CU_patch_features || KERNEL >= BS_CU_route ? 2 : 1)
+__global__ void __launch_bounds__(256, KERNEL <= BS_CU_LAST_LIGHT || KERNEL > BS_CU_LAST_HEAVY ? 2 : 1)
     bs_cu_group(BS_CU_ARGUMENT bs_cu_program program, int32_t first, int32_t count, int32_t items)
 {
     BS_DYNAMIC_SHARED(uint8_t, shared);
     const bs_cu_tile t = bs_cu_everything(&program, shared);
-    if (KERNEL >= BS_CU_route) {
+    if (bs_cu_sees_all_rows(KERNEL)) {
         const bs_device_step *s = program.steps + first;
         const bs_cu_work w = {0, bs_cu_count(t, s->domain), (int32_t)blockIdx.x, (int32_t)gridDim.x};
         bs_cu_run<KERNEL>(t, s, w);
@@ -14175,12 +14220,12 @@ __device__ inline void bs_cu_dispatch(int32_t kernel, const bs_cu_tile &t, const
     }
 }
 
-/* Runs a step on the rows of a tile; a decision even when there are none. */
+/* Runs a step on the rows of a tile. */
 __device__ inline void bs_cu_tile_step(const bs_cu_tile &t, const bs_device_step *s)
 {
     const int32_t rows = bs_cu_count(t, s->domain);
     bs_cu_work w = {0, rows, 0, 1};
-    if (bs_cu_decides(s->kernel)) {
+    if (bs_cu_sees_all_rows(s->kernel)) {
         bs_cu_dispatch(s->kernel, t, s, w);
         __syncthreads();
         return;
@@ -14195,10 +14240,10 @@ __device__ inline void bs_cu_tile_step(const bs_cu_tile &t, const bs_device_step
 /* The step after which a tile goes on: k itself, or the first decision of a loop that has rows after a trip. */
 __device__ inline int32_t bs_cu_tile_after(const bs_cu_tile &t, const bs_device_step *s, int32_t k)
 {
-    if (s->kernel != BS_CU_loop_again)
+    if (s->round >= 0)
         return k;
     const bs_cu_decision d = bs_cu_decision_of(t, s->router);
-    return d.counts[0] > 0 ? k - s->p[BS_CU_LOOP_BACK].i : k;
+    return d.counts[0] > 0 ? k + s->round : k;
 }
 
 /* Finds the part that tile number `item` belongs to, and sets the tile's rows. */
@@ -14290,11 +14335,11 @@ __global__ void bs_cu_extend(BS_CU_ARGUMENT bs_cu_program program, int32_t first
 
 /* --------------------------------------------------------------------------------------------- the host's side */
 
-/* most: blocks of work that may turn out to be less; decisions always get a block for each item. */
+/* most: blocks of work that may turn out to be less; kernels that see all rows always get a block for each item. */
 static void bs_cu_launch_kernel(const bs_cu_program &p, const bs_device_launch &l, int32_t most, int threads,
                                 cudaStream_t stream)
 {
-    const unsigned blocks = (unsigned)(l.kernel >= BS_CU_route ? l.items : bs_min_i32(l.items, most));
+    const unsigned blocks = (unsigned)(bs_cu_sees_all_rows(l.kernel) ? l.items : bs_min_i32(l.items, most));
     switch (l.kernel) {
 #define BS_CU_CASE(name)                                                                                      \
     case BS_CU_##name:                                                                                        \
@@ -15347,7 +15392,7 @@ static bs_status bs_cu_run_cublas(bs_device_session *s, const bs_device_launch *
         const bs_device_operand x = bs_cu_operand_here(s, step->operands),
                                 y = bs_cu_operand_here(s, step->operands + step->n_in);
         bs_cu_node n = bs_cu_node_of(c, step, bs_cu_table<bs_device_operand>(s, s->layout.operands_at), NULL,
-                                    bs_cu_busy_blocks(s), s->layout.scratch_bytes == 0);
+                                    bs_cu_busy_blocks(s), s->layout.scratch_bytes == 0, true);
         n.in = &x;
         n.out = &y;
         if (!here || !bs_cu_linear_cublas(s->cublas, s->stream, &n, step, c->weights + step->prepared,
@@ -15359,31 +15404,44 @@ static bs_status bs_cu_run_cublas(bs_device_session *s, const bs_device_launch *
 }
 #endif
 
+static bs_status bs_cu_run_extend(bs_device_session *s, const bs_device_launch *l, bs_error *error)
+{
+    BS_LAUNCH(bs_cu_extend, 4, (unsigned)s->threads, 0, s->stream, s->program, l->first, l->count);
+    return bs_cu_launched(error);
+}
+
+static bs_status bs_cu_run_region(bs_device_session *s, const bs_device_launch *l, bs_error *error)
+{
+    BS_LAUNCH(bs_cu_region, (unsigned)bs_min_i32(l->items, s->layout.tiles), (unsigned)s->threads, (size_t)s->shared,
+              s->stream, s->program, l->first, l->count);
+    return bs_cu_launched(error);
+}
+
 /* Blocks for a multiprocessor that has work enough. As many as are there at a time, 1, 2, 3 or 6, divide it: none is
  * left for a last round alone. */
 enum { BS_CU_FILL = 6 };
 
+static bs_status bs_cu_run_kernel(bs_device_session *s, const bs_device_launch *l, bs_error *error)
+{
+    bs_cu_launch_kernel(s->program, *l, s->varies ? BS_CU_FILL * s->device->multiprocessors : INT32_MAX, s->threads,
+                        s->stream);
+    return bs_cu_launched(error);
+}
+
+/* How a launch reaches the device, by what it runs. */
+static bs_status (*const bs_cu_runs[])(bs_device_session *s, const bs_device_launch *l, bs_error *error) = {
+    NULL,
+#define BS_CU_RUN_KERNEL(name) bs_cu_run_kernel,
+#define BS_CU_RUN_OTHER(name) bs_cu_run_##name,
+    BS_CU_KERNELS(BS_CU_RUN_KERNEL) BS_CU_OTHER_LAUNCHES(BS_CU_RUN_OTHER)
+#undef BS_CU_RUN_OTHER
+#undef BS_CU_RUN_KERNEL
+};
+
 static bs_status bs_cu_run_launch(bs_device_session *s, const bs_device_launch *l, bs_error *error)
 {
-    const cudaStream_t stream = s->stream;
-    bs_status status = BS_OK;
-    if (l->callback)
-        status = bs_cu_ask(s, l, error);
-    if (l->items == 0 || status != BS_OK)
-        return status;
-#ifndef BS_NO_CUBLAS
-    if (l->kernel == BS_CU_cublas)
-        return bs_cu_run_cublas(s, l, error);
-#endif
-    if (l->kernel == BS_CU_extend)
-        BS_LAUNCH(bs_cu_extend, 4, (unsigned)s->threads, 0, stream, s->program, l->first, l->count);
-    else if (l->kernel == BS_CU_none)
-        BS_LAUNCH(bs_cu_region, (unsigned)bs_min_i32(l->items, s->layout.tiles), (unsigned)s->threads,
-                  (size_t)s->shared, stream, s->program, l->first, l->count);
-    else
-        bs_cu_launch_kernel(s->program, *l, s->varies ? BS_CU_FILL * s->device->multiprocessors : INT32_MAX, s->threads,
-                            stream);
-    return bs_cu_launched(error);
+    const bs_status status = l->callback ? bs_cu_ask(s, l, error) : BS_OK;
+    return l->items == 0 || status != BS_OK ? status : bs_cu_runs[l->kernel](s, l, error);
 }
 
 #endif
@@ -15622,18 +15680,18 @@ __device__ inline bool bs_cu_meet(const bs_cu_program &program)
     return BS_CU_PEEK(&program.status[BS_DEVICE_GATE + BS_CU_GATE_FAILED]) != 0;
 }
 
-/* This block's work items of a launch; of a decision, too, each item has a block for itself. */
+/* This block's work items of a launch; where blocks see all rows, too, each item has one for itself. */
 __device__ inline void bs_cu_share_launch(const bs_cu_tile &t, const bs_device_launch &l)
 {
     for (int32_t item = (int32_t)blockIdx.x; item < l.items; item += (int32_t)gridDim.x) {
         const bs_device_step *s = t.program->steps + l.first;
         bs_cu_work w = {0, bs_cu_count(t, s->domain), item, l.items};
-        if (!bs_cu_decides(l.kernel)) {
+        if (!bs_cu_sees_all_rows(l.kernel)) {
             s = bs_cu_find_step(t, l.first, l.count, item, &w);
             if (!s)
                 return;
         }
-        if (bs_cu_decides(l.kernel) || bs_cu_wants_kernel(t, s))
+        if (bs_cu_sees_all_rows(l.kernel) || bs_cu_wants_kernel(t, s))
             bs_cu_dispatch(l.kernel, t, s, w);
         __syncthreads(); /* before the next item takes the workspace */
     }
@@ -15650,9 +15708,8 @@ __global__ void __launch_bounds__(256, 1)
         const bs_device_launch &l = program.launches[k];
         bs_cu_share_launch(t, l);
         failed = bs_cu_meet(program);
-        if (l.kernel == BS_CU_loop_again &&
-            BS_CU_PEEK(bs_cu_decision_of(t, program.steps[l.first].router).counts) > 0)
-            k -= l.back;
+        if (l.round < 0 && BS_CU_PEEK(bs_cu_decision_of(t, program.steps[l.first].router).counts) > 0)
+            k += l.round;
     }
 }
 
@@ -15661,15 +15718,6 @@ __global__ void __launch_bounds__(256, 1)
 static const bs_device_step *bs_cu_step_of(const bs_device_session *s, const bs_device_launch *l)
 {
     return bs_cu_table<bs_device_step>(s, s->layout.steps_at) + l->first;
-}
-
-/* The launch of a loop's second decision; its first is launch `begin`. */
-static int32_t bs_cu_again_of(const bs_device_session *s, int32_t begin)
-{
-    int32_t k = begin;
-    while (s->launches.list[k].kernel != BS_CU_loop_again || s->launches.list[k].back != k - begin)
-        k++;
-    return k;
 }
 
 static const bs_loop_info *bs_cu_loop_of(const bs_device_session *s, int32_t begin)
@@ -15682,16 +15730,15 @@ static const bs_loop_info *bs_cu_loop_of(const bs_device_session *s, int32_t beg
  * writing it again. */
 static bool bs_cu_can_share(const bs_device_launch *l)
 {
-    return l->kernel != BS_CU_none && l->kernel != BS_CU_extend && l->kernel != BS_CU_cublas && !l->callback &&
-           (l->kernel != BS_CU_loop_again || l->back > 1);
+    return bs_cu_is_kernel(l->kernel) && !l->callback && l->round != -1;
 }
 
 /* How many launches from number `at` on are a loop whose blocks go round it together; 0: they do not. */
 static int32_t bs_cu_together_length(const bs_device_session *s, int32_t at)
 {
-    if (s->launch_mode != BS_LAUNCH_PERSISTENT || !s->device->together || s->launches.list[at].kernel != BS_CU_loop)
+    const int32_t again = at + s->launches.list[at].round;
+    if (s->launch_mode != BS_LAUNCH_PERSISTENT || !s->device->together || again <= at)
         return 0;
-    const int32_t again = bs_cu_again_of(s, at);
     for (int32_t k = at; k <= again; k++)
         if (!bs_cu_can_share(&s->launches.list[k]))
             return 0;
@@ -15793,7 +15840,7 @@ static bs_status bs_cu_enter_loop(bs_device_session *s, bs_cu_rounds *rounds, in
     bs_cu_round *r = &rounds->list[rounds->count++]; /* the builder bounds how deep loops nest */
     memset(r, 0, sizeof *r);
     r->begin = k;
-    r->again = bs_cu_again_of(s, k);
+    r->again = k + s->launches.list[k].round;
     return bs_cu_has_nodes(s) && s->capturing ? bs_cu_open_while(s, r, error) : BS_OK;
 }
 
@@ -15842,11 +15889,11 @@ static int32_t bs_cu_unrolled(const bs_device_session *s)
     for (int32_t k = 0; k < s->launches.count && launches < BS_CU_UNROLLED; k++) {
         const bs_device_launch *l = &s->launches.list[k];
         launches += times[depth];
-        if (l->kernel == BS_CU_loop) {
+        if (l->round > 0) {
             times[depth + 1] = bs_min_i64(times[depth] * bs_cu_loop_of(s, k)->bound, BS_CU_UNROLLED);
             depth++;
         }
-        depth -= l->kernel == BS_CU_loop_again;
+        depth -= l->round < 0;
     }
     return (int32_t)bs_min_i64(launches, BS_CU_UNROLLED);
 }
@@ -15863,14 +15910,14 @@ static bool bs_cu_on_path(const bs_device_session *s, const bs_device_step *step
     return d->kind == BS_DOMAIN_PATH && !bs_router_loops(s->client->graph, d->router);
 }
 
-/* How many launches from number `at` on are one branch: all of their steps are on paths, and none is a decision. */
+/* How many launches from number `at` on are one branch: all of their steps are on paths, and may have no rows. */
 static int32_t bs_cu_branch_length(const bs_device_session *s, int32_t at, int32_t end)
 {
     const bs_device_step *steps = bs_cu_table<bs_device_step>(s, s->layout.steps_at);
     int32_t count = 0;
     for (; at + count < end; count++) {
         const bs_device_launch *l = &s->launches.list[at + count];
-        if (l->kernel == BS_CU_none || l->kernel == BS_CU_extend || bs_cu_decides(l->kernel))
+        if (!bs_cu_is_kernel(l->kernel) || bs_cu_sees_all_rows(l->kernel))
             return count;
         for (int32_t k = l->first; k < l->first + l->count; k++)
             if (!bs_cu_on_path(s, &steps[k]))
@@ -15949,7 +15996,7 @@ static bs_status bs_cu_run_lowered(bs_device_session *s, int32_t first, int32_t 
     rounds.count = 0;
     for (int32_t k = first; k < end && status == BS_OK;) {
         const int32_t branch = asks || decides ? bs_cu_branch_length(s, k, end) : 0,
-                      kernel = s->launches.list[k].kernel, together = goes_round ? bs_cu_together_length(s, k) : 0;
+                      round = s->launches.list[k].round, together = goes_round ? bs_cu_together_length(s, k) : 0;
         if (together > 0) {
             status = bs_cu_run_together(s, k, together, error);
             k += together;
@@ -15959,24 +16006,15 @@ static bs_status bs_cu_run_lowered(bs_device_session *s, int32_t first, int32_t 
             status = bs_cu_run_launch(s, &s->launches.list[k], error);
         else
             status = asks ? bs_cu_run_branch(s, k, branch, error) : bs_cu_run_if(s, k, branch, error);
-        if (status == BS_OK && goes_round && kernel == BS_CU_loop)
+        if (status == BS_OK && goes_round && round > 0)
             status = bs_cu_enter_loop(s, &rounds, k, error);
-        else if (status == BS_OK && goes_round && kernel == BS_CU_loop_again)
+        else if (status == BS_OK && goes_round && round < 0)
             status = bs_cu_leave_loop(s, &rounds, &k, error);
         k += branch > 0 ? branch : 1;
     }
     if (bs_cu_has_nodes(s) && s->capturing && rounds.count > 0) /* it failed within */
         s->graph = rounds.list[0].around;
     return status;
-}
-
-/* Whether a graph holds extents and buffers: cuBLAS is told them by the host. */
-static bool bs_cu_fixes_extents(const bs_device_session *s)
-{
-    bool fixes = false;
-    for (int32_t k = 0; k < s->launches.count; k++)
-        fixes = fixes || s->launches.list[k].kernel == BS_CU_cublas;
-    return fixes;
 }
 
 /* Whether to capture this run: nothing in it needs the host, and with AUTO it is like the last one. */
@@ -16012,7 +16050,7 @@ static bs_status bs_cu_session_part(bs_device_session *s, int32_t part, bs_error
     const bs_part *p = &s->client->plan->parts[part];
     const int64_t tiles = bs_ceil_div(s->client->domains[p->domain].count,
                                       s->client->plan->domains[p->domain].tile_rows);
-    const bs_device_launch l = {BS_CU_none, p->index, 1, 0, 0, (int32_t)tiles, 0};
+    const bs_device_launch l = {BS_CU_region, p->index, 1, 0, 0, (int32_t)tiles, 0};
     return bs_cu_run_launch(s, &l, error);
 }
 
@@ -16159,7 +16197,7 @@ static bs_status bs_cu_prepare(bs_device_session *s, bool *like, bs_error *error
         status = bs_cu_write_extents(s, same_buffers, error);
     if (status == BS_OK && !lowered)
         status = bs_cu_write_tables(s, error);
-    *like = !first && (!bs_cu_fixes_extents(s) || (same_dims && same_buffers));
+    *like = !first && (!s->launches.fixed || (same_dims && same_buffers));
     memcpy(s->dims, c->dims, dims_bytes);
     memcpy(s->bound, c->bound, bound_bytes);
     if (status == BS_OK) {

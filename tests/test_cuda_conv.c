@@ -4,6 +4,7 @@
  *   frames   each case on a root image, by the kernel that the plan chooses and by plain loops
  *   cells    each case that keeps the scale, with halos and cells cut by the frame's edge, breadth and depth first
  *   chains   nets in tiles; and the same bytes whatever the order and the size of the cells
+ *   less     an image that was made of more dimensions than three
  *
  * Usage: test_cuda_conv [part of a case's name] */
 #include "cuda_rig.h"
@@ -236,6 +237,25 @@ static void test_chain(const char *name, int32_t channels, int32_t out)
     }
 }
 
+/* A convolution looks beyond the edge of what a kernel made of four dimensions: of one row, or of each of some. */
+static void test_less(void)
+{
+    const bs_reduce_desc sum = {.kind = BS_REDUCE_SUM, .axis = 0};
+    cuda_rig r;
+    if (!wanted("sum of frames"))
+        return;
+    bs_graph *g = rig_begin(&r, "sum of frames");
+    const bs_value frames = bs_input(g, "frames", BS_F32, BS_SHAPE4(2, 3, 11, 14));
+    bs_output(g, "y", bs_conv2d(g, bs_reduce(g, frames, &sum), &(bs_conv2d_desc){.name = "smooth", .out = 4}));
+    const bs_value rows = bs_rows(g, bs_input(g, "rows", BS_F32, BS_SHAPE2(9, 924)), (bs_value){0});
+    const bs_value small = bs_reduce(g, bs_reshape(g, rows, BS_SHAPE4(2, 3, 11, 14)), &sum);
+    const bs_value smooth = bs_conv2d(g, small, &(bs_conv2d_desc){.name = "small", .out = 2});
+    bs_output(g, "z", bs_collect(g, bs_reshape(g, smooth, BS_SHAPE1(308))));
+    rig_agree(&r, NULL);
+    rig_agree(&r, &(rig_how){.half = 1, .runs = 2});
+    rig_agree(&r, &(rig_how){.order = BS_ORDER_BREADTH});
+}
+
 int main(int argc, char **argv)
 {
     only = argc > 1 ? argv[1] : NULL;
@@ -250,5 +270,6 @@ int main(int argc, char **argv)
             test_deconv(&deconvs[k]);
     test_chain("chain 8", 8, 4);
     test_chain("chain 20", 20, 1);
+    test_less();
     return check_end();
 }

@@ -79,12 +79,14 @@ static void test_fusion(void)
 
     for (int32_t read = 0; read < 2; read++) {
         g = new_graph();
-        const bs_value split = bs_reshape(g, bs_input(g, "lines", BS_F32, BS_SHAPE2(4, 6)), BS_SHAPE4(2, 2, 3, 2));
+        const bs_value lines = bs_input(g, "lines", BS_F32, BS_SHAPE2(4, 6)),
+                       split = bs_reshape(g, lines, BS_SHAPE4(2, 2, 3, 2));
         bs_output(g, "turned", bs_transpose(g, split, &(bs_transpose_desc){.order = {3, 1, 0, 2}}));
         if (read)
             bs_output(g, "split", split);
         p = plan_of(g, NULL);
-        check(p && fusions_of(p) == !read, "a reshape %s a transposition", read ? "that is read stays before" : "joins");
+        check(p && fusions_of(p) == !read, "a reshape %s a transposition",
+              read ? "that is read stays before" : "joins");
     }
 
     g = new_graph();

@@ -23,11 +23,15 @@ struct bs_cu_node {
     int64_t rows;     /* of the step's domain, at most */
     int32_t blocks;   /* that keep the device busy; 1: a tile has one */
     bool near;        /* rows of tiles lie in shared memory */
+    bool cublas;      /* large products go to cuBLAS */
 };
 
-/* Fills p; batch and parts where they are not 1; the kernel where an op has several. All other fields are set
- * already. */
+/* Fills p; batch and parts where they are not 1; the kernel where an op has several, and the one that follows it. All
+ * other fields are set already. */
 typedef void (*bs_cu_describe)(const bs_cu_node *n, bs_device_step *step);
+
+/* The batch of a step that one block does alone. */
+enum { BS_CU_ONE_BLOCK = INT32_MAX };
 
 /* How a step is made: its default kernel and its describe function. */
 struct bs_cu_description {
@@ -36,14 +40,11 @@ struct bs_cu_description {
 };
 #define BS_CU_DESCRIPTION(name) {BS_CU_##name, bs_cu_##name##_describe}
 
-/* Whether a kernel makes a decision of a router; or that of a loop, too. */
-__host__ __device__ static inline bool bs_cu_routes(int32_t kernel)
+/* Whether a launch, or a step, runs a kernel of the lists; one of those whose blocks see all rows of a step. */
+static inline bool bs_cu_is_kernel(int32_t kernel) { return kernel <= BS_CU_LAST_WHOLE; }
+__host__ __device__ static inline bool bs_cu_sees_all_rows(int32_t kernel)
 {
-    return kernel == BS_CU_route || kernel == BS_CU_route_rows || kernel == BS_CU_route_pack;
-}
-__host__ __device__ static inline bool bs_cu_decides(int32_t kernel)
-{
-    return bs_cu_routes(kernel) || kernel == BS_CU_loop || kernel == BS_CU_loop_again;
+    return kernel > BS_CU_LAST_HEAVY && kernel <= BS_CU_LAST_WHOLE;
 }
 
 /* Pixels of the largest rectangle of a row of an image, margins included. */
@@ -64,7 +65,7 @@ __host__ __device__ static inline int64_t bs_cu_product(const int32_t *dim, int3
 
 static inline int64_t bs_cu_elements(const bs_device_operand *o)
 {
-    return o->rank == 3 ? bs_cu_pixels(o) * o->dim[0] : bs_cu_product(o->dim, o->rank);
+    return o->image ? bs_cu_pixels(o) * o->dim[0] : bs_cu_product(o->dim, o->rank);
 }
 
 /* Work items of `each` elements for `count` of them: at least 1, at most 65536. */

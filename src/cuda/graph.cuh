@@ -26,14 +26,14 @@ static bool bs_cu_on_path(const bs_device_session *s, const bs_device_step *step
     return d->kind == BS_DOMAIN_PATH && !bs_router_loops(s->client->graph, d->router);
 }
 
-/* How many launches from number `at` on are one branch: all of their steps are on paths, and none is a decision. */
+/* How many launches from number `at` on are one branch: all of their steps are on paths, and may have no rows. */
 static int32_t bs_cu_branch_length(const bs_device_session *s, int32_t at, int32_t end)
 {
     const bs_device_step *steps = bs_cu_table<bs_device_step>(s, s->layout.steps_at);
     int32_t count = 0;
     for (; at + count < end; count++) {
         const bs_device_launch *l = &s->launches.list[at + count];
-        if (l->kernel == BS_CU_none || l->kernel == BS_CU_extend || bs_cu_decides(l->kernel))
+        if (!bs_cu_is_kernel(l->kernel) || bs_cu_sees_all_rows(l->kernel))
             return count;
         for (int32_t k = l->first; k < l->first + l->count; k++)
             if (!bs_cu_on_path(s, &steps[k]))
@@ -112,7 +112,7 @@ static bs_status bs_cu_run_lowered(bs_device_session *s, int32_t first, int32_t 
     rounds.count = 0;
     for (int32_t k = first; k < end && status == BS_OK;) {
         const int32_t branch = asks || decides ? bs_cu_branch_length(s, k, end) : 0,
-                      kernel = s->launches.list[k].kernel, together = goes_round ? bs_cu_together_length(s, k) : 0;
+                      round = s->launches.list[k].round, together = goes_round ? bs_cu_together_length(s, k) : 0;
         if (together > 0) {
             status = bs_cu_run_together(s, k, together, error);
             k += together;
@@ -122,24 +122,15 @@ static bs_status bs_cu_run_lowered(bs_device_session *s, int32_t first, int32_t 
             status = bs_cu_run_launch(s, &s->launches.list[k], error);
         else
             status = asks ? bs_cu_run_branch(s, k, branch, error) : bs_cu_run_if(s, k, branch, error);
-        if (status == BS_OK && goes_round && kernel == BS_CU_loop)
+        if (status == BS_OK && goes_round && round > 0)
             status = bs_cu_enter_loop(s, &rounds, k, error);
-        else if (status == BS_OK && goes_round && kernel == BS_CU_loop_again)
+        else if (status == BS_OK && goes_round && round < 0)
             status = bs_cu_leave_loop(s, &rounds, &k, error);
         k += branch > 0 ? branch : 1;
     }
     if (bs_cu_has_nodes(s) && s->capturing && rounds.count > 0) /* it failed within */
         s->graph = rounds.list[0].around;
     return status;
-}
-
-/* Whether a graph holds extents and buffers: cuBLAS is told them by the host. */
-static bool bs_cu_fixes_extents(const bs_device_session *s)
-{
-    bool fixes = false;
-    for (int32_t k = 0; k < s->launches.count; k++)
-        fixes = fixes || s->launches.list[k].kernel == BS_CU_cublas;
-    return fixes;
 }
 
 /* Whether to capture this run: nothing in it needs the host, and with AUTO it is like the last one. */

@@ -67,15 +67,14 @@ __device__ __forceinline__ void bs_cu_run(const bs_cu_tile &t, const bs_device_s
     }
 }
 
-/* The steps of all branches, a work item a block; or a decision, which sees all rows and runs even without any. Moves
- * and elementwise ops are bound by memory: two blocks on a multiprocessor leave them all the registers they need. */
+/* The steps of all branches, a work item a block; or a step whose blocks see all of its rows. */
 template <int KERNEL>
-__global__ void __launch_bounds__(256, KERNEL <= BS_CU_patch_features || KERNEL >= BS_CU_route ? 2 : 1)
+__global__ void __launch_bounds__(256, KERNEL <= BS_CU_LAST_LIGHT || KERNEL > BS_CU_LAST_HEAVY ? 2 : 1)
     bs_cu_group(BS_CU_ARGUMENT bs_cu_program program, int32_t first, int32_t count, int32_t items)
 {
     BS_DYNAMIC_SHARED(uint8_t, shared);
     const bs_cu_tile t = bs_cu_everything(&program, shared);
-    if (KERNEL >= BS_CU_route) {
+    if (bs_cu_sees_all_rows(KERNEL)) {
         const bs_device_step *s = program.steps + first;
         const bs_cu_work w = {0, bs_cu_count(t, s->domain), (int32_t)blockIdx.x, (int32_t)gridDim.x};
         bs_cu_run<KERNEL>(t, s, w);
@@ -113,12 +112,12 @@ __device__ inline void bs_cu_dispatch(int32_t kernel, const bs_cu_tile &t, const
     }
 }
 
-/* Runs a step on the rows of a tile; a decision even when there are none. */
+/* Runs a step on the rows of a tile. */
 __device__ inline void bs_cu_tile_step(const bs_cu_tile &t, const bs_device_step *s)
 {
     const int32_t rows = bs_cu_count(t, s->domain);
     bs_cu_work w = {0, rows, 0, 1};
-    if (bs_cu_decides(s->kernel)) {
+    if (bs_cu_sees_all_rows(s->kernel)) {
         bs_cu_dispatch(s->kernel, t, s, w);
         __syncthreads();
         return;
@@ -133,10 +132,10 @@ __device__ inline void bs_cu_tile_step(const bs_cu_tile &t, const bs_device_step
 /* The step after which a tile goes on: k itself, or the first decision of a loop that has rows after a trip. */
 __device__ inline int32_t bs_cu_tile_after(const bs_cu_tile &t, const bs_device_step *s, int32_t k)
 {
-    if (s->kernel != BS_CU_loop_again)
+    if (s->round >= 0)
         return k;
     const bs_cu_decision d = bs_cu_decision_of(t, s->router);
-    return d.counts[0] > 0 ? k - s->p[BS_CU_LOOP_BACK].i : k;
+    return d.counts[0] > 0 ? k + s->round : k;
 }
 
 /* Finds the part that tile number `item` belongs to, and sets the tile's rows. */
@@ -228,11 +227,11 @@ __global__ void bs_cu_extend(BS_CU_ARGUMENT bs_cu_program program, int32_t first
 
 /* --------------------------------------------------------------------------------------------- the host's side */
 
-/* most: blocks of work that may turn out to be less; decisions always get a block for each item. */
+/* most: blocks of work that may turn out to be less; kernels that see all rows always get a block for each item. */
 static void bs_cu_launch_kernel(const bs_cu_program &p, const bs_device_launch &l, int32_t most, int threads,
                                 cudaStream_t stream)
 {
-    const unsigned blocks = (unsigned)(l.kernel >= BS_CU_route ? l.items : bs_min_i32(l.items, most));
+    const unsigned blocks = (unsigned)(bs_cu_sees_all_rows(l.kernel) ? l.items : bs_min_i32(l.items, most));
     switch (l.kernel) {
 #define BS_CU_CASE(name)                                                                                      \
     case BS_CU_##name:                                                                                        \

@@ -1,10 +1,10 @@
 /* linear_cublas.cuh - a large linear, as a product that cuBLAS computes and an epilogue of our own.
- * Relies on op_linear.cuh, which describes the step. Must never be given a linear whose number of rows only the device
- * knows. */
+ * Relies on linear_job.cuh; op_linear.cuh describes the step. Must never be given a linear whose number of rows only
+ * the device knows. */
 #ifndef BS_CUDA_LINEAR_CUBLAS
 #define BS_CUDA_LINEAR_CUBLAS
 
-#include "cuda/op_linear.cuh"
+#include "cuda/linear_job.cuh"
 
 #ifndef BS_NO_CUBLAS
 #include <cublas_v2.h>
@@ -33,7 +33,7 @@ static int64_t bs_cu_linear_dense(const bs_cu_node *n, const bs_device_operand *
     const bool rows = o->domain != 0;
     if (n->graph->domains[o->domain].kind == BS_DOMAIN_PATH || o->stored != o->domain ||
         (o->place != BS_AT_ROOT && o->place != BS_AT_ROWS && o->place != BS_AT_LINE) ||
-        (o->dim[last] > 1 && o->stride[last] != 1) || (rows && o->rank > 1) || (o->rank == 3 && o->margin > 0))
+        (o->dim[last] > 1 && o->stride[last] != 1) || (rows && o->rank > 1) || o->margin > 0)
         return 0;
     for (int32_t d = 0; d + 2 < o->rank; d++) /* strides are those of the largest extents */
         if (!bs_dim_is_const(n->graph, o->from[d + 1]) ||
@@ -44,15 +44,26 @@ static int64_t bs_cu_linear_dense(const bs_cu_node *n, const bs_device_operand *
                          : o->dim[last];
 }
 
-/* Whether bs_cu_linear_cublas may take a linear: the host knows where its rows are, and it may be large enough.
- * cuBLAS chooses the order of its sums. */
+/* Whether nodes make an extent of what a node computes: then the host cannot tell cuBLAS how much there is. */
+static bool bs_cu_is_from_data(const bs_cu_node *n)
+{
+    const bs_value_info *y = &n->graph->values[n->node->first_out];
+    bool any = bs_domain_maker(n->graph, y->domain) != 0;
+    for (int32_t i = 0; i < y->rank; i++)
+        any = any || n->graph->dims[y->dims[i]].node != 0;
+    return any;
+}
+
+/* Whether bs_cu_linear_cublas may take a linear: the host knows where its rows are and how many, and it may be large
+ * enough. cuBLAS chooses the order of its sums. */
 static bool bs_cu_linear_is_large(const bs_cu_node *n)
 {
     const bs_dtype type = n->np->half ? BS_F16 : BS_F32;
     const int64_t k = n->in[0].dim[n->in[0].rank - 1], out = n->out[0].dim[n->out[0].rank - 1];
     const int64_t lines = bs_cu_linear_most_lines(n, n->out[0].domain);
     return n->in[0].dtype == type && n->out[0].dtype == type && k % 8 == 0 && k >= 128 && out >= 128 &&
-           lines >= 256 && bs_cu_linear_dense(n, &n->in[0]) >= k && bs_cu_linear_dense(n, &n->out[0]) >= out;
+           lines >= 256 && bs_cu_linear_dense(n, &n->in[0]) >= k && bs_cu_linear_dense(n, &n->out[0]) >= out &&
+           !bs_cu_is_from_data(n);
 }
 
 /* Computes all `rows` rows of such a linear on `stream`, which the handle is set to. prepared: its weights on the

@@ -56,6 +56,13 @@ __host__ __device__ static inline int32_t bs_cu_linear_lines(const bs_device_ope
     return (int32_t)bs_cu_product(o->dim, o->rank - 1);
 }
 
+/* Lines of a run, at most: of all paths together. */
+static int64_t bs_cu_linear_most_lines(const bs_cu_node *n, int32_t domain)
+{
+    const bs_graph *g = n->graph;
+    return n->plan->domains[g->domains[domain].top].max_rows * bs_max_i64(bs_cu_linear_lines(&n->out[0]), 1);
+}
+
 /* Columns of a work item: 16 where 64 would leave too few items in this run to keep a GPU busy with reading. */
 __device__ inline int32_t bs_cu_linear_wide(const bs_cu_tile &t, const bs_device_step *s, int32_t lines)
 {

@@ -42,7 +42,7 @@ __device__ __forceinline__ void bs_cu_nest_merge(bs_cu_nest *c, int32_t a, int32
     c->n[b] = 1;
 }
 
-/* The loops over a rectangle of `to` (rank 3), or over all of its elements. Loops of length 1 come last. */
+/* The loops over a rectangle of `to` (an image), or over all of its elements. Loops of length 1 come last. */
 __device__ inline bs_cu_nest bs_cu_nest_of(const bs_cu_view &to, const bs_cu_view &from, const bs_cu_rect &r)
 {
     bs_cu_nest c;
@@ -57,15 +57,15 @@ __device__ inline bs_cu_nest bs_cu_nest_of(const bs_cu_view &to, const bs_cu_vie
         c.to_step[i] = d >= 0 ? bs_cu_pick(to.stride, d) : 0;
         c.from_step[i] = d >= 0 ? bs_cu_pick(from.stride, d) : 0;
     }
-    if (to.rank == 3) { /* so far x, y, channel */
+    if (to.image) { /* so far x, y, channel */
         c.n[0] = max(r.x1 - r.x0, 0);
         c.n[1] = max(r.y1 - r.y0, 0);
         c.to += bs_cu_pixel_at(to, 0, r.y0, r.x0) * bs_cu_bytes(to.dtype);
         c.from += bs_cu_pixel_at(from, 0, r.y0, r.x0) * bs_cu_bytes(from.dtype);
-        if (to.stride[0] == 1 || from.stride[0] == 1) {
-            bs_cu_nest_swap(&c, 1, 2);
-            bs_cu_nest_swap(&c, 0, 1);
-        }
+    }
+    if (c.to_step[2] == 1 || c.from_step[2] == 1) { /* channels that lie side by side */
+        bs_cu_nest_swap(&c, 1, 2);
+        bs_cu_nest_swap(&c, 0, 1);
     }
     bs_cu_nest_merge(&c, 2, 3);
     bs_cu_nest_merge(&c, 1, 2);

@@ -73,6 +73,7 @@ __device__ inline bs_cu_view bs_cu_open_target(const bs_cu_tile &t, const bs_dev
 __device__ inline bs_cu_view bs_cu_as_channel(bs_cu_view v)
 {
     v.rank = 3;
+    v.image = true;
     v.dim[2] = v.frame_w = v.dim[1];
     v.dim[1] = v.frame_h = v.dim[0];
     v.dim[0] = 1;
@@ -89,7 +90,7 @@ __device__ __forceinline__ void bs_cu_zero_around(const bs_cu_tile &t, const bs_
     if (w.part != 0 || o->margin == 0)
         return;
     const bs_cu_view v = bs_cu_open_target(t, o, row);
-    if (v.rank != 3) /* only in the root (bs_cu_target) */
+    if (!v.image) /* only in the root (bs_cu_target) */
         bs_cu_zero_beyond_frame(bs_cu_as_channel(v), team);
     else if (o->place == BS_AT_CELL)
         bs_cu_zero_beyond_frame(v, team);

@@ -97,13 +97,14 @@ struct bs_cu_addend {
 };
 
 /* The dimension that loop k of a sum goes along: of images channel, x, y; else the last one first. -1: none. */
-__device__ __forceinline__ int32_t bs_cu_sum_axis(int32_t rank, int32_t k)
+__device__ __forceinline__ int32_t bs_cu_sum_axis(bool image, int32_t rank, int32_t k)
 {
-    return rank != 3 ? rank - 1 - k : k == 0 ? 0 : k == 3 ? -1 : 3 - k;
+    return !image ? rank - 1 - k : k == 0 ? 0 : k == 3 ? -1 : 3 - k;
 }
 
+/* image: the result is one. */
 __device__ inline void bs_cu_addend_open(const bs_cu_tile &t, const bs_device_operand *o, int32_t row, float gate,
-                                         bs_cu_addend *source)
+                                         bool image, bs_cu_addend *source)
 {
     const bs_cu_view v = bs_cu_open(t, o, row);
     source->data = v.data;
@@ -112,7 +113,7 @@ __device__ inline void bs_cu_addend_open(const bs_cu_tile &t, const bs_device_op
     source->dtype = v.dtype;
 #pragma unroll
     for (int32_t k = 0; k < 4; k++) {
-        const int32_t axis = bs_cu_sum_axis(v.rank, k);
+        const int32_t axis = bs_cu_sum_axis(image, v.rank, k);
         source->step[k] = axis < 0 ? 0 : bs_cu_pick(v.stride, axis);
     }
 }
@@ -128,6 +129,7 @@ __device__ inline int32_t bs_cu_sources(const bs_cu_tile &t, const bs_device_ste
 {
     const bs_cu_decision d = bs_cu_decision_of(t, s->router);
     const int64_t at = (int64_t)bs_cu_decided_row(t, s, row) * d.per_row;
+    const bool image = bs_cu_out(t, s, 0)->image;
     int32_t count = 0;
     for (int32_t k = team.rank; k < d.per_row || k == team.rank; k += team.size) { /* once at least: all need count */
         const int32_t path = k < d.per_row && bs_cu_gives(t, s, d, at + k) ? d.chosen[at + k] : -1;
@@ -140,11 +142,11 @@ __device__ inline int32_t bs_cu_sources(const bs_cu_tile &t, const bs_device_ste
         }
         if (path >= 0 && before >= from && before - from < BS_CU_SUM_SOURCES)
             bs_cu_addend_open(t, bs_cu_in(t, s, path), d.inverse[at + k] - d.offsets[path],
-                              s->p[BS_CU_GATHER_COMBINE].i == BS_COMBINE_SUM ? 1.0f : d.gates[at + k],
+                              s->p[BS_CU_GATHER_COMBINE].i == BS_COMBINE_SUM ? 1.0f : d.gates[at + k], image,
                               &sources[before - from]);
     }
     if (s->p[BS_CU_GATHER_RESIDUAL].i && team.rank == 0 && count >= from && count - from < BS_CU_SUM_SOURCES)
-        bs_cu_addend_open(t, bs_cu_in(t, s, d.paths), row, 1.0f, &sources[count - from]);
+        bs_cu_addend_open(t, bs_cu_in(t, s, d.paths), row, 1.0f, image, &sources[count - from]);
     return count + (s->p[BS_CU_GATHER_RESIDUAL].i != 0);
 }
 
@@ -161,13 +163,13 @@ struct bs_cu_sum {
 __device__ inline bs_cu_sum bs_cu_sum_of(const bs_cu_view &v)
 {
     bs_cu_sum m;
-    m.image = v.rank == 3;
+    m.image = v.image;
     m.y0 = m.image ? v.y0 : 0;
     m.x0 = m.image ? v.x0 : 0;
     m.dtype = v.dtype;
 #pragma unroll
     for (int32_t k = 0; k < 4; k++) {
-        const int32_t axis = bs_cu_sum_axis(v.rank, k);
+        const int32_t axis = bs_cu_sum_axis(v.image, v.rank, k);
         m.n[k] = axis < 0 ? 1 : bs_cu_pick(v.dim, axis);
         m.step[k] = axis < 0 ? 0 : bs_cu_pick(v.stride, axis);
     }
@@ -267,7 +269,7 @@ __device__ inline void bs_cu_select_row(const bs_cu_tile &t, const bs_device_ste
     const bs_cu_view from = bs_cu_open(t, in + (best < 0 ? d.paths : d.chosen[best]),
                                        best < 0 ? row : d.inverse[best] - d.offsets[d.chosen[best]]);
     bs_cu_row_copy(to, from, team, t.workspace, w);
-    if (to.rank == 3 && w.part == 0)
+    if (to.image && w.part == 0)
         bs_cu_zero_ring(to, bs_cu_common(to, from), to, team);
 }
 

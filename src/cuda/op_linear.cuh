@@ -3,12 +3,12 @@
  * Experts are steps of one launch, and only the device knows how many rows each has: a work item is up to 64 lines
  * by 64 (or 16) columns, and its block takes the shape that suits the lines it finds. Up to 8 lines, reading weights
  * is the whole cost: they are read once, 4 KB at a time, of 64 columns (in f16: of 16) side by side. Beyond that
- * a tile of 32 or 64 lines shares them. All shapes add up in one order (gemm.cuh). Relies on linear_job.cuh. Must never
- * let rows influence each other. */
+ * a tile of 32 or 64 lines shares them. All shapes add up in one order (gemm.cuh). Relies on linear_cublas.cuh. Must
+ * never let rows influence each other. */
 #ifndef BS_CUDA_OP_LINEAR
 #define BS_CUDA_OP_LINEAR
 
-#include "cuda/linear_job.cuh"
+#include "cuda/linear_cublas.cuh"
 
 enum {
     BS_CU_LINEAR_BATCH =
@@ -29,13 +29,6 @@ template <int COLUMNS> struct bs_cu_few {
 
 /* ------------------------------------------------------------------------------------------------- describing */
 
-/* Lines of a run, at most: of all paths together. */
-static int64_t bs_cu_linear_most_lines(const bs_cu_node *n, int32_t domain)
-{
-    const bs_graph *g = n->graph;
-    return n->plan->domains[g->domains[domain].top].max_rows * bs_max_i64(bs_cu_linear_lines(&n->out[0]), 1);
-}
-
 /* A path gets batches of 64 lines, because it may have far fewer rows than it could; others get up to
  * BS_CU_LINEAR_BATCH. There are work items enough for either width that the run turns out to want. */
 static void bs_cu_linear_describe(const bs_cu_node *n, bs_device_step *s)
@@ -47,6 +40,10 @@ static void bs_cu_linear_describe(const bs_cu_node *n, bs_device_step *s)
     const int32_t out = s->p[BS_CU_LINEAR_OUT].i;
     const int64_t batch = bs_min_i64(path ? (int64_t)BS_CU_GEMM_SIDE : (int64_t)BS_CU_LINEAR_BATCH, all) / lines;
     s->kernel = n->np->half ? BS_CU_linear_tensor : BS_CU_linear;
+#ifndef BS_NO_CUBLAS
+    if (n->cublas && s->unit == 0 && bs_cu_linear_is_large(n))
+        s->kernel = BS_CU_cublas;
+#endif
     s->batch = batch < 1 ? 1 : (int32_t)batch;
     s->p[BS_CU_LINEAR_BRANCHES].i = path ? n->graph->routers[d->router].desc->paths : 1;
     s->parts = bs_cu_work_items(bs_max_i64(bs_ceil_div(s->batch * lines, BS_CU_GEMM_SIDE) *
@@ -240,7 +237,7 @@ __device__ inline void bs_cu_linear_any(const bs_cu_tile &t, const bs_device_ste
     if (threadIdx.x == 0)
         bs_cu_linear_begin<BYTES>(t, s, w, j);
     __syncthreads();
-    if (w.part == 0 && j.y->rank == 3 && j.y->margin > 0)
+    if (w.part == 0 && j.y->margin > 0)
         for (int32_t r = w.row; r < w.end; r++)
             bs_cu_zero_margin(w, bs_cu_open(t, j.y, r));
     /* lines fastest: neighbours read the same weights */

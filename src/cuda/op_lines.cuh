@@ -21,10 +21,16 @@ enum {
     BS_CU_FIRST     /* of a reduction over more than one dimension the first one; else as BS_CU_AXIS */
 };
 
+/* Whether the whole block goes through a row: it, or its result, is an image, and a margin takes all threads. */
+__host__ __device__ static inline bool bs_cu_lines_of_image(const bs_device_operand *in, const bs_device_operand *out)
+{
+    return in->image || out->image;
+}
+
 static void bs_cu_lines_describe(const bs_cu_node *n, bs_device_step *s, int32_t first, int32_t axis)
 {
     const bs_device_operand *in = &n->in[0];
-    const int32_t innermost = in->rank == 3 ? 0 : in->rank - 1;
+    const int32_t innermost = in->image ? 0 : in->rank - 1;
     const int64_t length = bs_max_i64(bs_cu_product(in->dim + first, axis + 1 - first), 1),
                   lines = bs_cu_elements(in) / length;
     s->p[BS_CU_AXIS].i = axis;
@@ -32,7 +38,7 @@ static void bs_cu_lines_describe(const bs_cu_node *n, bs_device_step *s, int32_t
     s->p[BS_CU_LANES].i = axis == innermost && in->dim[axis] >= 32 ? 32 : 1;
     s->p[BS_CU_LINES].i = (int32_t)bs_min_i64(lines, INT32_MAX);
     const int64_t each = bs_max_i64(s->p[BS_CU_LANES].i == 32 ? 16 : 256, 2 * BS_CU_EACH / length);
-    if (in->rank == 3 || lines > each)
+    if (bs_cu_lines_of_image(in, &n->out[0]) || lines > each)
         s->parts = bs_cu_work_items(lines, each);
     else
         s->batch = (int32_t)(each / (lines < 1 ? 1 : lines));
@@ -77,10 +83,10 @@ __device__ __forceinline__ void bs_cu_lines_widen(bs_cu_view *y, int32_t rank, i
 
 /* Axis a, from 1 on, of those that are left when lines run along axis `own` of a walk. */
 template <int M>
-__device__ __forceinline__ int32_t bs_cu_lines_axis(const int32_t (&v)[M], int32_t rank, int32_t own,
-                                                    int32_t a, int32_t none)
+__device__ __forceinline__ int32_t bs_cu_lines_axis(const int32_t (&v)[M], const bs_cu_view &x, int32_t own, int32_t a,
+                                                    int32_t none)
 {
-    return a > own ? bs_cu_on_axis(v, rank, true, a, none) : bs_cu_on_axis(v, rank, true, a - 1, none);
+    return a > own ? bs_cu_on_axis(v, x.rank, x.image, a, none) : bs_cu_on_axis(v, x.rank, x.image, a - 1, none);
 }
 
 /* Lines along channels may include those of a cell's margin: the result's rectangle says which. All others cover whole
@@ -88,9 +94,9 @@ __device__ __forceinline__ int32_t bs_cu_lines_axis(const int32_t (&v)[M], int32
 __device__ inline bs_cu_lines bs_cu_lines_of(const bs_cu_view &x, const bs_cu_view &y, const bs_cu_view &z,
                                              int32_t first, int32_t axis, int32_t lanes)
 {
-    const bool pixels = x.rank == 3 && y.rank == 3 && axis == 0;
+    const bool pixels = x.image && y.image && axis == 0;
     const int32_t y0 = pixels ? y.y0 : 0, x0 = pixels ? y.x0 : 0,
-                  own = x.rank != 3 ? axis + 4 - x.rank
+                  own = !x.image    ? axis + 4 - x.rank
                         : axis == 0 ? 3
                                     : axis;
     int32_t extent[BS_MAX_RANK] = {x.dim[0], pixels ? y.y1 - y0 : x.dim[1], pixels ? y.x1 - x0 : x.dim[2], x.dim[3]};
@@ -107,13 +113,13 @@ __device__ inline bs_cu_lines bs_cu_lines_of(const bs_cu_view &x, const bs_cu_vi
     k.z_step = bs_cu_pick(v[2].stride, axis);
 #pragma unroll
     for (int32_t a = 0; a < 3; a++)
-        k.count[a] = bs_cu_lines_axis(extent, x.rank, own, a + 1, 1);
+        k.count[a] = bs_cu_lines_axis(extent, x, own, a + 1, 1);
 #pragma unroll
     for (int32_t i = 0; i < 3; i++) {
         v[i].data += bs_cu_pixel_at(v[i], 0, y0, x0) * bs_cu_bytes(v[i].dtype);
 #pragma unroll
         for (int32_t a = 0; a < 3; a++)
-            k.step[i][a] = bs_cu_lines_axis(v[i].stride, x.rank, own, a + 1, 0);
+            k.step[i][a] = bs_cu_lines_axis(v[i].stride, x, own, a + 1, 0);
     }
     k.x = v[0].data;
     k.y = v[1].data;
@@ -131,13 +137,12 @@ __device__ __forceinline__ void bs_cu_lines_run(const bs_cu_tile &t, const bs_de
                                                 const E &each)
 {
     const int32_t lanes = s->p[BS_CU_LANES].i;
-    const bool image = bs_cu_in(t, s, 0)->rank == 3;
+    const bool image = bs_cu_lines_of_image(bs_cu_in(t, s, 0), bs_cu_out(t, s, 0));
     const bs_cu_deal d = bs_cu_deal_out(w, image, s->p[BS_CU_LINES].i, bs_cu_thread() / lanes,
                                         bs_cu_threads() / lanes);
     for (int32_t r = d.row; r < d.end; r += d.rows) {
         const bs_cu_view y = bs_cu_open_out(t, s, 0, r);
-        if (w.part == 0 && image)
-            bs_cu_zero_margin(w, y);
+        bs_cu_zero_margin(w, y);
         const bs_cu_view z = N == 3 ? bs_cu_open_out(t, s, 1, r) : y;
         const bs_cu_lines k = bs_cu_lines_of(bs_cu_open_in(t, s, 0, r), y, z, s->p[BS_CU_FIRST].i,
                                              s->p[BS_CU_AXIS].i, s->p[BS_CU_LANES].i);

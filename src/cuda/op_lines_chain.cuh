@@ -64,15 +64,14 @@ __device__ __forceinline__ void bs_cu_line_chain_line(const bs_cu_tile &t, const
 __device__ inline void bs_cu_line_chain_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w)
 {
     const int32_t lanes = s->p[BS_CU_LANES].i;
-    const bool image = bs_cu_in(t, s, 0)->rank == 3;
+    const bool image = bs_cu_lines_of_image(bs_cu_in(t, s, 0), bs_cu_out(t, s, 0));
     const bs_cu_deal d = bs_cu_deal_out(w, image, s->p[BS_CU_LINES].i, bs_cu_thread() / lanes,
                                         bs_cu_threads() / lanes);
     for (int32_t r = d.row; r < d.end; r += d.rows) {
         const bs_cu_view y = bs_cu_open_out(t, s, 0, r), x = bs_cu_open_in(t, s, 0, r);
         bs_cu_view a = y, b = y;
         int32_t n = 0;
-        if (w.part == 0 && image)
-            bs_cu_zero_margin(w, y);
+        bs_cu_zero_margin(w, y);
 #pragma unroll 1
         for (int32_t k = 1; k < s->n_tail; k++) {
             if (s->tail[k].other < 0)

@@ -14,6 +14,7 @@ static void bs_cu_look_ahead_describe(const bs_cu_node *n, bs_device_step *s)
 {
     const bs_router_info *r = &n->graph->routers[n->np->ahead_of];
     s->domain = n->in[0].domain;
+    s->batch = BS_CU_ONE_BLOCK;
     s->p[BS_CU_LOOK_TAKEN].i = r->max_paths_per_cell;
     s->p[BS_CU_LOOK_PATHS].i = r->desc->paths;
 }

@@ -23,7 +23,6 @@ enum {
     BS_CU_LOOP_IN_TURN,
     BS_CU_LOOP_GROWS,
     BS_CU_LOOP_ASKS,    /* again: a predicate: operand 0 */
-    BS_CU_LOOP_BACK,    /* again, in a tile: steps back to the first decision */
     BS_CU_LOOP_END
 };
 
@@ -32,7 +31,10 @@ static_assert((int)BS_CU_LOOP_END <= (int)BS_CU_P_KNOB, "loops have no knob");
 static void bs_cu_loop_describe(const bs_cu_node *n, bs_device_step *s)
 {
     const bs_loop_info *loop = &n->graph->routers[n->node->router].loop;
+    const bs_router_plan *plan = &n->plan->routers[n->node->router];
     memset(s->p, 0, sizeof s->p);
+    s->batch = BS_CU_ONE_BLOCK;
+    s->round = plan->again - plan->instr;
     s->p[BS_CU_LOOP_BOUND].i = loop->bound;
     s->p[BS_CU_LOOP_TRIPS].i = loop->trips;
     s->p[BS_CU_LOOP_COUNTED].i = loop->count != 0;
@@ -42,10 +44,9 @@ static void bs_cu_loop_describe(const bs_cu_node *n, bs_device_step *s)
 
 static void bs_cu_loop_again_describe(const bs_cu_node *n, bs_device_step *s)
 {
-    const bs_router_plan *plan = &n->plan->routers[n->node->router];
     bs_cu_loop_describe(n, s);
+    s->round = -s->round;
     s->p[BS_CU_LOOP_ASKS].i = bs_node_in(n->graph, n->node)[0] != 0;
-    s->p[BS_CU_LOOP_BACK].i = plan->in_tile ? plan->again - plan->instr : 0;
 }
 
 static void bs_cu_loop_trip_describe(const bs_cu_node *n, bs_device_step *s)

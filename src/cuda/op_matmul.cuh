@@ -44,10 +44,10 @@ __device__ inline bs_cu_matmul_side bs_cu_matmul_side_of(const bs_device_operand
 __device__ inline uint8_t *bs_cu_matmul_at(const bs_cu_tile &t, const bs_device_operand *o, int32_t row, int32_t index)
 {
     int64_t offset = 0;
-    if (o->rank == 4)
-        offset = (int64_t)(index / o->dim[1]) * o->stride[0] + (int64_t)(index % o->dim[1]) * o->stride[1];
-    else if (o->rank == 3)
-        offset = (int64_t)index * o->stride[0];
+    for (int32_t d = o->rank - 3; d >= 0; d--) {
+        offset += (int64_t)(index % o->dim[d]) * o->stride[d];
+        index /= o->dim[d];
+    }
     return bs_cu_row(t, o, row) + offset * bs_cu_bytes(o->dtype);
 }
 

@@ -50,7 +50,7 @@ __device__ inline void bs_cu_beyond_run(const bs_cu_tile &t, const bs_device_ste
         v.data += (int64_t)rows * v.stride[0] * bs_cu_bytes(v.dtype);
         v.dim[0] = max(v.dim[0] - rows, 0);
         bs_cu_zero_rect(v, {0, v.dim[1], 0, v.dim[2]}, team, w);
-        if (w.part == 0 && v.rank == 3 && v.margin > 0)
+        if (w.part == 0 && v.margin > 0)
             bs_cu_zero_beyond_frame(v, team);
     }
 }

@@ -23,6 +23,7 @@ enum { BS_CU_NMS_MAXIMUM, BS_CU_NMS_MOST, BS_CU_NMS_SHARE, BS_CU_NMS_ABOVE, BS_C
 static void bs_cu_nms_describe(const bs_cu_node *n, bs_device_step *s)
 {
     s->parts = bs_cu_work_items((int64_t)n->in[1].dim[0] * n->in[1].dim[1], 1);
+    s->then = BS_CU_nms_pack;
     if (s->p[BS_CU_NMS_MOST].i == 0)
         s->p[BS_CU_NMS_MOST].i = INT32_MAX;
 }

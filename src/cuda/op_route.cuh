@@ -19,7 +19,13 @@ enum {
     BS_CU_ROUTE_ROWS = 1024  /* up to this many, one block does everything */
 };
 
-/* A forced route needs nothing but the number of rows. */
+/* Whether the host calls back for a router's decision. */
+static bool bs_cu_asks_caller(const bs_plan *plan, int32_t router)
+{
+    return plan->graph->routers[router].desc->protocol == BS_ROUTE_CALLBACK && !plan->routers[router].forced;
+}
+
+/* A forced route needs nothing but the number of rows; what a callback chose is packed. */
 static void bs_cu_route_describe(const bs_cu_node *n, bs_device_step *s)
 {
     const int32_t router = n->node->router;
@@ -29,9 +35,12 @@ static void bs_cu_route_describe(const bs_cu_node *n, bs_device_step *s)
     const bool all_rows = bs_protocol_sees_all_rows(d->protocol);
     const bool large = !plan->in_tile && (!all_rows || plan->forced) && plan->rows > BS_CU_ROUTE_ROWS &&
                        d->paths <= BS_CU_ROUTE_PATHS;
-    s->kernel = large ? BS_CU_route_rows : BS_CU_route;
+    s->kernel = large                                ? BS_CU_route_rows
+                : bs_cu_asks_caller(n->plan, router) ? BS_CU_route_pack
+                                                     : BS_CU_route;
+    s->then = large ? BS_CU_route_pack : BS_CU_none;
     /* so that the counts of all chunks fit into bs_device_decision.work */
-    s->batch = bs_max_i32(BS_CU_ROUTE_CHUNK, d->paths);
+    s->batch = large ? bs_max_i32(BS_CU_ROUTE_CHUNK, d->paths) : BS_CU_ONE_BLOCK;
     bs_rule rule = bs_rule_of(d, plan->forced ? 0 : n->in[0].dim[0]);
     rule.protocol = plan->forced ? -1 : rule.protocol;
     memcpy(s->p, &rule, sizeof rule);

@@ -40,18 +40,17 @@ static void bs_cu_segment_reduce_describe(const bs_cu_node *n, bs_device_step *s
     s->parts = bs_cu_work_items(bs_cu_elements(&n->out[0]), 256);
 }
 
-/* The offset of element number i of a cell with `rank` dimensions `dim` and these strides. In images channels move
- * fastest. */
-__device__ inline int64_t bs_cu_segment_element(const int32_t *dim, const int32_t *stride, int32_t rank, int32_t i)
+/* The offset by these strides of element number i of a cell. In images channels move fastest. */
+__device__ inline int64_t bs_cu_segment_element(const bs_device_operand *cell, const int32_t *stride, int32_t i)
 {
     int64_t at = 0;
-    if (rank == 3) {
-        at = (int64_t)(i % dim[0]) * stride[0];
-        i /= dim[0];
+    if (cell->image) {
+        at = (int64_t)(i % cell->dim[0]) * stride[0];
+        i /= cell->dim[0];
     }
-    for (int32_t d = rank - 1; d >= (rank == 3 ? 1 : 0); d--) {
-        at += (int64_t)(i % dim[d]) * stride[d];
-        i /= dim[d];
+    for (int32_t d = cell->rank - 1; d >= cell->image; d--) {
+        at += (int64_t)(i % cell->dim[d]) * stride[d];
+        i /= cell->dim[d];
     }
     return at;
 }
@@ -68,8 +67,8 @@ __device__ inline void bs_cu_segment_spread_run(const bs_cu_tile &t, const bs_de
         uint8_t *to = bs_cu_row(t, out, r);
         bs_cu_zero_margin_of(t, w, out, r);
         for (int32_t i = w.part * bs_cu_threads() + bs_cu_thread(); i < n; i += step)
-            bs_cu_element_move(to, out->dtype, bs_cu_segment_element(out->dim, out->stride, out->rank, i), from,
-                               root->dtype, bs_cu_segment_element(out->dim, root->stride + 1, out->rank, i));
+            bs_cu_element_move(to, out->dtype, bs_cu_segment_element(out, out->stride, i), from, root->dtype,
+                               bs_cu_segment_element(out, root->stride + 1, i));
     }
 }
 
@@ -103,8 +102,8 @@ __device__ inline void bs_cu_segment_reduce_rows(const bs_cu_tile &t, const bs_d
         uint8_t *to = bs_cu_row(t, out, r);
         bs_cu_zero_margin_of(t, w, out, r);
         for (int32_t i = w.part * bs_cu_threads() + bs_cu_thread(); i < each; i += step) {
-            const uint8_t *from = rows + bs_cu_segment_element(x->dim, x->stride, x->rank, i) * bs_cu_bytes(x->dtype);
-            bs_cu_put(to, out->dtype, bs_cu_segment_element(x->dim, out->stride, x->rank, i),
+            const uint8_t *from = rows + bs_cu_segment_element(x, x->stride, i) * bs_cu_bytes(x->dtype);
+            bs_cu_put(to, out->dtype, bs_cu_segment_element(x, out->stride, i),
                       bs_cu_segment_reduced(s->p[BS_CU_SEGMENT_MODE].i, from, x->row_bytes, x->dtype, begin, end));
         }
     }
@@ -125,13 +124,12 @@ __device__ inline void bs_cu_segment_reduce_run(const bs_cu_tile &t, const bs_de
     bs_cu_zero_margin_of(t, w, out, 0);
     for (int64_t i = (int64_t)w.part * blockDim.x + threadIdx.x; i < (int64_t)segments.count * each; i += step) {
         const int32_t segment = (int32_t)(i / each), element = (int32_t)(i % each);
-        const uint8_t *from = rows + bs_cu_segment_element(x->dim, x->stride, x->rank, element) * bs_cu_bytes(x->dtype);
+        const uint8_t *from = rows + bs_cu_segment_element(x, x->stride, element) * bs_cu_bytes(x->dtype);
         const float result = bs_cu_segment_reduced(s->p[BS_CU_SEGMENT_MODE].i, from, x->row_bytes, x->dtype,
                                                    bs_cu_segment_first(t, segments, segment),
                                                    bs_cu_segment_first(t, segments, segment + 1));
         bs_cu_put(to, out->dtype,
-                  (int64_t)segment * out->stride[0] + bs_cu_segment_element(x->dim, out->stride + 1, x->rank, element),
-                  result);
+                  (int64_t)segment * out->stride[0] + bs_cu_segment_element(x, out->stride + 1, element), result);
     }
 }
 

@@ -79,8 +79,8 @@ __device__ __forceinline__ void bs_cu_keep(bs_cu_view *v, int32_t d, int32_t n)
 #pragma unroll
     for (int32_t i = 0; i < BS_MAX_RANK; i++)
         v->dim[i] = i == d ? n : v->dim[i];
-    v->y1 = v->rank == 3 && d == 1 ? n : v->y1;
-    v->x1 = v->rank == 3 && d == 2 ? n : v->x1;
+    v->y1 = d == 1 ? n : v->y1;
+    v->x1 = d == 2 ? n : v->x1;
 }
 
 /* Parameters of concat and slice, in p: the descriptor's words. */
@@ -229,6 +229,7 @@ __device__ inline bool bs_cu_reshape_views(const bs_cu_view &y, const bs_cu_view
 {
     bs_cu_view line = y;
     line.rank = 1;
+    line.image = false;
     line.dim[0] = n;
     if (bs_cu_reshape_view(x, line, from) && bs_cu_reshape_view(y, line, to))
         return true;

@@ -5,7 +5,6 @@
 
 #include "ops/list.h"
 
-#include "cuda/linear_cublas.cuh"
 #include "cuda/op_append.cuh"
 #include "cuda/op_attention.cuh"
 #include "cuda/op_binary.cuh"

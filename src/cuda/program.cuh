@@ -63,13 +63,14 @@ struct bs_cu_rect {
     int32_t y0, y1, x0, x1;
 };
 
-/* One row of an operand. data: the element [0,0,0] of its core. Rank 3 is [C,H,W] by the strides; the rectangle is what
- * is present (of an output: to be computed), in core coordinates, as in bs_operand. */
+/* One row of an operand. data: the element [0,0,0] of its core. An image is [C,H,W] by the strides; its rectangle is
+ * what is present (of an output: to be computed), in core coordinates, as in bs_operand. All else is whole. */
 struct bs_cu_view : bs_cu_rect {
     uint8_t *data;
     int32_t dim[BS_MAX_AXES];
     int32_t stride[BS_MAX_AXES]; /* in elements */
     int32_t dtype, rank;
+    bool image;
     int32_t frame_y, frame_x, frame_h, frame_w;
     int32_t margin, max_h, max_w;
 };
@@ -238,13 +239,14 @@ __device__ inline bs_cu_view bs_cu_open(const bs_cu_tile &t, const bs_device_ope
     }
     v.dtype = o->dtype;
     v.rank = o->rank;
+    v.image = o->image;
     v.margin = o->margin;
     v.max_h = o->max_h;
     v.max_w = o->max_w;
     v.frame_y = v.frame_x = v.y0 = v.x0 = 0;
     v.frame_h = v.y1 = o->dim[1];
     v.frame_w = v.x1 = o->dim[2];
-    if (o->cell > 0 && o->rank == 3)
+    if (o->cell > 0)
         bs_cu_clip(t, o, row, &v);
     if (o->place == BS_AT_CELL)
         v.data = bs_cu_at<uint8_t>(o->base) +
@@ -296,7 +298,7 @@ __device__ inline void bs_cu_zero_margin(const bs_cu_work &w, const bs_cu_view &
 {
     const int32_t low = -v.margin, bottom = min(v.y1 + v.margin, v.max_h + v.margin),
                   right = min(v.x1 + v.margin, v.max_w + v.margin);
-    if (w.part > 0 || v.margin == 0 || v.rank != 3)
+    if (w.part > 0 || v.margin == 0)
         return;
     /* above, below, left, right: a loop, because this code is in every kernel */
 #pragma unroll 1
@@ -315,7 +317,7 @@ __device__ inline void bs_cu_zero_margin(const bs_cu_work &w, const bs_cu_view &
 __device__ __forceinline__ void bs_cu_zero_margin_of(const bs_cu_tile &t, const bs_cu_work &w,
                                                      const bs_device_operand *o, int32_t row)
 {
-    if (w.part == 0 && o->rank == 3 && o->margin > 0)
+    if (w.part == 0 && o->margin > 0)
         bs_cu_zero_margin(w, bs_cu_open(t, o, row));
 }
 

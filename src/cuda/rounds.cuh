@@ -89,7 +89,7 @@ static bs_status bs_cu_enter_loop(bs_device_session *s, bs_cu_rounds *rounds, in
     bs_cu_round *r = &rounds->list[rounds->count++]; /* the builder bounds how deep loops nest */
     memset(r, 0, sizeof *r);
     r->begin = k;
-    r->again = bs_cu_again_of(s, k);
+    r->again = k + s->launches.list[k].round;
     return bs_cu_has_nodes(s) && s->capturing ? bs_cu_open_while(s, r, error) : BS_OK;
 }
 
@@ -138,11 +138,11 @@ static int32_t bs_cu_unrolled(const bs_device_session *s)
     for (int32_t k = 0; k < s->launches.count && launches < BS_CU_UNROLLED; k++) {
         const bs_device_launch *l = &s->launches.list[k];
         launches += times[depth];
-        if (l->kernel == BS_CU_loop) {
+        if (l->round > 0) {
             times[depth + 1] = bs_min_i64(times[depth] * bs_cu_loop_of(s, k)->bound, BS_CU_UNROLLED);
             depth++;
         }
-        depth -= l->kernel == BS_CU_loop_again;
+        depth -= l->round < 0;
     }
     return (int32_t)bs_min_i64(launches, BS_CU_UNROLLED);
 }

@@ -121,7 +121,7 @@ static bs_status bs_cu_run_cublas(bs_device_session *s, const bs_device_launch *
         const bs_device_operand x = bs_cu_operand_here(s, step->operands),
                                 y = bs_cu_operand_here(s, step->operands + step->n_in);
         bs_cu_node n = bs_cu_node_of(c, step, bs_cu_table<bs_device_operand>(s, s->layout.operands_at), NULL,
-                                    bs_cu_busy_blocks(s), s->layout.scratch_bytes == 0);
+                                    bs_cu_busy_blocks(s), s->layout.scratch_bytes == 0, true);
         n.in = &x;
         n.out = &y;
         if (!here || !bs_cu_linear_cublas(s->cublas, s->stream, &n, step, c->weights + step->prepared,
@@ -133,31 +133,44 @@ static bs_status bs_cu_run_cublas(bs_device_session *s, const bs_device_launch *
 }
 #endif
 
+static bs_status bs_cu_run_extend(bs_device_session *s, const bs_device_launch *l, bs_error *error)
+{
+    BS_LAUNCH(bs_cu_extend, 4, (unsigned)s->threads, 0, s->stream, s->program, l->first, l->count);
+    return bs_cu_launched(error);
+}
+
+static bs_status bs_cu_run_region(bs_device_session *s, const bs_device_launch *l, bs_error *error)
+{
+    BS_LAUNCH(bs_cu_region, (unsigned)bs_min_i32(l->items, s->layout.tiles), (unsigned)s->threads, (size_t)s->shared,
+              s->stream, s->program, l->first, l->count);
+    return bs_cu_launched(error);
+}
+
 /* Blocks for a multiprocessor that has work enough. As many as are there at a time, 1, 2, 3 or 6, divide it: none is
  * left for a last round alone. */
 enum { BS_CU_FILL = 6 };
 
+static bs_status bs_cu_run_kernel(bs_device_session *s, const bs_device_launch *l, bs_error *error)
+{
+    bs_cu_launch_kernel(s->program, *l, s->varies ? BS_CU_FILL * s->device->multiprocessors : INT32_MAX, s->threads,
+                        s->stream);
+    return bs_cu_launched(error);
+}
+
+/* How a launch reaches the device, by what it runs. */
+static bs_status (*const bs_cu_runs[])(bs_device_session *s, const bs_device_launch *l, bs_error *error) = {
+    NULL,
+#define BS_CU_RUN_KERNEL(name) bs_cu_run_kernel,
+#define BS_CU_RUN_OTHER(name) bs_cu_run_##name,
+    BS_CU_KERNELS(BS_CU_RUN_KERNEL) BS_CU_OTHER_LAUNCHES(BS_CU_RUN_OTHER)
+#undef BS_CU_RUN_OTHER
+#undef BS_CU_RUN_KERNEL
+};
+
 static bs_status bs_cu_run_launch(bs_device_session *s, const bs_device_launch *l, bs_error *error)
 {
-    const cudaStream_t stream = s->stream;
-    bs_status status = BS_OK;
-    if (l->callback)
-        status = bs_cu_ask(s, l, error);
-    if (l->items == 0 || status != BS_OK)
-        return status;
-#ifndef BS_NO_CUBLAS
-    if (l->kernel == BS_CU_cublas)
-        return bs_cu_run_cublas(s, l, error);
-#endif
-    if (l->kernel == BS_CU_extend)
-        BS_LAUNCH(bs_cu_extend, 4, (unsigned)s->threads, 0, stream, s->program, l->first, l->count);
-    else if (l->kernel == BS_CU_none)
-        BS_LAUNCH(bs_cu_region, (unsigned)bs_min_i32(l->items, s->layout.tiles), (unsigned)s->threads,
-                  (size_t)s->shared, stream, s->program, l->first, l->count);
-    else
-        bs_cu_launch_kernel(s->program, *l, s->varies ? BS_CU_FILL * s->device->multiprocessors : INT32_MAX, s->threads,
-                            stream);
-    return bs_cu_launched(error);
+    const bs_status status = l->callback ? bs_cu_ask(s, l, error) : BS_OK;
+    return l->items == 0 || status != BS_OK ? status : bs_cu_runs[l->kernel](s, l, error);
 }
 
 #endif

@@ -73,7 +73,7 @@ static bs_status bs_cu_prepare(bs_device_session *s, bool *like, bs_error *error
         status = bs_cu_write_extents(s, same_buffers, error);
     if (status == BS_OK && !lowered)
         status = bs_cu_write_tables(s, error);
-    *like = !first && (!bs_cu_fixes_extents(s) || (same_dims && same_buffers));
+    *like = !first && (!s->launches.fixed || (same_dims && same_buffers));
     memcpy(s->dims, c->dims, dims_bytes);
     memcpy(s->bound, c->bound, bound_bytes);
     if (status == BS_OK) {

@@ -14,7 +14,7 @@ static bs_status bs_cu_session_part(bs_device_session *s, int32_t part, bs_error
     const bs_part *p = &s->client->plan->parts[part];
     const int64_t tiles = bs_ceil_div(s->client->domains[p->domain].count,
                                       s->client->plan->domains[p->domain].tile_rows);
-    const bs_device_launch l = {BS_CU_none, p->index, 1, 0, 0, (int32_t)tiles, 0};
+    const bs_device_launch l = {BS_CU_region, p->index, 1, 0, 0, (int32_t)tiles, 0};
     return bs_cu_run_launch(s, &l, error);
 }
 

@@ -12,6 +12,7 @@
 struct bs_cu_launches {
     bs_device_launch *list;
     int32_t count, room, instr;
+    bool fixed; /* a library is told the extents and buffers of the run */
 };
 
 /* -------------------------------------------------------------------------------------------------- steps */
@@ -172,7 +173,7 @@ static bool bs_cu_countable(const bs_device_operand *o)
 {
     int64_t elements = 1;
     for (int32_t i = 0; i < o->rank && elements <= INT32_MAX; i++) {
-        const bool side = o->rank == 3 && i > 0;
+        const bool side = o->image && i > 0;
         elements *= (side && o->cell > 0 ? o->cell : o->dim[i]) + (side ? 2 * (int64_t)o->margin : 0);
     }
     return elements <= INT32_MAX;
@@ -189,26 +190,14 @@ static int64_t bs_cu_most_rows(const bs_plan *p, int32_t domain)
 
 /* What describe functions are given about the node of a step that has its operands. */
 static bs_cu_node bs_cu_node_of(const bs_device_client *c, const bs_device_step *s, const bs_device_operand *all,
-                                const bs_instr *i, int32_t blocks, bool near)
+                                const bs_instr *i, int32_t blocks, bool near, bool cublas)
 {
     const bs_node *node = &c->graph->nodes[s->node];
     const bs_device_operand *in = all + s->operands;
     const bs_cu_node n = {c->graph, c->plan,   node, &c->plan->nodes[s->node],         node->params,
-                          in,       in + s->n_in, i, bs_cu_most_rows(c->plan, s->domain), blocks, near};
+                          in,       in + s->n_in, i, bs_cu_most_rows(c->plan, s->domain), blocks, near, cublas};
     return n;
 }
-
-#ifndef BS_NO_CUBLAS
-/* Whether nodes make an extent of what a node computes: then the host cannot tell cuBLAS how much there is. */
-static bool bs_cu_is_from_data(const bs_cu_node *n)
-{
-    const bs_value_info *y = &n->graph->values[n->node->first_out];
-    bool any = bs_domain_maker(n->graph, y->domain) != 0;
-    for (int32_t i = 0; i < y->rank; i++)
-        any = any || n->graph->dims[y->dims[i]].node != 0;
-    return any;
-}
-#endif
 
 /* An op with a tail: the kernel that runs chains, with the op itself as the first one; of lines, theirs. */
 static void bs_cu_step_chain(bs_cu_tables *l, const bs_cu_node *n, bs_device_step *s)
@@ -241,7 +230,7 @@ static void bs_cu_step(bs_cu_tables *l, const bs_instr *i, bs_device_step *s)
     s->domain = i->domain;
     s->router = node->router;
     s->operands = l->n_operands;
-    s->batch = s->parts = 1;
+    s->batch = 1;
     s->unit = l->plan->nodes[i->node].unit;
     s->prepared = bs_bytes_figure(l->plan->nodes[i->node].prepared_offset);
     s->makes = i->kind == BS_INSTR_CALL ? node->makes : 0;
@@ -257,20 +246,17 @@ static void bs_cu_step(bs_cu_tables *l, const bs_instr *i, bs_device_step *s)
         l->too_many = bs_cu_countable(&operands[k]) ? l->too_many : i->node;
     if (l->overflow || l->too_many)
         return; /* nothing is launched, and describe functions could overflow */
-    const bs_cu_node n = bs_cu_node_of(l->client, s, l->operands, i, l->blocks, l->layout->scratch_bytes == 0);
+    const bs_cu_node n = bs_cu_node_of(l->client, s, l->operands, i, l->blocks, l->layout->scratch_bytes == 0,
+                                       l->cublas);
     const bool moves = i->kind == BS_INSTR_MOVE;
     if (!moves || n.out->base != 0 || n.out->place == BS_AT_TILE) { /* else an output that is not bound */
         const bs_cu_description *d = moves ? &bs_cu_move_of(i)->description : &bs_cu_ops[node->op];
+        s->parts = 1;
         s->kernel = d->kernel;
         d->describe(&n, s);
         if (!moves)
             bs_cu_step_chain(l, &n, s);
     }
-#ifndef BS_NO_CUBLAS
-    const bool linear = s->kernel == BS_CU_linear || s->kernel == BS_CU_linear_tensor;
-    if (linear && l->cublas && s->unit == 0 && !bs_cu_is_from_data(&n) && bs_cu_linear_is_large(&n))
-        s->kernel = BS_CU_cublas;
-#endif
 }
 
 /* ----------------------------------------------------------------------------------------------- launches */
@@ -301,28 +287,26 @@ static int64_t bs_cu_most_work_items(const bs_cu_tables *l, int32_t first, int32
 }
 
 static void bs_cu_add_launch(bs_cu_tables *l, bs_cu_launches *to, int32_t kernel, int32_t first, int32_t count,
-                             int64_t items, int32_t callback = 0)
+                             int64_t items, int32_t callback = 0, int32_t round = 0)
 {
     const bs_device_launch launch = {kernel, first, count, to->instr, callback,
-                                     (int32_t)bs_min_i64(items, INT32_MAX), 0};
+                                     (int32_t)bs_min_i64(items, INT32_MAX), round};
     l->overflow = l->overflow || to->count >= to->room || items > INT32_MAX;
     to->list[to->count < to->room ? to->count : 0] = launch;
     to->count++;
 }
 
-/* A decision takes one launch, or two where there are many rows; a callback is called before it. It is launched even
- * without rows, to write that there are none. */
-static void bs_cu_launch_route(bs_cu_tables *l, bs_cu_launches *to, int32_t step)
+/* Launches `count` steps of one kernel, then what follows it. One that sees all rows is launched even where there can
+ * be none, to write that there are none; a decision may have a callback, which is called before it. */
+static void bs_cu_launch_kernels(bs_cu_tables *l, bs_cu_launches *to, int32_t first, int32_t count)
 {
-    bs_device_step *s = &l->steps[step];
-    const bs_route_desc *d = l->graph->routers[s->router].desc;
-    const bool asks = d->protocol == BS_ROUTE_CALLBACK && !l->plan->routers[s->router].forced,
-               rows = s->kernel == BS_CU_route_rows;
-    const int64_t items = bs_max_i64(bs_cu_most_work_items(l, step, 1), 1);
-    if (rows)
-        bs_cu_add_launch(l, to, BS_CU_route_rows, step, 1, items);
-    bs_cu_add_launch(l, to, rows || asks ? BS_CU_route_pack : BS_CU_route, step, 1, rows ? items : 1,
-                     asks ? s->router : 0);
+    const bs_device_step *s = &l->steps[first];
+    const bool all = bs_cu_sees_all_rows(s->kernel), asks = all && s->router && bs_cu_asks_caller(l->plan, s->router);
+    const int64_t items = bs_max_i64(bs_cu_most_work_items(l, first, count), all);
+    to->fixed = to->fixed || !bs_cu_is_kernel(s->kernel);
+    bs_cu_add_launch(l, to, s->kernel, first, count, items, asks ? s->router : 0, s->round);
+    if (s->then)
+        bs_cu_add_launch(l, to, s->then, first, count, items);
 }
 
 /* Launches the steps [first, end), which are of one time: those of one kernel together. */
@@ -338,18 +322,10 @@ static void bs_cu_launch_steps(bs_cu_tables *l, bs_cu_launches *to, int32_t firs
     for (int32_t k = first; k < end;) {
         const int32_t kernel = l->steps[k].kernel;
         int32_t count = 1;
-        if (bs_cu_routes(kernel)) {
-            bs_cu_launch_route(l, to, k);
-        } else if (kernel == BS_CU_look_ahead || bs_cu_decides(kernel)) {
-            bs_cu_add_launch(l, to, kernel, k, 1, 1);
-        } else {
-            while (k + count < end && l->steps[k + count].kernel == kernel)
-                count++;
-            if (kernel != BS_CU_none)
-                bs_cu_add_launch(l, to, kernel, k, count, bs_cu_most_work_items(l, k, count));
-            if (kernel == BS_CU_nms) /* where its rows go is known when all of them are */
-                bs_cu_add_launch(l, to, BS_CU_nms_pack, k, count, bs_cu_most_work_items(l, k, count));
-        }
+        while (!bs_cu_sees_all_rows(kernel) && k + count < end && l->steps[k + count].kernel == kernel)
+            count++;
+        if (l->steps[k].parts > 0)
+            bs_cu_launch_kernels(l, to, k, count);
         k += count;
     }
     for (int32_t k = first; k < end; k++)
@@ -379,7 +355,7 @@ static void bs_cu_launch_region(bs_cu_tables *l, bs_cu_launches *to, const bs_re
         tiles = part->router ? (d->tile_rows == 1 && tiles > most ? tiles : most + (k - region->first) + 1) : most;
     }
     l->blocks = blocks;
-    bs_cu_add_launch(l, to, BS_CU_none, region->first, region->count, tiles);
+    bs_cu_add_launch(l, to, BS_CU_region, region->first, region->count, tiles);
 }
 
 /* Whether a step makes an extent, or has scratch, which others share. */
@@ -388,17 +364,19 @@ static bool bs_cu_stands_alone(const bs_cu_tables *l, const bs_device_step *s)
     return s->makes || bs_bytes_figure(l->plan->nodes[s->node].scratch_bytes) > 0;
 }
 
-/* Tells the second decision of each loop where the first one is. */
+/* Tells both decisions of each loop where the other one is: how many launches lie between them is known now. */
 static void bs_cu_write_loops(const bs_cu_tables *l, bs_cu_launches *launches)
 {
+    bs_device_launch *list = launches->list;
     for (int32_t k = 0; k < launches->count; k++) {
-        const int32_t router = l->steps[launches->list[k].first].router;
+        const int32_t router = l->steps[list[k].first].router;
         int32_t at = k;
-        if (launches->list[k].kernel != BS_CU_loop_again)
+        if (list[k].round >= 0)
             continue;
-        while (launches->list[at].kernel != BS_CU_loop || l->steps[launches->list[at].first].router != router)
+        while (list[at].round <= 0 || l->steps[list[at].first].router != router)
             at--; /* the planner puts one before the other */
-        launches->list[k].back = k - at;
+        list[at].round = k - at;
+        list[k].round = at - k;
     }
 }
 
@@ -407,6 +385,7 @@ static bs_status bs_cu_write_tables(bs_cu_tables *l, bs_cu_launches *to, bs_devi
 {
     const bs_plan *p = l->plan;
     to->count = 0;
+    to->fixed = false;
     for (int32_t at = 0; at < p->n_top;) {
         to->instr = at;
         if (p->instrs[at].kind == BS_INSTR_RUN) {

@@ -40,6 +40,12 @@ static int32_t bs_cu_narrow(bs_cu_tables *l, int64_t n)
     return (int32_t)n;
 }
 
+/* What is an image on the device: here alone it is decided. */
+static bool bs_cu_is_image(const bs_cu_tables *l, int32_t value)
+{
+    return l->graph->values[value].image && !l->plan->values[value].planar;
+}
+
 /* Extents of a row, wherever it is: the largest, and what they are taken from. */
 static void bs_cu_extent(bs_cu_tables *l, int32_t value, bs_device_operand *o)
 {
@@ -48,12 +54,13 @@ static void bs_cu_extent(bs_cu_tables *l, int32_t value, bs_device_operand *o)
     memset(o, 0, sizeof *o);
     o->dtype = (uint8_t)v->dtype;
     o->rank = (uint8_t)v->rank;
+    o->image = bs_cu_is_image(l, value);
     o->domain = o->stored = v->domain;
     for (int32_t i = 0; i < BS_MAX_AXES; i++) {
         o->from[i] = i < v->rank ? v->dims[i] : -1;
         o->dim[i] = i < v->rank ? (int32_t)bs_dim_max(l->graph, v->dims[i]) : 0;
     }
-    if (v->rank != 3)
+    if (!o->image)
         return;
     bs_plan_core(l->plan, v, &h, &w);
     o->max_h = bs_cu_narrow(l, h);
@@ -90,7 +97,7 @@ static void bs_cu_stored(bs_cu_tables *l, int32_t value, bs_device_operand *o)
     o->row_bytes = (int64_t)bs_bytes_figure(p->row_bytes);
     o->place = (uint8_t)(p->storage == BS_STORAGE_SCRATCH ? BS_AT_TILE : BS_AT_ROWS);
     o->base = bs_bytes_figure(p->offset) + (p->storage == BS_STORAGE_SCRATCH ? 0 : l->memory + l->layout->transient);
-    if (v->rank != 3) {
+    if (!bs_cu_is_image(l, value)) {
         bs_cu_dense(l, value, o);
         return;
     }
@@ -234,7 +241,7 @@ static void bs_cu_target(bs_cu_tables *l, const bs_instr *i, int32_t value, bs_d
     } else {
         bs_cu_root(l, i->target, &whole);
         bs_cu_extent(l, value, o);
-        bs_cu_seen(&whole, o->rank == 3 && whole.rank == 3 ? BS_AT_CELL : BS_AT_LINE, o);
+        bs_cu_seen(&whole, o->rank == whole.rank ? BS_AT_CELL : BS_AT_LINE, o);
         o->margin = l->plan->values[i->target].margin;
     }
     o->domain = i->domain;

@@ -43,18 +43,18 @@ __device__ inline bool bs_cu_meet(const bs_cu_program &program)
     return BS_CU_PEEK(&program.status[BS_DEVICE_GATE + BS_CU_GATE_FAILED]) != 0;
 }
 
-/* This block's work items of a launch; of a decision, too, each item has a block for itself. */
+/* This block's work items of a launch; where blocks see all rows, too, each item has one for itself. */
 __device__ inline void bs_cu_share_launch(const bs_cu_tile &t, const bs_device_launch &l)
 {
     for (int32_t item = (int32_t)blockIdx.x; item < l.items; item += (int32_t)gridDim.x) {
         const bs_device_step *s = t.program->steps + l.first;
         bs_cu_work w = {0, bs_cu_count(t, s->domain), item, l.items};
-        if (!bs_cu_decides(l.kernel)) {
+        if (!bs_cu_sees_all_rows(l.kernel)) {
             s = bs_cu_find_step(t, l.first, l.count, item, &w);
             if (!s)
                 return;
         }
-        if (bs_cu_decides(l.kernel) || bs_cu_wants_kernel(t, s))
+        if (bs_cu_sees_all_rows(l.kernel) || bs_cu_wants_kernel(t, s))
             bs_cu_dispatch(l.kernel, t, s, w);
         __syncthreads(); /* before the next item takes the workspace */
     }
@@ -71,9 +71,8 @@ __global__ void __launch_bounds__(256, 1)
         const bs_device_launch &l = program.launches[k];
         bs_cu_share_launch(t, l);
         failed = bs_cu_meet(program);
-        if (l.kernel == BS_CU_loop_again &&
-            BS_CU_PEEK(bs_cu_decision_of(t, program.steps[l.first].router).counts) > 0)
-            k -= l.back;
+        if (l.round < 0 && BS_CU_PEEK(bs_cu_decision_of(t, program.steps[l.first].router).counts) > 0)
+            k += l.round;
     }
 }
 
@@ -82,15 +81,6 @@ __global__ void __launch_bounds__(256, 1)
 static const bs_device_step *bs_cu_step_of(const bs_device_session *s, const bs_device_launch *l)
 {
     return bs_cu_table<bs_device_step>(s, s->layout.steps_at) + l->first;
-}
-
-/* The launch of a loop's second decision; its first is launch `begin`. */
-static int32_t bs_cu_again_of(const bs_device_session *s, int32_t begin)
-{
-    int32_t k = begin;
-    while (s->launches.list[k].kernel != BS_CU_loop_again || s->launches.list[k].back != k - begin)
-        k++;
-    return k;
 }
 
 static const bs_loop_info *bs_cu_loop_of(const bs_device_session *s, int32_t begin)
@@ -103,16 +93,15 @@ static const bs_loop_info *bs_cu_loop_of(const bs_device_session *s, int32_t beg
  * writing it again. */
 static bool bs_cu_can_share(const bs_device_launch *l)
 {
-    return l->kernel != BS_CU_none && l->kernel != BS_CU_extend && l->kernel != BS_CU_cublas && !l->callback &&
-           (l->kernel != BS_CU_loop_again || l->back > 1);
+    return bs_cu_is_kernel(l->kernel) && !l->callback && l->round != -1;
 }
 
 /* How many launches from number `at` on are a loop whose blocks go round it together; 0: they do not. */
 static int32_t bs_cu_together_length(const bs_device_session *s, int32_t at)
 {
-    if (s->launch_mode != BS_LAUNCH_PERSISTENT || !s->device->together || s->launches.list[at].kernel != BS_CU_loop)
+    const int32_t again = at + s->launches.list[at].round;
+    if (s->launch_mode != BS_LAUNCH_PERSISTENT || !s->device->together || again <= at)
         return 0;
-    const int32_t again = bs_cu_again_of(s, at);
     for (int32_t k = at; k <= again; k++)
         if (!bs_cu_can_share(&s->launches.list[k]))
             return 0;

@@ -57,6 +57,7 @@ __device__ inline bool bs_cu_reshape_view(const bs_cu_view &o, const bs_cu_view 
 {
     *view = o;
     view->rank = like.rank;
+    view->image = like.image;
 #pragma unroll
     for (int32_t d = 0; d < BS_MAX_AXES; d++) {
         view->dim[d] = like.dim[d];

@@ -17,7 +17,7 @@
 static inline void bs_cu_cut(const bs_cu_node *n, bs_device_step *s)
 {
     const int64_t elements = bs_cu_elements(&n->out[0]), each = bs_cu_item(n, elements, BS_CU_EACH);
-    if (n->out[0].rank == 3 || elements > each)
+    if (n->out[0].image || elements > each)
         s->parts = bs_cu_work_items(elements, each);
     else
         s->batch = (int32_t)(each / (elements < 64 ? 64 : elements));
@@ -54,7 +54,7 @@ __device__ __forceinline__ bs_cu_deal bs_cu_deal_rows(const bs_cu_tile &t, const
                                                       int32_t unit = 4)
 {
     const bs_device_operand *out = bs_cu_out(t, s, 0);
-    return bs_cu_deal_out(w, out->rank == 3, (int32_t)(out->row_bytes >> unit), bs_cu_thread(), bs_cu_threads());
+    return bs_cu_deal_out(w, out->image, (int32_t)(out->row_bytes >> unit), bs_cu_thread(), bs_cu_threads());
 }
 
 /* Every row to the whole block. */
@@ -86,16 +86,17 @@ template <int N> struct bs_cu_walk {
     int32_t bytes[N]; /* of an element */
 };
 
-/* Where axis k of the walk is in a view: an image goes y, x, c where channels lie side by side, else c, y, x. */
+/* Where axis k of the walk is in a view: an image whose channels lie side by side goes y, x, c; else the last dimension
+ * is the last axis. Without an index that is known at run time only, which would put the view in memory. */
 template <int M>
-__device__ __forceinline__ int32_t bs_cu_on_axis(const int32_t (&v)[M], int32_t rank, bool last, int32_t k,
+__device__ __forceinline__ int32_t bs_cu_on_axis(const int32_t (&v)[M], int32_t rank, bool channels_last, int32_t k,
                                                  int32_t none)
 {
-    if (rank == 3)
-        return k == 0 ? none : k == 1 ? (last ? v[1] : v[0]) : k == 2 ? (last ? v[2] : v[1]) : last ? v[0] : v[2];
-    if (rank == 4)
-        return v[k];
-    return k < 4 - rank ? none : k == 3 && rank == 2 ? v[1] : v[0];
+    int32_t there = none;
+#pragma unroll
+    for (int32_t d = 0; d < BS_MAX_RANK; d++)
+        there = d <= k && d + BS_MAX_RANK - rank == k ? v[d] : there;
+    return !channels_last ? there : k == 0 ? none : v[k % 3];
 }
 
 /* Merges axis 2 into axis 3 where both are one line in every operand; the axes before move up. */
@@ -118,14 +119,12 @@ template <int N> __device__ __forceinline__ void bs_cu_walk_fold(bs_cu_walk<N> *
     k->count[0] = 1;
 }
 
-/* A walk over the rectangle of view 0, or over all of it if it is no image. The other views have its rank, and strides
- * 0 where they are broadcast. */
+/* A walk over the rectangle of view 0. The other views have its rank, and strides 0 where they are broadcast. */
 template <int N> __device__ __forceinline__ bs_cu_walk<N> bs_cu_walk_over(const bs_cu_view (&v)[N])
 {
     const bs_cu_view &o = v[0];
-    const bool last = o.dim[0] == 1 || o.stride[0] < o.stride[2];
-    const int32_t extent[BS_MAX_RANK] = {o.dim[0], o.rank == 3 ? o.y1 - o.y0 : o.dim[1],
-                                         o.rank == 3 ? o.x1 - o.x0 : o.dim[2], o.dim[3]};
+    const bool last = o.image && (o.dim[0] == 1 || o.stride[0] < o.stride[2]);
+    const int32_t extent[BS_MAX_RANK] = {o.dim[0], o.y1 - o.y0, o.x1 - o.x0, o.dim[3]};
     bs_cu_walk<N> k;
 #pragma unroll
     for (int32_t a = 0; a < 4; a++)
@@ -133,7 +132,7 @@ template <int N> __device__ __forceinline__ bs_cu_walk<N> bs_cu_walk_over(const 
 #pragma unroll
     for (int32_t i = 0; i < N; i++) {
         k.bytes[i] = bs_cu_bytes(v[i].dtype);
-        k.begin[i] = v[i].data + (o.rank == 3 ? bs_cu_pixel_at(v[i], 0, o.y0, o.x0) : 0) * k.bytes[i];
+        k.begin[i] = v[i].data + bs_cu_pixel_at(v[i], 0, o.y0, o.x0) * k.bytes[i];
 #pragma unroll
         for (int32_t a = 0; a < 4; a++)
             k.step[i][a] = bs_cu_on_axis(v[i].stride, o.rank, last, a, 0);

@@ -39,7 +39,8 @@ typedef struct bs_device_operand {
     int32_t margin;
     int32_t cell, across; /* patches: side of a whole cell in pixels, and cells beside each other; else 0 */
     uint8_t place, dtype, rank;
-    uint8_t skip; /* dimensions of the buffer before the operand's own: of rows 1, of a ring 2; 1 more of trips */
+    uint8_t image : 1; /* [C,H,W], perhaps in cells and with a margin; else it has dimensions like any others */
+    uint8_t skip : 7;  /* dimensions of the buffer before the operand's own: of rows 1, of a ring 2; 1 more of trips */
     int32_t domain; /* whose rows are read or written */
     int32_t stored; /* domain whose rows are stored: `domain`, or one above when a scatter is a view of it */
     /* what dim and across are taken from: dimensions (-1: none), the width of the frame, pixels of a cell in that */
@@ -88,14 +89,16 @@ typedef struct bs_device_step {
     int32_t parts;    /* work items that each batch is cut into */
     int32_t unit;     /* unit whose slot holds its weights; 0: resident */
     int32_t makes;    /* 1 + the symbol that its kernel says the extent of, or 0 */
-    int32_t empty;    /* it has a result even where an operand has no elements */
+    int32_t round;    /* of a loop's first decision: steps on to its second; of that back to it, < 0; else 0 */
     uint64_t prepared; /* offset in bytes, in the resident weights or the unit */
     union {
         int32_t i;
         float f;
     } p[BS_DEVICE_PARAMS]; /* the kernel's own */
+    uint16_t then;   /* the kernel of a second launch, for what is known after the first alone; 0: none */
+    uint8_t empty;   /* it has a result even where an operand has no elements */
+    uint8_t rounded; /* what each op of a chain gives to the next is rounded to f16 */
     int32_t n_tail;  /* ops of a chain: the node's own, then its tail; else 0 */
-    int32_t rounded; /* what each of them gives to the next is rounded to f16 */
     bs_device_tail tail[1 + BS_MAX_TAIL];
 } bs_device_step;
 
@@ -106,7 +109,7 @@ typedef struct bs_device_launch {
     int32_t instr;    /* the first instruction it belongs to, at top level */
     int32_t callback; /* the router whose callback is called before this, or 0 */
     int32_t items;    /* work items, at most */
-    int32_t back;     /* of a loop's second decision: launches back to the first one */
+    int32_t round;    /* as in bs_device_step, counted in launches */
 } bs_device_launch;
 
 typedef struct bs_device_domain {
