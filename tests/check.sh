@@ -130,6 +130,11 @@ if have "$PYTHON"; then
     check "tests/test_amalgamate.py passes" "$PYTHON" tests/test_amalgamate.py
     check "brainstorm.c and brainstorm_cuda.cu are what src/ generates" "$PYTHON" tools/amalgamate.py --check
     check "the lists of kinds in Python are those of brainstorm.h" "$PYTHON" tools/lists.py --check
+    if have cc; then
+        check "what Python, tests and docs/format.md have of ops is what the library has" "$PYTHON" tools/ops.py --check
+    else
+        skip "what Python, tests and docs/format.md have of ops is what the library has (no cc)"
+    fi
 else
     skip "brainstorm.c and brainstorm_cuda.cu are what src/ generates (no $PYTHON)"
 fi
