@@ -1,16 +1,22 @@
 /* tags: plain */
 /* Promises: every op of the table is in random graphs (random_graph.h) or random networks (random_networks.h), which
- * other tests run against the definition of each op (naive.h), or stands here with the reason. (That it has a vector:
- * test_op_vectors.c; that its dimensions may be symbols: test_symbols.c.) */
+ * other tests run against the definition of each op (naive.h), and each that has a kernel on a device is built by a test
+ * of devices; or it stands here with the reason. (That it has a vector: test_op_vectors.c; that its dimensions may be
+ * symbols: test_symbols.c.) */
+#define _POSIX_C_SOURCE 200809L
 #include "every_op.h"
-
+#include "ops/list.h"
 #include "random_graph.h"
 #include "random_networks.h"
 
-enum { GRAPHS = 400, NETWORKS = 60 };
+#include <dirent.h>
+
+enum { GRAPHS = 400, NETWORKS = 60, FILE_BYTES = 1 << 16 };
+
+/* ----------------------------------------------------------------------------------------------- random graphs */
 
 #define VECTORS "by itself, against PyTorch: test_op_vectors.c"
-static const op_exception but[] = {
+static const op_exception not_random[] = {
     {"deconv2d", VECTORS},
     {"matmul", VECTORS},
     {"prelu", VECTORS},
@@ -63,14 +69,72 @@ static void grow_networks(void)
     }
 }
 
-int main(void)
+static void random_graphs_have_every_op(void)
 {
     grow_graphs(false, false, false, false);
     grow_graphs(true, false, true, false);
     grow_graphs(false, true, false, false);
     grow_graphs(false, false, true, true);
     grow_networks();
-    every_op_is_met(
-        NULL, "random graphs or networks: random_ops.h if its results are whole numbers, else random_layers.h", but);
+    every_op_is_met(NULL, "random_ops.h, if it makes whole numbers of such, or random_layers.h", not_random);
+}
+
+/* ------------------------------------------------------------------------------------------- tests of a device */
+
+static const op_exception not_on_device[] = {
+    {"loop", "is bs_loop_begin: test_cuda_loops.c"},
+    {"loop_again", "is bs_loop_end: test_cuda_loops.c"},
+    {"loop_trip", "in loops of grown graphs: test_cuda_random.c"},
+    {"loop_parent", "in trees that grow: test_cuda_trees.c"},
+    {"look_ahead", "in streamed networks: test_cuda_stream.c"},
+    {NULL, NULL},
+};
+
+static bool has_kernel_on_device(const bs_op *op)
+{
+    enum { NONE, KERNEL };
+#define DEVICE_OF(name, device) device,
+    static const uint8_t devices[] = {BS_OP_LIST(DEVICE_OF)};
+#undef DEVICE_OF
+    return devices[bs_op_index(op->name)] == KERNEL;
+}
+
+/* The ops whose builder functions a file calls. */
+static void file_builds(const char *path)
+{
+    static char text[FILE_BYTES];
+    FILE *file = fopen(path, "rb");
+    const size_t n = file ? fread(text, 1, sizeof text - 1, file) : 0;
+    text[n] = '\0';
+    check(n > 0 && n < sizeof text - 1, "%s is read", path);
+    if (file)
+        fclose(file);
+    for (int32_t i = 0; i < bs_op_count(); i++) {
+        char call[64];
+        snprintf(call, sizeof call, "bs_%s(", bs_op_get(i)->name);
+        op_is_met[i] = op_is_met[i] || strstr(text, call);
+    }
+}
+
+static void tests_of_a_device_have_every_op(void)
+{
+    DIR *folder = opendir("tests");
+    memset(op_is_met, 0, sizeof op_is_met);
+    for (const struct dirent *entry; folder && (entry = readdir(folder));) {
+        char path[300];
+        const char *name = entry->d_name;
+        snprintf(path, sizeof path, "tests/%s", name);
+        if (strncmp(name, "test_cuda_", 10) == 0 && strcmp(name + strlen(name) - 2, ".c") == 0)
+            file_builds(path);
+    }
+    if (check(folder != NULL, "the folder of tests is read"))
+        closedir(folder);
+    every_op_is_met(has_kernel_on_device, "test_cuda_ops.c, or another test_cuda_*.c", not_on_device);
+}
+
+int main(void)
+{
+    random_graphs_have_every_op();
+    tests_of_a_device_have_every_op();
     return check_end();
 }

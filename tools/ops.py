@@ -61,6 +61,8 @@ class Field:
         self.range = None if low == high == "0" else (int(low), int(high))
         self.is_float = self.holds == "FLOAT"
         self.list = LISTS.get(self.holds)
+        if not self.list and self.holds not in ("INT", "FLOAT", "PROTOCOL"):
+            raise SystemExit(f"ops: tools/lists.py has no name for BS_{self.holds}_LIST")
 
 
 class Op:
