@@ -1,8 +1,8 @@
 /* tags: plain */
 /* Promises: every op of the table is in random graphs (random_graph.h) or random networks (random_networks.h), which
- * other tests run against the definition of each op (naive.h), and each that has a kernel on a device is built by a test
- * of devices; or it stands here with the reason. (That it has a vector: test_op_vectors.c; that its dimensions may be
- * symbols: test_symbols.c.) */
+ * other tests run against the definition of each op (naive.h), and each that has a kernel on a device is built by a
+ * test of devices; or it stands here with the reason. (That it has a vector: test_op_vectors.c; that its dimensions may
+ * be symbols: test_symbols.c.) */
 #define _POSIX_C_SOURCE 200809L
 #include "every_op.h"
 #include "ops/list.h"

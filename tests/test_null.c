@@ -1,8 +1,8 @@
 /* tags: asan tsan */
 /* Promises: a handle, a name or an out-pointer that is NULL does no harm in any public function: what returns a status
  * returns BS_ERROR_ARGUMENT (a session that has no stream: its own refusal), what gives bytes or a handle gives none,
- * and what fills a struct fills it with zeros. One table, of builder functions in null_calls.h; a function of the headers
- * without a row is a failure. */
+ * and what fills a struct fills it with zeros. One table, in null_calls.h of builder functions; a function of the
+ * headers without a row is a failure. */
 #include "against.h"
 #include "declarations.h"
 #include "profile_synth.h"

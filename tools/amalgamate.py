@@ -8,9 +8,10 @@ Owns the order of text, and which functions a program sees. It never moves a lin
 tests/test_amalgamate.py.
 
 brainstorm.c: src/ORDER lists every part, bottom to top, and they are put one after the other, those that it marks
-between macros of src/base/effort.h; `ops/*.c` are those of a folder that no other line names. A function that a part's header declares becomes BS_INTERNAL, which is static,
-unless brainstorm_cuda.cu uses it: names that are not of brainstorm.h can then neither clash with a program's nor cost a
-call where one would do without. An #include is treated in one of four ways:
+between macros of src/base/effort.h. `ops/*.c` are those of the folder that no other line names. A function that a
+part's header declares becomes BS_INTERNAL, which is static, unless brainstorm_cuda.cu uses it: names that are not of
+brainstorm.h can then neither clash with a program's nor cost a call where one would do without. An #include is treated
+in one of four ways:
 
     a system header      stays where it is, if it is one of SYSTEM_HEADERS
     a part               becomes a comment: the part stands above already (else: refused)
