@@ -247,7 +247,7 @@ help:
 	@echo 'make bench-zoo    LiveSR, MSDNet, DynamicRouting and other networks that decide, beside PyTorch (ARGS="--help")'
 	@echo 'make bench-planning  instructions that planning takes, of networks of 1k to 64k nodes, and a run beside its' \
 	  'kernels: minutes, by valgrind'
-	@echo 'make amalgamate   generate brainstorm.c and brainstorm_cuda.cu from src/'
+	@echo 'make amalgamate   generate brainstorm.c and brainstorm_cuda.cu from src/, and what Python knows of it'
 	@echo 'make check        both are what src/ gives; strict builds; symbols'
 	@echo 'make consumers    what is installed, or added to another project, can be used: make, CMake, pkg-config'
 	@echo 'make size         bytes of brainstorm.c: small, and as fast as it gets; without each module; by folder'
@@ -490,6 +490,7 @@ include tools/bare.mk
 amalgamate:
 	@$(PYTHON) tools/amalgamate.py
 	@$(PYTHON) tools/lists.py
+	@$(PYTHON) tools/ops.py
 
 # What others make of it: installed, or added to their project.
 consumers:

@@ -1,6 +1,6 @@
 /* brainstorm.c - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: fdff566040d813ac41c9a138ef86e12c8e626995cb2389d5fb3b6837293b4b9d
+ * sha256 of the parts: f94c5c2f1c4a9b724ff6a6d40209a20c12477655b90e95c82463e37e337ddb08
  */
 #if !defined(_POSIX_C_SOURCE) && !defined(BS_NO_POSIX)
 #define _POSIX_C_SOURCE 200809L
@@ -26196,7 +26196,8 @@ BS_INTERNAL bs_bytes bs_weight_elements(const bs_weight_spec *spec);
 /* ops/list.h - the list of all ops: one line of the op table each, for CPU and device.
  * BS_OP_LIST(X) names each op and what a device does with it: NONE: the planner lowers it to moves and views; KERNEL:
  * a function of src/cuda/ describes its step. Relies on nothing.
- * Append only: model files name ops, but the order here is also that of `inspect` and of the tests.
+ * Append only: model files name ops, but the order here is also that of `inspect` and of the tests. An op is in the op
+ * set that brought it; the newest is BS_MODEL_OPSET, or that one brought parameters alone, as set 3 did.
  *
  * A build with BS_ONLY_OPS has only the ops whose macros are defined (BS_OP_conv2d for conv2d), and the structural
  * ones. BS_OP_IF(name, yes, no) chooses one or the other: numbers stay the same, and an op that is left out has an
@@ -26204,7 +26205,7 @@ BS_INTERNAL bs_bytes bs_weight_elements(const bs_weight_spec *spec);
 #ifndef BS_OPS_LIST_H
 #define BS_OPS_LIST_H
 
-#define BS_OP_LIST(X)                                                                                                 \
+#define BS_OPS_OF_SET_1(X)                                                                                            \
     /* structure.c, routers.c: lowered by the planner */                                                              \
     X(input, NONE) X(state, NONE) X(state_write, NONE) X(output, NONE) X(patches, NONE) X(assemble, NONE)             \
     X(rows, NONE) X(collect, NONE) X(route, KERNEL) X(scatter, NONE) X(gather, NONE)                                  \
@@ -26215,26 +26216,32 @@ BS_INTERNAL bs_bytes bs_weight_elements(const bs_weight_spec *spec);
     X(clip, KERNEL) X(affine, KERNEL) X(convert, KERNEL) X(concat, KERNEL) X(slice, KERNEL) X(reshape, KERNEL)        \
     X(transpose, KERNEL) X(pad, KERNEL) X(softmax, KERNEL) X(layer_norm, KERNEL) X(batch_norm, KERNEL)                \
     X(pool2d, KERNEL) X(resize, KERNEL) X(reduce, KERNEL) X(argmax, KERNEL) X(topk, KERNEL) X(gather_rows, KERNEL)    \
-    X(constant, NONE) X(patch_features, KERNEL)                                                                       \
+    X(constant, NONE) X(patch_features, KERNEL)
+
+#define BS_OPS_OF_SET_2(X)                                                                                            \
     /* segments: segments.c and files of their own */                                                                 \
     X(segments, NONE) X(state_append, NONE) X(segment_spread, KERNEL) X(segment_reduce, KERNEL) X(attention, KERNEL)  \
     /* streaming: routers.c */                                                                                        \
-    X(look_ahead, KERNEL)                                                                                             \
-    /* op set 4: lines.c, reduce.c, rope.c, segment_rows.c, lrn.c */                                                  \
+    X(look_ahead, KERNEL)
+
+#define BS_OPS_OF_SET_4(X)                                                                                            \
+    /* lines.c, reduce.c, rope.c, segment_rows.c, lrn.c */                                                            \
     X(rms_norm, KERNEL) X(argmin, KERNEL) X(cumsum, KERNEL) X(rope, KERNEL) X(segment_index, KERNEL) X(lrn, KERNEL)   \
-    /* op set 4: gather_rows.c, concat_slice.c */                                                                     \
+    /* gather_rows.c, concat_slice.c */                                                                               \
     X(select, KERNEL) X(gather_elements, KERNEL) X(scatter_elements, KERNEL) X(scatter_rows, KERNEL) X(roll, KERNEL)  \
     /* recurrent.c */                                                                                                 \
     X(lstm, KERNEL) X(gru, KERNEL)                                                                                    \
-    /* op set 4: unary.c, binary.c, compare.c */                                                                      \
+    /* unary.c, binary.c, compare.c */                                                                                \
     X(unary, KERNEL) X(binary, KERNEL) X(compare, KERNEL) X(where, KERNEL)                                            \
-    /* op set 4: from_data.c, unique.c, nms.c */                                                                      \
+    /* from_data.c, unique.c, nms.c */                                                                                \
     X(arange, KERNEL) X(nonzero, KERNEL) X(unique, KERNEL) X(nms, KERNEL)                                             \
-    /* op set 4: loops.c, lowered by the planner */                                                                   \
+    /* loops.c, lowered by the planner */                                                                             \
     X(loop, KERNEL) X(loop_carry, NONE) X(loop_trip, KERNEL) X(loop_slice, NONE) X(loop_next, NONE)                   \
     X(loop_collect, NONE) X(loop_again, KERNEL) X(loop_rows, KERNEL) X(loop_parent, KERNEL)                           \
-    /* op set 4: trees.c */                                                                                           \
+    /* trees.c */                                                                                                     \
     X(children, KERNEL) X(levels, KERNEL)
+
+#define BS_OP_LIST(X) BS_OPS_OF_SET_1(X) BS_OPS_OF_SET_2(X) BS_OPS_OF_SET_4(X)
 
 #if defined(BS_ONLY_OPS)
 #define BS_OP_input 1
@@ -26401,388 +26408,6 @@ BS_INTERNAL bs_weight_spec bs_weight_vector(const char *suffix, int64_t length);
 #endif
 /* ==== end src/ops/common.h ==================================================================== */
 
-/* ==== begin src/ops/common.c ================================================================== */
-BS_EFFORT_LOOPS
-/* ops/common.c - shared shape, halo and cost rules.
- * Relies on common.h. Must never touch data. */
-/* #include "ops/common.h" */
-
-/* ------------------------------------------------------------------------------------------------ refusals */
-
-#if !defined(BS_NO_MESSAGES)
-bs_status (bs_call_fail)(const bs_call *call, const char *format, ...)
-{
-    va_list arguments;
-    va_start(arguments, format);
-    if (call->fault)
-        vsnprintf(call->fault, BS_FAULT_BYTES, format, arguments);
-    va_end(arguments);
-    return BS_ERROR_DATA;
-}
-#endif
-
-bool (bs_infer_dtypes)(bs_infer *infer, int32_t index, uint32_t dtypes, const char *expected)
-{
-    const bs_dtype dtype = infer->in[index]->dtype;
-    return dtypes >> dtype & 1 || bs_infer_fail(infer, BS_ERROR_SHAPE, "operand %" PRId32 " is %s, expected %s", index,
-                                                bs_dtype_name(dtype), expected);
-}
-
-bool bs_infer_dtype(bs_infer *infer, int32_t index, bs_dtype dtype)
-{
-    return bs_infer_dtypes(infer, index, 1u << dtype, bs_dtype_name(dtype));
-}
-
-bool bs_infer_number(bs_infer *infer, int32_t index)
-{
-    return bs_infer_dtypes(infer, index, 1u << BS_F32 | 1u << BS_I32, "f32 or i32");
-}
-
-bool bs_infer_dim_differs(bs_infer *infer, int32_t index, int32_t d)
-{
-    return bs_infer_fail(infer, BS_ERROR_SHAPE, "dimension %" PRId32 " is %s in operand 0 and %s in operand %" PRId32,
-                         d, bs_say_dim(infer, infer->in[0]->dims[d]), bs_say_dim(infer, infer->in[index]->dims[d]),
-                         index);
-}
-
-bool bs_infer_dim_is(bs_infer *infer, int32_t index, int32_t d, bs_dim_id expected)
-{
-    const bs_dim_id dim = infer->in[index]->dims[d];
-    return dim == expected ||
-           bs_infer_fail(infer, BS_ERROR_SHAPE, "dimension %" PRId32 " of operand %" PRId32 " is %s, expected %s", d,
-                         index, bs_say_dim(infer, dim), bs_say_dim(infer, expected));
-}
-
-bool bs_infer_rank_out(bs_infer *infer, int32_t rank)
-{
-    bs_value_set_rank(&infer->out[0], rank);
-    return rank <= BS_MAX_RANK ||
-           bs_infer_fail(infer, BS_ERROR_SHAPE, "the result would have rank %" PRId32 ", expected %d at most", rank,
-                         BS_MAX_RANK);
-}
-
-bool bs_infer_rank(bs_infer *infer, int32_t index, int32_t low, int32_t high)
-{
-    const bs_value_info *value = infer->in[index];
-    if (value->rank >= low && value->rank <= high)
-        return true;
-    if (low == high)
-        return bs_infer_fail(infer, BS_ERROR_SHAPE, "operand %" PRId32 " is %s, expected rank %" PRId32 "%s", index,
-                             bs_say_value(infer, value), low, low == 3 ? " [C, H, W]" : "");
-    return bs_infer_fail(infer, BS_ERROR_SHAPE, "operand %" PRId32 " is %s, expected rank %" PRId32 " to %" PRId32,
-                         index, bs_say_value(infer, value), low, high);
-}
-
-bool bs_infer_f32(bs_infer *infer, int32_t index, int32_t low, int32_t high)
-{
-    return bs_infer_dtype(infer, index, BS_F32) && bs_infer_rank(infer, index, low, high);
-}
-
-bool bs_infer_lines(bs_infer *infer, int32_t index)
-{
-    return bs_infer_f32(infer, index, 1, BS_MAX_RANK) && bs_infer_whole(infer, index);
-}
-
-bool bs_infer_same_rank(bs_infer *infer, int32_t index)
-{
-    const bs_value_info *value = infer->in[index], *first = infer->in[0];
-    if (value->rank == first->rank)
-        return true;
-    return bs_infer_fail(infer, BS_ERROR_SHAPE,
-                         "operand %" PRId32 " is %s, expected the rank of operand 0, which is %s", index,
-                         bs_say_value(infer, value), bs_say_value(infer, first));
-}
-
-bool bs_infer_like(bs_infer *infer, int32_t index, int32_t but)
-{
-    const bs_value_info *first = infer->in[0];
-    if (!bs_infer_dtype(infer, index, first->dtype) || !bs_infer_same_rank(infer, index))
-        return false;
-    for (int32_t d = 0; d < first->rank; d++)
-        if (d != but && first->dims[d] != infer->in[index]->dims[d])
-            return bs_infer_dim_differs(infer, index, d);
-    return true;
-}
-
-bool (bs_infer_const)(bs_infer *infer, int32_t index, int32_t axis, const char *what, int32_t *n)
-{
-    const bs_dim_id d = infer->in[index]->dims[axis];
-    if (!bs_dim_is_const(infer->graph, d))
-        return bs_infer_fail(infer, BS_ERROR_SHAPE,
-                             "dimension %" PRId32 " of operand %" PRId32 " (%s) is %s, expected a constant", axis,
-                             index, what, bs_say_dim(infer, d));
-    *n = (int32_t)bs_dim_max(infer->graph, d);
-    return true;
-}
-
-bool bs_infer_image(bs_infer *infer, int32_t index, int32_t *channels)
-{
-    return bs_infer_f32(infer, index, 3, 3) && bs_infer_const(infer, index, 0, "channels", channels);
-}
-
-bool bs_infer_axis(bs_infer *infer, int32_t axis, int32_t *positive)
-{
-    const int32_t rank = infer->in[0]->rank;
-    *positive = bs_axis_of(axis, rank);
-    if (*positive >= 0 && *positive < rank)
-        return true;
-    return bs_infer_fail(infer, BS_ERROR_SHAPE, "axis %" PRId32 " of operand 0, which is %s", axis,
-                         bs_say_value(infer, infer->in[0]));
-}
-
-bool bs_infer_padding(bs_infer *infer, int32_t padding, int32_t pad, int32_t sides, int32_t most)
-{
-    if (!bs_infer_field(infer, "padding", padding, 0, BS_PAD_EXPLICIT))
-        return false;
-    if (padding != BS_PAD_EXPLICIT && (pad | sides) != 0)
-        return bs_infer_fail(infer, BS_ERROR_ARGUMENT,
-                             "pad is %" PRId32 ", expected 0 where padding is not BS_PAD_EXPLICIT", pad | sides);
-    return bs_infer_field(infer, "pad", pad, 0, most);
-}
-
-void bs_upgrade_padding(int32_t opset, int32_t pad, int32_t *padding)
-{
-    if (opset < 3 && *padding == BS_PAD_DEFAULT && pad != 0)
-        *padding = BS_PAD_EXPLICIT;
-}
-
-bool bs_infer_single(bs_infer *infer, int32_t index)
-{
-    const bs_value_info *value = infer->in[index];
-    return bs_bytes_figure(bs_value_elements(infer->graph, value)) == 1 ||
-           bs_infer_fail(infer, BS_ERROR_SHAPE, "operand %" PRId32 " is %s, expected one element", index,
-                         bs_say_value(infer, value));
-}
-
-bool bs_infer_root(bs_infer *infer, int32_t index)
-{
-    const int32_t domain = infer->in[index]->domain;
-    if (domain == 0)
-        return true;
-    return bs_infer_fail(infer, BS_ERROR_DOMAIN, "operand %" PRId32 " is of %s, expected a root value", index,
-                         bs_say_domain(infer, domain));
-}
-
-bool bs_infer_stacked(bs_infer *infer, bs_dim_id rows)
-{
-    const bs_value_info *x = infer->in[0];
-    bs_value_info *out = &infer->out[0];
-    bs_value_set_rank(out, x->rank + 1);
-    out->dims[0] = rows;
-    for (int32_t i = 0; i < x->rank; i++)
-        out->dims[i + 1] = x->dims[i];
-    out->domain = 0;
-    return rows >= 0;
-}
-
-bool bs_infer_extent(bs_infer *infer, int32_t axis, int64_t mul, int64_t add, int64_t div)
-{
-    const bs_dim_id d = infer->in[0]->dims[axis];
-    const int64_t maximum = bs_floor_div(bs_dim_max(infer->graph, d) * mul + add, div);
-    if (maximum < 1 || maximum > (int64_t)1 << 30)
-        return bs_infer_fail(infer, BS_ERROR_SHAPE,
-                             "dimension %" PRId32 " is %s, which gives a result of %lld, expected 1 .. 2^30", axis,
-                             bs_say_dim(infer, d), (long long)maximum);
-    infer->out[0].dims[axis] = bs_dim_derive(infer->graph, d, mul, add, div);
-    return infer->out[0].dims[axis] >= 0;
-}
-
-bs_dim_id bs_infer_data_dim(bs_infer *infer, int64_t maximum)
-{
-    for (int32_t i = 0; i < infer->n_in; i++)
-        if (!bs_infer_root(infer, i))
-            return -1;
-    const bs_dim_id d = bs_dim_from_data(infer->graph, infer->name, maximum);
-    infer->makes = d + 1;
-    return d;
-}
-
-bs_dim_id bs_infer_found_dim(bs_infer *infer, int32_t given, int64_t most)
-{
-    const int64_t maximum = given ? given : most;
-    return bs_infer_field(infer, "maximum", maximum, 1, bs_min_i64(most, 1 << 30)) ? bs_infer_data_dim(infer, maximum)
-                                                                                   : -1;
-}
-
-bool bs_infer_bound_dim(bs_infer *infer, int32_t index, int32_t d)
-{
-    const bs_dim_id dim = infer->in[index]->dims[d];
-    return !infer->graph->dims[dim].node ||
-           bs_infer_fail(infer, BS_ERROR_SHAPE,
-                         "dimension %" PRId32 " of operand %" PRId32
-                         " is %s, which comes from data, expected one that inputs give",
-                         d, index, bs_say_dim(infer, dim));
-}
-
-/* By a dimension that no value has, which must be 1 or more as all must; 0 or more where it comes from data, so that
- * one is doubled. */
-bool bs_infer_least(bs_infer *infer, bs_dim_id d, int64_t least)
-{
-    const int64_t twice = infer->graph->dims[d].node ? 2 : 1;
-    return bs_dim_is_const(infer->graph, d) || bs_dim_derive(infer->graph, d, twice, 1 - twice * least, 1) >= 0;
-}
-
-bool bs_infer_frame(bs_infer *infer, int64_t mul, int64_t add_h, int64_t add_w, int64_t div)
-{
-    return bs_infer_extent(infer, 1, mul, add_h, div) && bs_infer_extent(infer, 2, mul, add_w, div);
-}
-
-/* ------------------------------------------------------------------------------------------------- patches */
-
-static const bs_domain *value_patches(const bs_graph *graph, const bs_value_info *value)
-{
-    const int32_t patches = graph->domains[value->domain].patches;
-    return patches < 0 ? NULL : &graph->domains[patches];
-}
-
-bool bs_value_in_patches(const bs_graph *graph, const bs_value_info *value)
-{
-    return value->image && value_patches(graph, value) != NULL;
-}
-
-bool bs_infer_whole(bs_infer *infer, int32_t index)
-{
-    if (!bs_value_in_patches(infer->graph, infer->in[index]))
-        return true;
-    return bs_infer_fail(infer, BS_ERROR_DOMAIN,
-                         "operand %" PRId32 " is cut into patches, but this needs all of its pixels", index);
-}
-
-bool bs_infer_no_new_image(bs_infer *infer)
-{
-    if (!bs_value_in_patches(infer->graph, &infer->out[0]))
-        return true;
-    return bs_infer_fail(infer, BS_ERROR_DOMAIN,
-                         "the result would be an image (rank 3) without a place in the patched frame");
-}
-
-bool bs_infer_scale(bs_infer *infer, int32_t num, int32_t den)
-{
-    const bs_value_info *in = infer->in[0];
-    const bs_domain *patches = value_patches(infer->graph, in);
-    if (!patches) /* a whole image is its own frame */
-        return true;
-    int64_t n = (int64_t)in->scale_num * num, d = (int64_t)in->scale_den * den;
-    const int64_t divisor = bs_common_divisor(n, d);
-    n /= divisor;
-    d /= divisor;
-    if ((int64_t)patches->size * n % d != 0) /* NOLINT(clang-analyzer-core.DivideZero): both are 1 or more */
-        return bs_infer_fail(infer, BS_ERROR_SHAPE,
-                             "cells of %lld pixels (dimensions 1 and 2) do not divide by %" PRId32,
-                             (long long)((int64_t)patches->size * in->scale_num / in->scale_den), den);
-    if (n > 1 << 15) /* the other divides the size of a cell */
-        return bs_infer_fail(infer, BS_ERROR_LIMIT, "the frame's scale would be %lld/%lld, expected 2^15 at most",
-                             (long long)n, (long long)d);
-    infer->out[0].scale_num = (int32_t)n;
-    infer->out[0].scale_den = (int32_t)d;
-    return true;
-}
-
-bool bs_infer_same_scale(bs_infer *infer, const bs_value_info *a, const bs_value_info *b)
-{
-    return (a->scale_num == b->scale_num && a->scale_den == b->scale_den) ||
-           bs_infer_fail(infer, BS_ERROR_SHAPE,
-                         "dimensions 1 and 2 are of frames of scale %" PRId32 "/%" PRId32 " and %" PRId32 "/%" PRId32,
-                         a->scale_num, a->scale_den, b->scale_num, b->scale_den);
-}
-
-bs_window bs_window_of(const void *fields, int32_t kernel_h, int32_t kernel_w, int32_t stride, int32_t dilation,
-                       int32_t pad)
-{
-    const int32_t kernel[2] = {kernel_h, kernel_w};
-    int32_t f[8]; /* BS_WINDOW_FIELDS */
-    bs_window w;
-    memcpy(f, fields, sizeof f);
-    for (int32_t i = 0; i < 2; i++)
-        w.axis[i] = (bs_window_axis){kernel[i], bs_or_default(f[i], bs_or_default(stride, kernel[i])),
-                                     bs_or_default(f[2 + i], dilation), bs_or_default(f[4 + i], pad),
-                                     bs_or_default(f[6 + i], pad)};
-    return w;
-}
-
-/* H' = floor((H + slack) / stride). */
-static int32_t window_slack(const bs_window_axis *a)
-{
-    return a->before + a->after - bs_window_reach(a) - 1 + a->stride;
-}
-
-static bool window_aligned(bs_infer *infer, const bs_window *w)
-{
-    const bs_window_axis *a = w->axis;
-    if (!bs_value_in_patches(infer->graph, infer->in[0]))
-        return true;
-    for (int32_t i = 0; i < 2; i++, a++)
-        if (window_slack(a) < 0 || window_slack(a) >= a->stride)
-            return bs_infer_fail(infer, BS_ERROR_SHAPE,
-                                 "dimension %" PRId32 ": pads %" PRId32 " and %" PRId32 " with kernel %" PRId32
-                                 " move cells of a patch domain; their sum "
-                                 "must be dilation (kernel-1)",
-                                 i + 1, a->before, a->after, a->kernel);
-    if (w->axis[0].stride == w->axis[1].stride)
-        return true;
-    return bs_infer_fail(infer, BS_ERROR_SHAPE,
-                         "strides %" PRId32 " and %" PRId32
-                         " make cells of a patch domain oblong; do this before the frame is cut",
-                         w->axis[0].stride, w->axis[1].stride);
-}
-
-/* Outside a patch domain nobody reads the scale. */
-bool bs_infer_window(bs_infer *infer, const bs_window *w)
-{
-    for (int32_t i = 0; i < 2; i++)
-        if (!bs_infer_extent(infer, i + 1, 1, window_slack(&w->axis[i]), w->axis[i].stride))
-            return false;
-    return window_aligned(infer, w) && bs_infer_scale(infer, 1, w->axis[0].stride);
-}
-
-/* In a patch domain slack >= 0, so the last window of a margin m reaches no farther than m stride + after, the first
- * one m stride + before. A whole frame has m = 0, and its windows end at `after` beyond it. */
-int32_t bs_window_halo(const bs_window *window, int32_t out_margin)
-{
-    const bs_window_axis *y = &window->axis[0], *x = &window->axis[1];
-    const int32_t side = bs_max_i32(bs_max_i32(y->before, y->after), bs_max_i32(x->before, x->after));
-    return (int32_t)bs_min_i64((int64_t)out_margin * y->stride + side, INT32_MAX);
-}
-
-/* ---------------------------------------------------------------------------------------------------- cost */
-
-/* Largest extent of dimension d in one row: the frame's, but at most the cell's in a patch domain. */
-static double value_extent(const bs_graph *graph, const bs_value_info *value, int32_t d)
-{
-    const double extent = (double)bs_dim_max(graph, value->dims[d]);
-    if (d == 0 || !bs_value_in_patches(graph, value))
-        return extent;
-    const double cell = (double)value_patches(graph, value)->size * value->scale_num / value->scale_den;
-    return extent < cell ? extent : cell;
-}
-
-double bs_value_work(const bs_graph *graph, int32_t value)
-{
-    const bs_value_info *info = bs_value_get(graph, value);
-    double work = 1;
-    for (int32_t d = 0; d < info->rank; d++)
-        work *= value_extent(graph, info, d);
-    return work;
-}
-
-double bs_value_pixels(const bs_graph *graph, int32_t value)
-{
-    const bs_value_info *info = bs_value_get(graph, value);
-    return value_extent(graph, info, 1) * value_extent(graph, info, 2);
-}
-
-/* ------------------------------------------------------------------------------------------------- weights */
-
-bs_weight_spec bs_weight_of(const char *suffix, int32_t rank, int64_t d0, int64_t d1, int64_t d2, int64_t d3)
-{
-    const bs_weight_spec spec = {suffix, BS_F32, rank, {d0, d1, d2, d3}};
-    return spec;
-}
-
-bs_weight_spec bs_weight_vector(const char *suffix, int64_t length) { return bs_weight_of(suffix, 1, length, 0, 0, 0); }
-BS_EFFORT_END
-/* ==== end src/ops/common.c ==================================================================== */
-
 /* ==== begin src/ops/span.h ==================================================================== */
 /* ops/span.h - one loop nest for every op that goes element by element over strided operands.
  * Owns the walk: it sorts axes by the output's strides, merges those that are contiguous in every operand, and calls
@@ -26854,252 +26479,6 @@ BS_INTERNAL void bs_span_copy(bs_span *span, const bs_call *call, const bs_opera
 
 #endif
 /* ==== end src/ops/span.h ====================================================================== */
-
-/* ==== begin src/ops/span.c ==================================================================== */
-BS_EFFORT_LOOPS
-/* ops/span.c - the strided walk.
- * Relies on span.h. Must never let the order of elements matter: inner functions are element by element. */
-/* #include "ops/span.h" */
-/* #include "kernels/arrange.h" */
-
-void bs_span_box(bs_span *span, const bs_operand *out, int32_t rows)
-{
-    span->operands = 0;
-    span->axes = out->rank + 1;
-    memset(span->low, 0, sizeof span->low);
-    span->count[0] = rows;
-    for (int32_t d = 0; d < out->rank; d++)
-        span->count[d + 1] = out->dim[d];
-    if (!out->image)
-        return;
-    span->low[2] = out->rect.y0;
-    span->count[2] = out->rect.y1 - out->rect.y0;
-    span->low[3] = out->rect.x0;
-    span->count[3] = out->rect.x1 - out->rect.x0;
-}
-
-void bs_span_add_strides(bs_span *span, const bs_operand *operand, const ptrdiff_t *stride, const int32_t *shift)
-{
-    const int32_t i = span->operands++;
-    const ptrdiff_t bytes = (ptrdiff_t)bs_dtype_bytes(operand->dtype);
-    ptrdiff_t offset = 0;
-    span->step[i][0] = operand->row_stride * bytes;
-    for (int32_t d = 0; d < span->axes - 1; d++) {
-        const ptrdiff_t step = stride[d] * bytes;
-        span->step[i][d + 1] = step;
-        offset += (ptrdiff_t)(span->low[d + 1] - (shift ? shift[d] : 0)) * step;
-    }
-    span->at[i] = (char *)operand->data + offset;
-}
-
-void bs_span_add(bs_span *span, const bs_operand *operand, const int32_t *shift)
-{
-    bs_span_add_strides(span, operand, operand->stride, shift);
-}
-
-void bs_span_open(bs_span *span, const bs_operand *out, int32_t rows)
-{
-    bs_span_box(span, out, rows);
-    bs_span_add(span, out, NULL);
-}
-
-void bs_span_call(bs_span *span, const bs_call *call)
-{
-    bs_span_open(span, &call->out[0], call->rows);
-    bs_span_add(span, &call->in[0], NULL);
-}
-
-void bs_span_open_lines(bs_span *span, const bs_operand *out, int32_t rows, int32_t axis)
-{
-    bs_span_box(span, out, rows);
-    span->low[axis + 1] = 0;
-    span->count[axis + 1] = 1;
-    bs_span_add(span, out, NULL);
-}
-
-void bs_span_add_array(bs_span *span, const void *array, int32_t axis)
-{
-    const int32_t i = span->operands++;
-    memset(span->step[i], 0, sizeof span->step[i]);
-    span->step[i][axis + 1] = 4;
-    span->at[i] = (char *)(uintptr_t)array + 4 * span->low[axis + 1];
-}
-
-/* ---------------------------------------------------------------------------------------------------- walk */
-
-static void span_move_axis(bs_span *s, int32_t to, int32_t from)
-{
-    s->count[to] = s->count[from];
-    for (int32_t i = 0; i < s->operands; i++)
-        s->step[i][to] = s->step[i][from];
-}
-
-static void span_swap_axes(bs_span *s, int32_t a, int32_t b)
-{
-    const int64_t count = s->count[a];
-    s->count[a] = s->count[b];
-    s->count[b] = count;
-    for (int32_t i = 0; i < s->operands; i++) {
-        const ptrdiff_t step = s->step[i][a];
-        s->step[i][a] = s->step[i][b];
-        s->step[i][b] = step;
-    }
-}
-
-static ptrdiff_t span_reach(const bs_span *s, int32_t axis)
-{
-    return s->step[0][axis] < 0 ? -s->step[0][axis] : s->step[0][axis];
-}
-
-/* Drops axes of one element and sorts the others, the output's largest step outermost. */
-static void span_sort(bs_span *s)
-{
-    int32_t kept = 0;
-    for (int32_t a = 0; a < s->axes; a++)
-        if (s->count[a] != 1)
-            span_move_axis(s, kept++, a);
-    s->axes = kept;
-    for (int32_t a = 1; a < kept; a++)
-        for (int32_t b = a; b > 0 && span_reach(s, b) > span_reach(s, b - 1); b--)
-            span_swap_axes(s, b, b - 1);
-}
-
-static bool span_follows(const bs_span *s, int32_t outer, int32_t inner)
-{
-    for (int32_t i = 0; i < s->operands; i++)
-        if (s->step[i][outer] != s->step[i][inner] * (ptrdiff_t)s->count[inner])
-            return false;
-    return true;
-}
-
-static void span_merge(bs_span *s)
-{
-    int32_t last = 0;
-    for (int32_t a = 1; a < s->axes; a++) {
-        if (!span_follows(s, last, a)) {
-            span_move_axis(s, ++last, a);
-            continue;
-        }
-        const int64_t outer = s->count[last];
-        span_move_axis(s, last, a);
-        s->count[last] *= outer;
-    }
-    s->axes = s->axes ? last + 1 : 0;
-}
-
-/* Moves to the next line: an odometer over all axes but the innermost. */
-static bool span_next(bs_span *s, int64_t *index, int32_t inner)
-{
-    for (int32_t a = inner - 1; a >= 0; a--) {
-        const bool wraps = ++index[a] == s->count[a];
-        for (int32_t i = 0; i < s->operands; i++)
-            s->at[i] += wraps ? -s->step[i][a] * (ptrdiff_t)(s->count[a] - 1) : s->step[i][a];
-        if (!wraps)
-            return true;
-        index[a] = 0;
-    }
-    return false;
-}
-
-/* False: there is nothing to walk. */
-static bool span_arrange(bs_span *span)
-{
-    for (int32_t a = 0; a < span->axes; a++)
-        if (span->count[a] <= 0)
-            return false;
-    span_sort(span);
-    span_merge(span);
-    return true;
-}
-
-static void span_walk(bs_span *span, bs_span_inner inner, const void *context)
-{
-    const int32_t last = span->axes > 0 ? span->axes - 1 : 0;
-    int64_t index[BS_SPAN_AXES] = {0};
-    ptrdiff_t step[BS_SPAN_OPERANDS] = {0};
-    for (int32_t i = 0; i < span->operands && span->axes > 0; i++)
-        step[i] = span->step[i][last];
-    do
-        inner(context, span->axes > 0 ? span->count[last] : 1, span->at, step);
-    while (span_next(span, index, last));
-}
-
-void bs_span_run(bs_span *span, bs_span_inner inner, const void *context)
-{
-    if (span_arrange(span))
-        span_walk(span, inner, context);
-}
-
-/* ---------------------------------------------------------------------------------------------------- copy */
-
-static void span_copy_line(const void *context, int64_t n, char *const *at, const ptrdiff_t *step)
-{
-    const size_t bytes = *(const size_t *)context;
-    char *to = at[0];
-    const char *from = at[1];
-    if (step[0] == (ptrdiff_t)bytes && step[1] == (ptrdiff_t)bytes) {
-        bs_copy(to, from, bytes * (size_t)n);
-        return;
-    }
-    if (bytes == 4)
-        for (int64_t i = 0; i < n; i++)
-            memcpy(to + i * step[0], from + i * step[1], 4);
-    else if (bytes == 2)
-        for (int64_t i = 0; i < n; i++)
-            memcpy(to + i * step[0], from + i * step[1], 2);
-    else
-        for (int64_t i = 0; i < n; i++)
-            to[i * step[0]] = from[i * step[1]];
-}
-
-/* Two axes, one that is dense in the output and one that is dense in what is copied. */
-typedef struct span_plane {
-    bs_tier tier;
-    int32_t rows, columns;
-    ptrdiff_t from_row, to_row; /* in elements */
-} span_plane;
-
-static void span_transpose(const void *context, int64_t n, char *const *at, const ptrdiff_t *step)
-{
-    const span_plane *p = context;
-    for (int64_t i = 0; i < n; i++)
-        bs_transpose_f32(p->tier, (const float *)(const void *)(at[1] + i * step[1]), p->from_row, p->rows, p->columns,
-                         (float *)(void *)(at[0] + i * step[0]), p->to_row);
-}
-
-/* Takes such a plane of floats out of what is walked. False: there is none. */
-static bool span_take_plane(bs_span *s, bs_tier tier, span_plane *plane)
-{
-    const int32_t last = s->axes - 1;
-    int32_t dense = 0;
-    while (dense < last && s->step[1][dense] != 4)
-        dense++;
-    if (dense >= last || s->step[0][last] != 4 || s->count[last] > INT32_MAX || s->count[dense] > INT32_MAX)
-        return false;
-    const span_plane found = {tier, (int32_t)s->count[last], (int32_t)s->count[dense], s->step[1][last] / 4,
-                              s->step[0][dense] / 4};
-    *plane = found;
-    span_move_axis(s, dense, last - 1);
-    s->axes -= 2;
-    return true;
-}
-
-void bs_span_copy(bs_span *span, const bs_call *call, const bs_operand *to, const bs_operand *from,
-                  const int32_t *shift)
-{
-    const size_t bytes = bs_dtype_bytes(to->dtype);
-    span_plane plane;
-    bs_span_add(span, to, NULL);
-    bs_span_add(span, from, shift);
-    if (!span_arrange(span))
-        return;
-    if (BS_DENSE_PAYS && to->dtype == BS_F32 && span_take_plane(span, (bs_tier)call->plan->tier, &plane))
-        span_walk(span, span_transpose, &plane);
-    else
-        span_walk(span, span_copy_line, &bytes);
-}
-BS_EFFORT_END
-/* ==== end src/ops/span.c ====================================================================== */
 
 /* ==== begin src/ops/act.h ===================================================================== */
 /* ops/act.h - activations: what they make of one value, for every plain kernel and for a device.
@@ -27193,169 +26572,6 @@ BS_INTERNAL bs_status bs_epilogue_run(const bs_call *call, const void *form, con
 
 #endif
 /* ==== end src/ops/epilogue.h ================================================================== */
-
-/* ==== begin src/ops/epilogue.c ================================================================ */
-BS_EFFORT_LOOPS
-/* ops/epilogue.c - bias and activation after a sum.
- * Relies on epilogue.h. Must never change the order of bias, then activation. */
-/* #include "ops/epilogue.h" */
-
-bs_epilogue_layout bs_epilogue_place(bs_bytes packed_bytes, int32_t channels, int32_t act)
-{
-    const bs_bytes array = bs_bytes_align(bs_bytes_array(channels, sizeof(float)));
-    bs_epilogue_layout layout;
-    layout.bias = bs_bytes_align(packed_bytes);
-    layout.slopes = bs_bytes_add(layout.bias, array);
-    layout.bytes = act == BS_PRELU ? bs_bytes_add(layout.slopes, array) : layout.slopes;
-    return layout;
-}
-
-bs_epilogue_layout bs_epilogue_at_end(bs_bytes bytes, int32_t channels, int32_t act)
-{
-    const bs_bytes array = bs_bytes_align(bs_bytes_array(channels, sizeof(float)));
-    bs_epilogue_layout layout;
-    layout.bytes = bytes;
-    layout.slopes = act == BS_PRELU ? bs_bytes_sub(bytes, array) : bytes;
-    layout.bias = bs_bytes_sub(layout.slopes, array);
-    return layout;
-}
-
-int32_t bs_epilogue_weights(bs_weight_spec *specs, int32_t n, int32_t channels, bool no_bias, int32_t act)
-{
-    if (!no_bias)
-        specs[n++] = bs_weight_vector("bias", channels);
-    if (act == BS_PRELU)
-        specs[n++] = bs_weight_vector("prelu", channels);
-    return n;
-}
-
-void bs_epilogue_prepare(const bs_epilogue_layout *layout, int32_t channels, bool no_bias, int32_t act,
-                         const void *const *weights, void *prepared)
-{
-    const size_t bytes = sizeof(float) * (size_t)channels;
-    if (no_bias)
-        memset(bs_bytes_at(prepared, layout->bias), 0, bytes);
-    else
-        memcpy(bs_bytes_at(prepared, layout->bias), weights[1], bytes);
-    if (act == BS_PRELU)
-        memcpy(bs_bytes_at(prepared, layout->slopes), weights[no_bias ? 1 : 2], bytes);
-}
-
-bs_epilogue bs_epilogue_of(const bs_call *call, const bs_epilogue_layout *layout, int32_t act, float param)
-{
-    const void *bias = bs_bytes_read_at(call->prepared, layout->bias);
-    const void *slopes = act == BS_PRELU ? bs_bytes_read_at(call->prepared, layout->slopes) : NULL;
-    const bs_epilogue epilogue = {(bs_act)act, param, bias, slopes};
-    return epilogue;
-}
-
-float bs_epilogue_apply(const bs_epilogue *epilogue, int32_t channel, float sum)
-{
-    return bs_act_apply(epilogue->act, epilogue->param, epilogue->slopes ? epilogue->slopes[channel] : 0.0f,
-                        sum + epilogue->bias[channel]);
-}
-
-bool bs_epilogue_fuse(const bs_epilogue *epilogue, bs_conv_task *task)
-{
-    task->bias = epilogue->bias;
-    task->slopes = epilogue->slopes;
-    task->slope = bs_act_slope(epilogue->param);
-    task->low = 0.0f;
-    task->high = bs_act_high(epilogue->param);
-    switch (epilogue->act) {
-    case BS_ACT_NONE:
-        task->activation = BS_CONV_NONE;
-        return true;
-    case BS_RELU:
-        task->activation = BS_CONV_RELU;
-        return true;
-    case BS_LEAKY_RELU:
-        task->activation = BS_CONV_LEAKY;
-        return true;
-    case BS_PRELU:
-        task->activation = BS_CONV_PRELU;
-        return true;
-    case BS_CLIP:
-        task->activation = BS_CONV_CLIP;
-        return true;
-    case BS_SIGMOID:
-    case BS_TANH:
-    case BS_GELU:
-    case BS_SILU:
-    case BS_ACT_COUNT:
-        break;
-    }
-    task->activation = BS_CONV_NONE;
-    return false;
-}
-
-/* What follows a kernel's sums: all that it does not fuse are row functions. */
-typedef struct epilogue_functions {
-    bs_tier tier;
-    bs_act act;
-} epilogue_functions;
-
-static void epilogue_inner(const void *context, int64_t n, char *const *at, const ptrdiff_t *step)
-{
-    const epilogue_functions *follows = context;
-    float *x = (float *)(void *)at[0];
-    bs_row_function(follows->tier, follows->act, x, step[0] / 4, x, step[0] / 4, n);
-}
-
-bs_conv_task bs_epilogue_task(const bs_call *call, const int32_t *from, const int32_t *to, int32_t step)
-{
-    const bs_operand *in = &call->in[0], *out = &call->out[0], *residual = call->residual;
-    bs_conv_task task = {
-        .images = call->rows,
-        .in = bs_f32_at(in, from[0] * in->stride[1] + from[1] * in->stride[2]),
-        .in_image = in->row_stride,
-        .in_row = in->stride[1],
-        .in_pixel = (int32_t)in->stride[2],
-        .out = bs_f32_at(out, to[0] * out->stride[1] + to[1] * out->stride[2]),
-        .out_image = out->row_stride,
-        .out_row = out->stride[1] * step,
-        .out_pixel = (int32_t)out->stride[2] * step,
-        .out_h = bs_max_i32(0, (out->rect.y1 - to[0] + step - 1) / step),
-        .out_w = bs_max_i32(0, (out->rect.x1 - to[1] + step - 1) / step),
-        .weights = call->prepared,
-        .scratch = call->scratch,
-    };
-    if (residual) {
-        task.residual = bs_f32_at(residual, to[0] * residual->stride[1] + to[1] * residual->stride[2]);
-        task.residual_image = residual->row_stride;
-        task.residual_row = residual->stride[1] * step;
-        task.residual_pixel = (int32_t)residual->stride[2] * step;
-    }
-    return task;
-}
-
-/* Whether a kernel can take the elements as [.., channels] with channel step 1. */
-static bool channels_last(const bs_operand *o) { return o->dim[0] == 1 || o->stride[0] == 1; }
-
-bs_status bs_epilogue_run(const bs_call *call, const void *form, const bs_epilogue *epilogue,
-                          bs_epilogue_row *reference, bs_epilogue_rows *fast)
-{
-    const bs_operand *out = &call->out[0];
-    const bool plain = call->plan->algorithm == BS_CONV_REFERENCE;
-    if (out->rect.y1 <= out->rect.y0 || out->rect.x1 <= out->rect.x0)
-        return BS_OK;
-    if (!plain && !(channels_last(&call->in[0]) && channels_last(out)))
-        return BS_ERROR_UNSUPPORTED; /* the planner keeps f32 images channels last */
-    for (int32_t row = 0; plain && row < call->rows; row++)
-        reference(call, form, epilogue, row);
-    if (!plain && call->rows > 0)
-        fast(call, form, epilogue);
-    bs_conv_task probe;
-    bs_span span;
-    if (plain || bs_epilogue_fuse(epilogue, &probe))
-        return BS_OK;
-    bs_span_open(&span, out, call->rows);
-    const epilogue_functions follows = {(bs_tier)call->plan->tier, epilogue->act};
-    bs_span_run(&span, epilogue_inner, &follows);
-    return BS_OK;
-}
-BS_EFFORT_END
-/* ==== end src/ops/epilogue.c ================================================================== */
 
 /* ==== begin src/ops/forms.h =================================================================== */
 /* ops/forms.h - convolutions and linears with the defaults of their descriptors filled in, where their prepared
@@ -27874,107 +27090,1196 @@ BS_INTERNAL void bs_broadcast_add(bs_span *span, const bs_call *call, int32_t in
 #endif
 /* ==== end src/ops/broadcast.h ================================================================= */
 
-/* ==== begin src/ops/broadcast.c =============================================================== */
+/* ==== begin src/ops/lines.h =================================================================== */
+/* ops/lines.h - visiting whole lines of one dimension, for the ops on them.
+ * Relies on span.h. Must never let lines influence each other. An op that removes all dimensions leaves [1]. */
+#ifndef BS_OPS_LINES_H
+#define BS_OPS_LINES_H
+
+/* #include "kernels/functions.h" */
+/* #include "ops/common.h" */
+/* #include "ops/span.h" */
+
+/* One visit: the lines' length and steps, and whatever the op adds. */
+typedef struct bs_lines_job {
+    const bs_call *call;
+    void (*line)(const struct bs_lines_job *job, const float *x, float *y); /* of bs_lines_each */
+    int32_t n;
+    ptrdiff_t in_step, out_step, index_step; /* in elements */
+    int32_t kind;
+    bs_row_norm norm;
+} bs_lines_job;
+
+/* The lines of operand 0 along `axis`. */
+BS_INTERNAL bs_lines_job bs_lines_job_of(const bs_call *call, int32_t axis);
+/* Calls inner with the first elements of lines: of the result, of operand 0, of a second result. The results may lack
+ * `axis` and dimensions before it. */
+BS_INTERNAL void bs_lines_visit(const bs_call *call, int32_t axis, bs_span_inner inner, bs_lines_job *job);
+/* An inner of bs_lines_visit: the job's `line` for each line of f32. */
+BS_INTERNAL void bs_lines_each(const void *context, int64_t n, char *const *at, const ptrdiff_t *step);
+
+/* out[0] without `count` dimensions from `axis` on. */
+BS_INTERNAL bool bs_lines_remove(bs_infer *infer, int32_t axis, int32_t count);
+/* One operation for each element of operand 0. */
+BS_INTERNAL double bs_lines_flops(const bs_graph *graph, const bs_node *node);
+
+#endif
+/* ==== end src/ops/lines.h ===================================================================== */
+
+/* ==== begin src/ops/lrn.h ===================================================================== */
+/* ops/lrn.h - local response normalisation with the defaults of its descriptor filled in, for the plain kernel and for
+ * a device. Relies on base/base.h. Must never contain a product that a compiler may fuse with a sum. */
+#ifndef BS_OPS_LRN_H
+#define BS_OPS_LRN_H
+
+/* #include "base/base.h" */
+
+#include <math.h>
+
+typedef struct bs_lrn_form {
+    int32_t before, after; /* channels of a window beside its own */
+    float scale, beta, bias;
+} bs_lrn_form;
+
+static inline bs_lrn_form bs_lrn_form_of(const bs_lrn_desc *desc)
+{
+    const int32_t size = bs_or_default(desc->size, 5);
+    const bs_lrn_form form = {(size - 1) / 2, size / 2, (desc->alpha == 0.0f ? 1e-4f : desc->alpha) / (float)size,
+                              desc->beta == 0.0f ? 0.75f : desc->beta, desc->bias == 0.0f ? 1.0f : desc->bias};
+    return form;
+}
+
+/* squares: of the window. The usual beta of 3/4 needs no power. */
+static inline BS_BOTH float bs_lrn_of(float x, float squares, float scale, float beta, float bias)
+{
+    const float base = BS_SUM(scale * squares, bias), root = sqrtf(base);
+    return x / (beta == 0.75f ? root * sqrtf(root) : powf(base, beta));
+}
+
+#endif
+/* ==== end src/ops/lrn.h ======================================================================= */
+
+/* ==== begin src/ops/reduce.h ================================================================== */
+/* ops/reduce.h - what reductions make of elements, for the plain kernel and for a device.
+ * Relies on base/base.h. Must never contain a product that a compiler may fuse with a sum. */
+#ifndef BS_OPS_REDUCE_H
+#define BS_OPS_REDUCE_H
+
+/* #include "base/base.h" */
+
+#include <math.h>
+
+/* What an element adds. top: the largest element, of BS_REDUCE_LOG_SUM_EXP only. */
+static inline BS_BOTH float bs_reduce_term(int32_t kind, float v, float top)
+{
+    if (kind < BS_REDUCE_SUM_SQUARE)
+        return v;
+    return kind == BS_REDUCE_L1 ? fabsf(v) : kind == BS_REDUCE_LOG_SUM_EXP ? expf(v - top) : v * v;
+}
+
+/* NaN in a maximum or minimum: it stays where it comes first, elsewhere it is ignored. */
+static inline BS_BOTH float bs_reduce_join(int32_t kind, float so_far, float term)
+{
+    if (kind == BS_REDUCE_MAX)
+        return term > so_far ? term : so_far;
+    if (kind == BS_REDUCE_MIN)
+        return term < so_far ? term : so_far;
+    return kind == BS_REDUCE_PROD ? so_far * term : BS_SUM(so_far, term);
+}
+
+/* Of lines without anything finite, or with an infinity, exponentials are of the elements themselves. */
+static inline BS_BOTH float bs_reduce_top(float top) { return fabsf(top) == INFINITY ? 0.0f : top; }
+
+static inline BS_BOTH float bs_reduce_end(int32_t kind, float sum, float count, float top)
+{
+    if (kind == BS_REDUCE_MEAN)
+        return sum / count;
+    return kind == BS_REDUCE_L2 ? sqrtf(sum) : kind == BS_REDUCE_LOG_SUM_EXP ? BS_SUM(top, logf(sum)) : sum;
+}
+
+#endif
+/* ==== end src/ops/reduce.h ==================================================================== */
+
+/* ==== begin src/ops/rope.h ==================================================================== */
+/* ops/rope.h - angles of rotary position embedding, for the plain kernel and for a device.
+ * Angles are parts of a full turn in units of 2^-64, which wrap: a position's is as exact as the frequency, however far
+ * it is, and one code gives the same bytes everywhere. Relies on base/base.h. Must never contain a product that a
+ * compiler may fuse with a sum. */
+#ifndef BS_OPS_ROPE_H
+#define BS_OPS_ROPE_H
+
+/* #include "base/base.h" */
+/* #include "base/wrapping.h" */
+
+#define BS_ROPE_MOST ((int32_t)1 << 30) /* the largest position */
+
+/* Of a head: pairs that are turned, where the second of a pair lies behind the first, and where the next pair does, in
+ * elements. */
+typedef struct bs_rope_form {
+    int32_t heads, features, pairs, apart, next;
+} bs_rope_form;
+
+/* Of cells whose last two dimensions, or whose last one, are these (rank: how many there are). */
+static inline BS_BOTH bs_rope_form bs_rope_form_of(int32_t rank, const int32_t *dim, int32_t heads, int32_t dims,
+                                                   int32_t interleaved)
+{
+    bs_rope_form f;
+    f.heads = rank == 2 ? dim[0] : bs_or_default(heads, 1);
+    f.features = rank == 2 ? dim[1] : dim[0] / f.heads;
+    f.pairs = bs_or_default(dims, f.features) / 2;
+    f.apart = interleaved ? 1 : f.pairs;
+    f.next = interleaved ? 2 : 1;
+    return f;
+}
+
+double bs_rope_ratio(const bs_rope_desc *desc, const bs_rope_form *form); /* ops/rope.c */
+
+/* The turn of pair i at position 1: ratio^i / (2 pi), ratio = base^(-2 / dims). The power by squares: an error of i
+ * roundings, 2^-46 at most of what i = 0 turns. */
+static inline BS_BOTH uint64_t bs_rope_turn(double ratio, int32_t i)
+{
+    double turn = 2935890503282001226.0; /* 2^64 / (2 pi) */
+    for (; i > 0; i /= 2) {
+        turn *= i % 2 ? ratio : 1.0;
+        ratio *= ratio;
+    }
+    return (uint64_t)turn;
+}
+
+/* Cosine and sine at a position: the nearest quarter turn, and polynomials of the rest (Cephes' sinf, cosf). */
+BS_WRAPS static inline BS_BOTH void bs_rope_angle(uint64_t turn, int32_t position, float *cosine, float *sine)
+{
+    const uint64_t eighth = (uint64_t)1 << 61, at = turn * (uint64_t)position + eighth;
+    const int64_t rest = (int64_t)(at & (2 * eighth - 1)) - (int64_t)eighth;
+    const float r = (float)((double)rest * 3.406121580086554e-19), z = r * r; /* 2 pi / 2^64 */
+    const float s = BS_SUM(BS_SUM(BS_SUM(-1.9515295891e-4f * z, 8.3321608736e-3f) * z, -1.6666654611e-1f) * z * r, r);
+    const float c = BS_SUM(BS_SUM(BS_SUM(BS_SUM(2.443315711809948e-5f * z, -1.388731625493765e-3f) * z,
+                                         4.166664568298827e-2f) * z * z, -0.5f * z), 1.0f);
+    const uint32_t quarter = (uint32_t)(at >> 62);
+    const float a = quarter & 1u ? s : c, b = quarter & 1u ? c : s;
+    *cosine = quarter == 1 || quarter == 2 ? -a : a;
+    *sine = quarter >= 2 ? -b : b;
+}
+
+#endif
+/* ==== end src/ops/rope.h ====================================================================== */
+
+/* ==== begin src/ops/structure.h =============================================================== */
+/* ops/structure.h - the structural ops: where values come from, cells, routers. They have no kernels: the planner
+ * lowers them to moves and decisions. Their parameters, as stored in nodes and model files. */
+#ifndef BS_STRUCTURE_H
+#define BS_STRUCTURE_H
+
+/* #include "ops/table.h" */
+
+extern const bs_op bs_op_input, bs_op_state, bs_op_state_write, bs_op_output, bs_op_patches, bs_op_assemble, bs_op_rows,
+    bs_op_collect, bs_op_route, bs_op_scatter, bs_op_gather, bs_op_route_price, bs_op_route_score, bs_op_look_ahead,
+    bs_op_segments, bs_op_state_append, bs_op_segment_spread, bs_op_segment_reduce, bs_op_segment_index,
+    bs_op_loop_carry;
+
+/* input, state. dim > 0: a constant; dim < 0: -dim is symbol number (from 1, in order of creation) + 65536 (factor -
+ * 1). */
+typedef struct bs_source_params {
+    const char *name;
+    int32_t dtype, rank, dim[BS_MAX_RANK];
+} bs_source_params;
+
+typedef struct bs_name_params {
+    const char *name;
+} bs_name_params;
+
+typedef struct bs_router_params { /* of scatter, route_price, route_score */
+    const char *name;
+    int32_t router, path;
+} bs_router_params;
+
+typedef struct bs_gather_params { /* operands: one for each path (0: none), then the residual (0: none) */
+    const char *name;
+    int32_t router, mode;
+} bs_gather_params;
+
+typedef struct bs_loop_params {
+    const char *name;
+    int32_t bound, in_turn, grows, no_lift;
+} bs_loop_params;
+
+/* `mode` of a loop_trip: the number of the trip, from 0 or from 1, as [1]; or from 0 as a number alone, an index. */
+enum { BS_TRIP_FROM_0, BS_TRIP_FROM_1, BS_TRIP_INDEX };
+
+/* `mode` of a loop_parent: the row that made a row, or which one it is of those that this one made. */
+enum { BS_PARENT_ROW, BS_PARENT_CHILD };
+
+/* The protocol of loops, which no bs_route has: a predicate, a count or a dimension decides after each trip. */
+enum { BS_ROUTE_LOOP = BS_PROTOCOL_COUNT };
+
+/* Whether `node` is of this op. */
+static inline bool bs_node_is(const bs_node *node, const bs_op *op)
+{
+    return bs_node_op(node) == op;
+}
+
+BS_INTERNAL const char *bs_protocol_name(bs_protocol protocol);
+/* Whether what a row takes depends on other rows, or on the caller's function. */
+bool bs_protocol_sees_all_rows(int32_t protocol);
+
+/* Same dtype, rank and dimensions, in every run. */
+BS_INTERNAL bool bs_same_shape(const bs_value_info *a, const bs_value_info *b);
+
+/* A router's name must be there and new; then the router is added, which decides for the rows of `domain`. NULL: it is
+ * refused. */
+BS_INTERNAL bool bs_infer_router_name(bs_infer *infer);
+BS_INTERNAL bs_router_info *bs_infer_router(bs_infer *infer, const bs_route_desc *desc, int32_t domain);
+
+/* The domain of the rows that infer->router sends to a path; below 0: there is no room for it. */
+BS_INTERNAL int32_t bs_infer_path(const bs_infer *infer, int32_t path);
+
+/* The value whose rows a view shows: its operand, or what a carried value is after a trip. */
+static inline int32_t bs_view_of(const bs_graph *g, const bs_node *view)
+{
+    return view->writer ? g->nodes[view->writer].first_out : bs_node_in(g, view)[0];
+}
+
+/* Whether a view shows the part of each row that belongs to the trip of its loop, along dimension 0. */
+static inline bool bs_view_slices(const bs_graph *g, const bs_node *view)
+{
+    return view->router != 0 && g->values[bs_view_of(g, view)].rank > g->values[view->first_out].rank;
+}
+
+/* Whether it keeps what each trip of a loop gives, not what the last one does. */
+static inline bool bs_loop_collects(const bs_graph *g, const bs_node *node)
+{
+    return bs_node_gathers(node) && bs_router_loops(g, node->router) && node->n_in == 2;
+}
+
+/* Refuses unless operand 0 is a state that no node writes yet. */
+BS_INTERNAL bool bs_infer_state(bs_infer *infer);
+
+/* bs_infer_row_shape gives out[0] the shape of a row of operand 0, which must be a root value that has rows;
+ * bs_infer_row_domain the domain of those rows. `lengths`: the value that groups them in segments, or 0. */
+BS_INTERNAL bool bs_infer_row_shape(bs_infer *infer);
+BS_INTERNAL bool bs_infer_row_domain(bs_infer *infer, int32_t lengths);
+
+/* Segments (ops/segments.c). The two below refuse and return false.
+ * Operand `index` is an input i32 [n], the same n as dims[0] of the lengths of `domain` (domain 0: any n). */
+BS_INTERNAL bool bs_infer_segment_input(bs_infer *infer, int32_t index, int32_t domain, const char *what);
+/* The domain of operand `index`, one of segments or a path in it, or 0 after refusing. */
+BS_INTERNAL int32_t bs_infer_segments(bs_infer *infer, int32_t index);
+/* Number of segments that rows of such a domain are in. */
+static inline bs_dim_id bs_segment_dim(const bs_graph *graph, int32_t domain)
+{
+    return graph->values[graph->domains[bs_segmented(graph, domain)].lengths].dims[0];
+}
+
+#endif
+/* ==== end src/ops/structure.h ================================================================= */
+
+/* ==== begin src/ops/decide.h ================================================================== */
+/* ops/decide.h - the rules of the protocols: what the scores of a row decide, which row is served before which, and
+ * which data is refused. run/route.c loops over the rows, the threads of a device (cuda/route_*.cuh) share them; both
+ * use these rules.
+ * Relies on base/base.h and graph/rows.h. Must never know where rows lie, nor what others chose. */
+#ifndef BS_DECIDE_H
+#define BS_DECIDE_H
+
+/* #include "base/base.h" */
+/* #include "graph/rows.h" */
+
+/* The parameters of a router in words of four bytes. A route step on a device begins with them. */
+typedef struct bs_rule {
+    int32_t protocol, paths, width; /* width: scores a row */
+    int32_t capacity;               /* CAPACITY: rows a path. TABLE: keys. BUDGET: variants */
+    int32_t fallback, normalise, floor, spill;
+    float threshold;
+} bs_rule;
+
+static inline bs_rule bs_rule_of(const bs_route_desc *d, int32_t width)
+{
+    const bs_rule rule = {d->protocol,
+                          d->paths,
+                          width,
+                          d->protocol == BS_ROUTE_TABLE    ? bs_or_default(d->keys, 256)
+                          : d->protocol == BS_ROUTE_BUDGET ? bs_or_default(d->variants, d->paths)
+                                                           : d->capacity,
+                          d->fallback,
+                          d->normalise,
+                          d->floor,
+                          d->spill,
+                          d->threshold};
+    return rule;
+}
+
+/* What a row chose, in order of choice: a path or -1. */
+typedef struct bs_choices {
+    int32_t *path;
+    float *gate;
+    int32_t count; /* most paths of a row */
+} bs_choices;
+
+static inline BS_BOTH void bs_choose(const bs_choices *to, int32_t k, int32_t path, float gate)
+{
+    to->path[k] = path;
+    to->gate[k] = gate;
+}
+
+/* ------------------------------------------------------------------------------------------------- scores */
+
+/* The scores of a row: i32 or f32. */
+typedef struct bs_scores {
+    const void *data;
+    ptrdiff_t stride; /* in elements */
+    bool integer;
+} bs_scores;
+
+static inline BS_BOTH int32_t bs_score_int(const bs_scores *x, int32_t i)
+{
+    return ((const int32_t *)x->data)[i * x->stride];
+}
+
+static inline BS_BOTH float bs_score_at(const bs_scores *x, int32_t i)
+{
+    return x->integer ? (float)bs_score_int(x, i) : ((const float *)x->data)[i * x->stride];
+}
+
+/* Whether path a has a better score than path b. Large i32 scores are compared exactly. NaN, which a look-ahead may
+ * see, is worse than all others. */
+static inline BS_BOTH bool bs_score_above(const bs_scores *x, int32_t a, int32_t b)
+{
+    if (x->integer)
+        return bs_score_int(x, a) > bs_score_int(x, b);
+    const float first = bs_score_at(x, a), second = bs_score_at(x, b);
+    return first > second || (isnan(second) && !isnan(first));
+}
+
+/* Whether path a is worse than path b; of equal scores the lower path is better. */
+static inline BS_BOTH bool bs_score_worse(const bs_scores *x, int32_t a, int32_t b)
+{
+    return bs_score_above(x, b, a) || (a > b && !bs_score_above(x, a, b));
+}
+
+/* Adds path p to a heap of n, whose root is the worst path. */
+static inline BS_BOTH void bs_heap_put(const bs_scores *x, int32_t *heap, int32_t n, int32_t p)
+{
+    for (; n > 0 && bs_score_worse(x, p, heap[(n - 1) / 2]); n = (n - 1) / 2)
+        heap[n] = heap[(n - 1) / 2];
+    heap[n] = p;
+}
+
+/* Replaces the root of a heap of n by path p. */
+static inline BS_BOTH void bs_heap_sink(const bs_scores *x, int32_t *heap, int32_t n, int32_t p)
+{
+    int32_t at = 0;
+    for (int32_t child; (child = 2 * at + 1) < n; at = child) {
+        if (child + 1 < n && bs_score_worse(x, heap[child + 1], heap[child]))
+            child++;
+        if (!bs_score_worse(x, heap[child], p))
+            break;
+        heap[at] = heap[child];
+    }
+    heap[at] = p;
+}
+
+/* Finds the `count` best paths in falling order; of equal scores the lower path comes first. Keeps the best so far in
+ * a heap, then sorts it: the worst goes to the end, again and again. */
+static inline BS_BOTH void bs_best_paths(const bs_scores *x, int32_t paths, int32_t count, int32_t *best)
+{
+    int32_t root = 0;
+    for (int32_t p = 0; p < paths; p++) { /* an equal later path is worse, so only a better one is taken */
+        if (p >= count && !bs_score_above(x, p, root))
+            continue;
+        if (p < count)
+            bs_heap_put(x, best, p, p);
+        else
+            bs_heap_sink(x, best, count, p);
+        root = best[0];
+    }
+    for (int32_t n = bs_min_i32(count, paths) - 1; n > 0; n--) {
+        root = best[0];
+        bs_heap_sink(x, best, n, best[n]);
+        best[n] = root;
+    }
+}
+
+/* -------------------------------------------------------------------------------------------------- faults */
+
+/* Why a router cannot decide, or what is wrong with what a caller's function returned. `number` of bs_route_fault
+ * is: */
+typedef enum bs_route_fault_kind {
+    BS_ROUTE_SOUND,
+    BS_ROUTE_BAD_SCORE, /* index of a score that is NaN */
+    BS_ROUTE_BAD_KNOB,  /* the knob is NaN */
+    /* the value below 0, or not below `end`: */
+    BS_ROUTE_BAD_LABEL,
+    BS_ROUTE_BAD_KEY,
+    BS_ROUTE_BAD_ENTRY,   /* a path in the table */
+    BS_ROUTE_BAD_VARIANT, /* the path of a variant */
+    BS_ROUTE_BAD_ANSWER,  /* a path that the function chose */
+    BS_ROUTE_BAD_STATUS,  /* the status that the function returned */
+    BS_ROUTE_NO_FUNCTION, /* no function is set */
+    /* of a loop, whose bound is `end`: */
+    BS_ROUTE_BAD_COUNT,    /* trips of a row */
+    BS_ROUTE_ENDLESS,      /* its predicate holds after the last trip that there may be */
+    BS_ROUTE_BAD_PREDICATE, /* trip after which it is NaN */
+    BS_ROUTE_FULL           /* rows that a row would make: more than there is room for, of `end` */
+} bs_route_fault_kind;
+
+typedef struct bs_route_fault {
+    int32_t kind; /* bs_route_fault_kind */
+    int32_t row;  /* -1: of all rows */
+    int32_t number, end;
+} bs_route_fault;
+
+/* The fault `kind` if `bad`, else none. */
+static inline BS_BOTH bs_route_fault bs_route_fault_if(bool bad, int32_t kind, int32_t row, int32_t number, int32_t end)
+{
+    const bs_route_fault fault = {bad ? kind : BS_ROUTE_SOUND, row, number, end};
+    return fault;
+}
+
+/* Checks that a number is 0 .. end - 1. */
+static inline BS_BOTH bs_route_fault bs_route_range(int32_t kind, int32_t row, int32_t number, int32_t end)
+{
+    return bs_route_fault_if(number < 0 || number >= end, kind, row, number, end);
+}
+
+static inline BS_BOTH bs_route_fault bs_route_check_scores(const bs_scores *x, int32_t width, int32_t row)
+{
+    int32_t i = x->integer ? width : 0;
+    while (i < width && !isnan(bs_score_at(x, i)))
+        i++;
+    return bs_route_fault_if(i < width, BS_ROUTE_BAD_SCORE, row, i, width);
+}
+
+static inline BS_BOTH bs_route_fault bs_route_check_knob(float knob)
+{
+    return bs_route_fault_if(isnan(knob), BS_ROUTE_BAD_KNOB, -1, 0, 0);
+}
+
+/* Checks the path of each variant: weights come from a file. */
+static inline BS_BOTH bs_route_fault bs_route_check_variants(const int32_t *path_of, int32_t variants, int32_t paths)
+{
+    bs_route_fault fault = {BS_ROUTE_SOUND, -1, 0, 0};
+    for (int32_t v = 0; v < variants && fault.kind == BS_ROUTE_SOUND; v++)
+        fault = bs_route_range(BS_ROUTE_BAD_VARIANT, -1, path_of[v], paths);
+    return fault;
+}
+
+/* -------------------------------------------------------------------------------------------- row by row */
+
+static inline BS_BOTH void bs_decide_topk(const bs_rule *rule, const bs_scores *x, const bs_choices *to)
+{
+    float sum = 0.0f;
+    bs_best_paths(x, rule->paths, to->count, to->path);
+    for (int32_t k = 0; k < to->count; k++) {
+        to->gate[k] = bs_score_at(x, to->path[k]);
+        sum += bs_score_at(x, to->path[k]);
+    }
+    for (int32_t k = 0; rule->normalise && sum > 0.0f && sum < INFINITY && k < to->count; k++)
+        to->gate[k] /= sum;
+}
+
+static inline BS_BOTH void bs_decide_threshold(const bs_rule *rule, float threshold, const bs_scores *x,
+                                               const bs_choices *to)
+{
+    const int32_t fallback = rule->fallback - 1;
+    int32_t n = 0;
+    for (int32_t p = 0; p < rule->paths; p++)
+        if (bs_score_at(x, p) > threshold)
+            bs_choose(to, n++, p, bs_score_at(x, p));
+    if (n == 0 && fallback >= 0)
+        bs_choose(to, n++, fallback, bs_score_at(x, fallback));
+    for (; n < to->count; n++)
+        bs_choose(to, n, -1, 0.0f);
+}
+
+static inline BS_BOTH bs_route_fault bs_decide_label(const bs_rule *rule, const bs_scores *x, int32_t row,
+                                                     const bs_choices *to)
+{
+    const bs_route_fault fault = bs_route_range(BS_ROUTE_BAD_LABEL, row, bs_score_int(x, 0), rule->paths);
+    if (fault.kind == BS_ROUTE_SOUND)
+        bs_choose(to, 0, bs_score_int(x, 0), 1.0f);
+    return fault;
+}
+
+static inline BS_BOTH bs_route_fault bs_decide_table(const bs_rule *rule, const bs_scores *x, const int32_t *table,
+                                                     int32_t row, const bs_choices *to)
+{
+    const int32_t key = bs_score_int(x, 0);
+    bs_route_fault fault = bs_route_range(BS_ROUTE_BAD_KEY, row, key, rule->capacity);
+    if (fault.kind == BS_ROUTE_SOUND)
+        fault = bs_route_range(BS_ROUTE_BAD_ENTRY, row, table[key], rule->paths);
+    if (fault.kind == BS_ROUTE_SOUND)
+        bs_choose(to, 0, table[key], 1.0f);
+    return fault;
+}
+
+/* What a row chooses by itself. table: the path of each key. The knob moves the threshold. */
+static inline BS_BOTH bs_route_fault bs_decide_row(const bs_rule *rule, float knob, const bs_scores *x,
+                                                   const int32_t *table, int32_t row, const bs_choices *to)
+{
+    const bs_route_fault fault = bs_route_check_scores(x, rule->width, row);
+    const float threshold = rule->threshold + knob;
+    if (fault.kind != BS_ROUTE_SOUND)
+        return fault;
+    switch (rule->protocol) {
+    case BS_ROUTE_TOP1:
+    case BS_ROUTE_TOPK:
+    case BS_ROUTE_CAPACITY: bs_decide_topk(rule, x, to); break;
+    case BS_ROUTE_THRESHOLD: bs_decide_threshold(rule, threshold, x, to); break;
+    case BS_ROUTE_RESIDUAL_THRESHOLD: {
+        const int32_t path = bs_score_at(x, 0) + bs_score_at(x, 1) < threshold ? 0 : 1;
+        bs_choose(to, 0, path, bs_score_at(x, path));
+        break;
+    }
+    case BS_ROUTE_BINARY: bs_choose(to, 0, bs_score_at(x, 0) >= threshold ? 0 : 1, bs_score_at(x, 0)); break;
+    case BS_ROUTE_LABEL: return bs_decide_label(rule, x, row, to);
+    case BS_ROUTE_TABLE: return bs_decide_table(rule, x, table, row, to);
+    default: break; /* other protocols do not decide row by row */
+    }
+    return fault;
+}
+
+/* Entry `at` of `chosen` when a route is forced: the path as first choice, then none. */
+static inline BS_BOTH int32_t bs_forced_choice(int32_t at, int32_t per_row, int32_t path)
+{
+    return at % per_row == 0 ? path : -1;
+}
+
+/* ------------------------------------------------------------------------------------------------ capacity */
+
+/* Rows are served in ascending order of this rank: the highest gate first. Of equal gates (-0 equals 0) the lower row
+ * goes first. */
+static inline BS_BOTH uint32_t bs_capacity_rank(float gate)
+{
+    const float no_sign = gate + 0.0f; /* makes -0 0 */
+    uint32_t bits;
+    memcpy(&bits, &no_sign, sizeof bits);
+    return bits & 0x80000000u ? bits : bits ^ 0x7fffffffu;
+}
+
+/* Whether a path takes one more row after the `before` rows that it already has. */
+static inline BS_BOTH bool bs_capacity_takes(const bs_rule *rule, int32_t path, int32_t before)
+{
+    return before < rule->capacity || path == rule->spill - 1;
+}
+
+/* In order of choice: what found no room (its path is -1) goes to the spill path, or is dropped and leaves no gap. A
+ * row goes to the spill path once. Returns how many found no room. */
+static inline BS_BOTH int32_t bs_spill(const bs_rule *rule, const bs_choices *of)
+{
+    const int32_t spill = rule->spill - 1;
+    int32_t kept = 0, beyond = 0, spilled = -1;
+    for (int32_t k = 0; k < of->count; k++) {
+        const int32_t path = of->path[k] < 0 ? spill : of->path[k];
+        beyond += of->path[k] < 0;
+        if (path < 0)
+            continue;
+        if (path == spill && spilled >= 0) {
+            of->gate[spilled] += of->gate[k];
+            continue;
+        }
+        spilled = path == spill ? kept : spilled;
+        bs_choose(of, kept++, path, of->gate[k]);
+    }
+    for (; kept < of->count; kept++)
+        bs_choose(of, kept, -1, 0.0f);
+    return beyond;
+}
+
+/* ------------------------------------------------------------------------------------------------- packing */
+
+/* Records that entry `at` of `chosen` got the packed row `packed`; -1: it chose no path. */
+static inline BS_BOTH void bs_pack_choice(int32_t at, int32_t per_row, int32_t packed, int32_t *ids, int32_t *inverse)
+{
+    inverse[at] = packed;
+    if (packed >= 0)
+        ids[packed] = at / per_row;
+}
+
+/* ---------------------------------------------------------------------------------------------- look-ahead */
+
+/* How many paths a look-ahead must rank: those that a row takes, and the best of the others. */
+static inline BS_BOTH int32_t bs_guess_asks(int32_t taken, int32_t paths) { return bs_min_i32(taken + 1, paths); }
+
+/* How far the k-th best path lies above the best one that is not taken. */
+static inline BS_BOTH float bs_guess_margin(const bs_scores *x, const int32_t *best, int32_t taken, int32_t asked,
+                                            int32_t k)
+{
+    const float above = asked > taken ? bs_score_at(x, best[k]) - bs_score_at(x, best[taken]) : 0.0f;
+    return above > 0.0f ? above : 0.0f; /* 0 for NaN: it is a choice all the same */
+}
+
+/* ---------------------------------------------------------------------------------------------- loops */
+
+typedef struct bs_loop_rule {
+    int32_t bound; /* trips of any row, at most */
+    int32_t trips; /* extent of the dimension that it goes over; the bound where there is none */
+    bool over, counted, in_turn; /* it goes over a dimension; each row has a count, which is the trip that it makes */
+    bool grows;
+} bs_loop_rule;
+
+/* No row makes more trips, whatever its count becomes while the loop runs: what trips collect has no more places. */
+static inline BS_BOTH int32_t bs_loop_limit(const bs_loop_rule *rule)
+{
+    return rule->counted ? bs_min_i32(rule->bound, rule->trips) : rule->bound;
+}
+
+/* How many trips a row asks for. `count`: its own, read only where rows have one. */
+static inline BS_BOTH int32_t bs_loop_most(const bs_loop_rule *rule, const bs_scores *count)
+{
+    return rule->counted ? bs_score_int(count, 0) : rule->trips;
+}
+
+/* The trip that a row makes, where rows go in turn. */
+static inline BS_BOTH int32_t bs_loop_turn(const bs_loop_rule *rule, const bs_scores *count)
+{
+    return bs_clamp_i32(bs_score_int(count, 0), 1, rule->bound);
+}
+
+/* Whether a row makes the first trip. */
+static inline BS_BOTH bs_route_fault bs_loop_begins(const bs_loop_rule *rule, const bs_scores *count, int32_t row,
+                                                    bool *goes)
+{
+    const int32_t most = bs_loop_most(rule, count), limit = bs_loop_limit(rule);
+    *goes = most > 0;
+    return bs_route_fault_if(most > limit, BS_ROUTE_BAD_COUNT, row, most, limit);
+}
+
+/* Where rows go in turn the turn of one that goes, else path 0; 0 or -1: it does not. */
+static inline BS_BOTH int32_t bs_loop_choice(const bs_loop_rule *rule, const bs_scores *count, bool goes)
+{
+    return !rule->in_turn ? goes - 1 : goes ? bs_loop_most(rule, count) : 0;
+}
+
+/* Whether a row makes trip number `trip`, after the one before. predicate: what the body gave, or NULL. */
+static inline BS_BOTH bs_route_fault bs_loop_goes_on(const bs_loop_rule *rule, const bs_scores *predicate,
+                                                     const bs_scores *count, int32_t row, int32_t trip, bool *goes)
+{
+    const float score = predicate ? bs_score_at(predicate, 0) : 1.0f;
+    const bool wants = score > 0.0f, must_end = predicate && !rule->counted && !rule->over && trip == rule->bound;
+    const bs_route_fault fault = bs_route_fault_if(isnan(score), BS_ROUTE_BAD_PREDICATE, row, trip - 1, 0);
+    *goes = wants && trip < bs_min_i32(bs_loop_most(rule, count), bs_loop_limit(rule));
+    return fault.kind != BS_ROUTE_SOUND
+               ? fault
+               : bs_route_fault_if(wants && must_end, BS_ROUTE_ENDLESS, row, trip, rule->bound);
+}
+
+/* How many rows a row makes for trip number `trip`, of which `asked` speaks. */
+static inline BS_BOTH bs_route_fault bs_loop_makes(const bs_loop_rule *rule, const bs_scores *asked, int32_t row,
+                                                   int32_t trip, int32_t *makes)
+{
+    const int32_t number = bs_score_int(asked, 0);
+    *makes = number > 0 ? number : 0;
+    return bs_route_fault_if(number > 0 && trip == rule->bound, BS_ROUTE_ENDLESS, row, trip, rule->bound);
+}
+
+/* Which one a row is of those that the same row made, which stand side by side; makers ascend from row to row. */
+static inline BS_BOTH int32_t bs_loop_child_of(const int32_t *made_by, int32_t row)
+{
+    int32_t first = 0, end = made_by[row] < 0 ? 0 : row; /* the first of them is one of first .. end */
+    while (first < end) {
+        const int32_t middle = first + (end - first) / 2;
+        if (made_by[middle] < made_by[row])
+            first = middle + 1;
+        else
+            end = middle;
+    }
+    return made_by[row] < 0 ? 0 : row - first;
+}
+
+#endif
+/* ==== end src/ops/decide.h ==================================================================== */
+
+/* ==== begin src/ops/price.h =================================================================== */
+/* ops/price.h - the arithmetic of the budget protocol: for each row the variant of least cost, at the price that keeps
+ * the budget. The callers sum over rows: run/budget.c, and the threads of a device (cuda/route_budget.cuh).
+ * Relies on ops/decide.h. Must never use floats where a choice depends on them: choices are the same on every
+ * processor. */
+#ifndef BS_PRICE_H
+#define BS_PRICE_H
+
+/* #include "ops/decide.h" */
+
+/* Each row minimises cost + price x loss. The price goes through 2^(t/8 - 12), so the choice is made in integers and
+ * is the same everywhere; the smallest price at which the losses fit the budget is taken. At the last step only the
+ * loss counts, which fits every budget. */
+#define BS_BUDGET_STEPS 200
+/* A floor is an average over the frame. One row may lose this many times as much (9 dB), or what it would lose by the
+ * budget alone. */
+#define BS_FLOOR_ROW 8
+
+typedef struct bs_budget {
+    const bs_rule *rule;
+    const int32_t *costs; /* of the variants */
+    int32_t low, high;    /* search interval of the price's step */
+    int32_t alone;        /* where the floor allows more than the budget: the step that keeps the budget; else -1 */
+    uint64_t allowed;     /* losses that the search allows now */
+    uint64_t floor;       /* losses that the floor allows */
+} bs_budget;
+
+/* Sums over all rows by weight. best: losses of the best variants. range: what the baseline loses beyond these. */
+typedef struct bs_budget_sums {
+    uint64_t range, best, rows;
+} bs_budget_sums;
+
+/* A patch counts by its area; at the frame's edge, by the part inside the frame. */
+static inline BS_BOTH uint64_t bs_patch_area(int32_t size, int32_t height, int32_t width, int32_t patch)
+{
+    const int32_t across = (width + size - 1) / size;
+    return (uint64_t)((int64_t)bs_min_i32(size, height - patch / across * size) *
+                      bs_min_i32(size, width - patch % across * size));
+}
+
+/* Weight of the loss at step t; 0 stands for the last step, at which only the loss counts. */
+static inline BS_BOTH uint64_t bs_budget_weight(int32_t t)
+{
+    /* 256 x 2^(i/8) - 256, a byte each */
+    const uint64_t beyond = (uint64_t)23 << 8 | (uint64_t)48 << 16 | (uint64_t)76 << 24 | (uint64_t)106 << 32 |
+                            (uint64_t)139 << 40 | (uint64_t)175 << 48 | (uint64_t)214 << 56;
+    return t == BS_BUDGET_STEPS ? 0 : (256 + (beyond >> 8 * (t & 7) & 255)) << (t >> 3);
+}
+
+/* Limits a loss or a cost. */
+static inline BS_BOTH int32_t bs_budget_clamp(int32_t n) { return bs_clamp_i32(n, 0, 1 << 24); }
+static inline BS_BOTH int32_t bs_loss(const bs_scores *x, int32_t v) { return bs_budget_clamp(bs_score_int(x, v)); }
+
+/* The variant of least cost + price x loss among those that lose at most `most`; the lower of equal ones. */
+static inline BS_BOTH int32_t bs_budget_cheapest(const bs_budget *b, const bs_scores *x, uint64_t weight, uint64_t most)
+{
+    const int32_t variants = b->rule->capacity;
+    int32_t best = 0;
+    uint64_t best_total = UINT64_MAX;
+    for (int32_t v = 0; v < variants; v++) {
+        const uint64_t loss = (uint64_t)bs_loss(x, v), cost = (uint64_t)bs_budget_clamp(b->costs[v]);
+        const uint64_t total = weight ? (cost << 20) + loss * weight : (loss << 25) + cost;
+        if (total < best_total && loss <= most)
+            best = v, best_total = total;
+    }
+    return best;
+}
+
+static inline BS_BOTH int32_t bs_budget_choice(const bs_budget *b, const bs_scores *x, uint64_t weight)
+{
+    if (b->alone < 0)
+        return bs_budget_cheapest(b, x, weight, UINT64_MAX);
+    const uint64_t alone = (uint64_t)bs_loss(x, bs_budget_cheapest(b, x, bs_budget_weight(b->alone), UINT64_MAX));
+    const uint64_t least = (uint64_t)bs_loss(x, bs_budget_cheapest(b, x, 0, UINT64_MAX));
+    const uint64_t row = least + BS_FLOOR_ROW * (uint64_t)b->rule->floor;
+    return bs_budget_cheapest(b, x, weight, alone > row ? alone : row);
+}
+
+static inline BS_BOTH void bs_budget_add(const bs_budget *b, const bs_scores *x, uint64_t weight, bs_budget_sums *sums)
+{
+    const int32_t baseline = b->rule->fallback;
+    int32_t low = 1 << 24, high = 0;
+    for (int32_t v = 0; v < b->rule->capacity; v++) {
+        const int32_t loss = bs_loss(x, v);
+        low = bs_min_i32(low, loss);
+        high = baseline == 0 || baseline == v + 1 ? bs_max_i32(high, loss) : high;
+    }
+    sums->range += weight * (uint64_t)(high - low);
+    sums->best += weight * (uint64_t)low;
+    sums->rows += weight;
+}
+
+/* Begins the search for the lowest price at which the losses keep the budget, which is a share of the range. */
+static inline BS_BOTH void bs_budget_begin(bs_budget *b, float knob, const bs_budget_sums *sums)
+{
+    const float share = knob < 0.0f ? 0.0f : knob > 1.0f ? 1.0f : knob;
+    b->allowed = sums->best + (uint64_t)((double)share * (double)sums->range);
+    b->floor = sums->best + sums->rows * (uint64_t)b->rule->floor;
+    b->low = 0;
+    b->high = BS_BUDGET_STEPS;
+    b->alone = -1;
+}
+
+/* Whether the search needs the losses at bs_budget_price(). Losses fall as the price rises. Where the floor allows
+ * more than the budget, a second search goes on below the first result; rows may still lose what the budget alone let
+ * them lose, so a floor never makes the result more expensive. */
+static inline BS_BOTH bool bs_budget_asks(bs_budget *b)
+{
+    if (b->low == b->high && b->floor > b->allowed) {
+        b->allowed = b->floor;
+        b->alone = b->low;
+        b->low = 0;
+    }
+    return b->low < b->high;
+}
+
+static inline BS_BOTH uint64_t bs_budget_price(const bs_budget *b) { return bs_budget_weight((b->low + b->high) / 2); }
+
+static inline BS_BOTH void bs_budget_step(bs_budget *b, uint64_t losses)
+{
+    const int32_t middle = (b->low + b->high) / 2;
+    if (losses <= b->allowed)
+        b->high = middle;
+    else
+        b->low = middle + 1;
+}
+
+/* What bs_route_price gives: log2 of the loss for a unit of cost, which is minus that of the price: 12 - t/8,
+ * exactly. */
+static inline BS_BOTH float bs_budget_published(const bs_budget *b) { return (float)(96 - b->low) / 8.0f; }
+
+#endif
+/* ==== end src/ops/price.h ===================================================================== */
+
+/* ==== begin src/ops/trees.h =================================================================== */
+/* ops/trees.h - the lists by which rows get their levels, for the plain kernel and a device.
+ * Relies on base/base.h. Must never know where indices come from. */
+#ifndef BS_OPS_TREES_H
+#define BS_OPS_TREES_H
+
+/* #include "base/base.h" */
+/* #include "base/both.h" */
+
+typedef struct bs_children_params {
+    const char *name;
+    int32_t slots;
+} bs_children_params;
+
+/* Of [rows, slots] children. An index is named by where it stands among all of them: row * slots + slot. */
+typedef struct bs_level_lists {
+    int32_t *above; /* [rows] the first index that names a row; -1 none */
+    int32_t *waits; /* [rows] children that have no level yet */
+    int32_t *order; /* [rows] rows that have a level, in the order in which they got it */
+    int32_t *next;  /* [rows * slots] another index that names the same row; -1 none */
+} bs_level_lists;
+
+enum { BS_LEVEL_WORDS = 3 }; /* of a row, beside those of its indices */
+
+static inline BS_BOTH bs_level_lists bs_level_lists_in(void *scratch, int64_t rows)
+{
+    int32_t *at = (int32_t *)scratch;
+    const bs_level_lists lists = {at, at + rows, at + 2 * rows, at + BS_LEVEL_WORDS * rows};
+    return lists;
+}
+
+#endif
+/* ==== end src/ops/trees.h ===================================================================== */
+
+/* ==== begin src/ops/weights.h ================================================================= */
+/* ops/weights.h - from a weight source to the tensor that an op wants.
+ * Owns the checks between what a source offers and what an op declares, and the widening of storage types.
+ * Relies on base/base.h and graph/op.h (bs_weight_spec). Must never know files, and never trust a source's shapes. */
+#ifndef BS_WEIGHTS_H
+#define BS_WEIGHTS_H
+
+/* #include "ops/table.h" */
+
+/* Bytes of the tensor as the op wants it (spec->dtype). UINT64_MAX when they cannot be counted. */
+BS_INTERNAL bs_bytes bs_weight_spec_bytes(const bs_weight_spec *spec);
+
+/* "body.0.weight", from the node and the op's suffix; [2 * BS_MAX_NAME] holds every name. */
+BS_INTERNAL void bs_weight_name(char *text, size_t bytes, const bs_node *node, const char *suffix);
+/* "[8, 4, 3, 3]", for messages. */
+BS_INTERNAL const char *bs_weight_shape_text(int32_t rank, const int64_t *dim, char *buffer, size_t bytes);
+
+/* Finds `name` and checks it against what the op declares: same rank and dimensions; same type, or f16/bf16 where
+ * f32 is wanted. BS_ERROR_WEIGHTS with a message that names tensor, shape found and shape wanted. */
+BS_INTERNAL bs_status bs_weight_find(const bs_weights *weights, const char *name, const bs_weight_spec *spec, bs_weight_info *info,
+                         bs_error *error);
+
+/* The tensor in place, when the source can map it and its type is already the wanted one; else NULL. */
+BS_INTERNAL const void *bs_weight_view(const bs_weights *weights, const bs_weight_spec *spec, const bs_weight_info *info);
+
+/* Reads a found tensor to `target` (bs_weight_spec_bytes, 4-byte aligned) in the wanted type. Needs no scratch:
+ * narrow storage is read into the far half of the target and widened in place. */
+BS_INTERNAL bs_status bs_weight_load(const bs_weights *weights, const char *name, const bs_weight_spec *spec,
+                         const bs_weight_info *info, bs_tier tier, void *target, bs_error *error);
+/* The same of its rows (of the first dimension) first .. first + count. */
+BS_INTERNAL bs_status bs_weight_load_rows(const bs_weights *weights, const char *name, const bs_weight_spec *spec,
+                              const bs_weight_info *info, int32_t first, int32_t count, bs_tier tier, void *target,
+                              bs_error *error);
+
+/* f16 or bf16 to f32, first to last: `narrow` may lie in the same memory, element i at or beyond the end of target
+ * element i, or wholly apart. Neither needs to be aligned. */
+BS_INTERNAL void bs_weight_widen(bs_tier tier, void *target, const void *narrow, bs_bytes elements, bs_dtype stored);
+
+/* Staging that reading a node's tensors takes: rows of the first one at a time where its op prepares rows, none where
+ * they are copied. */
+BS_INTERNAL bs_bytes bs_weight_staging(const bs_op *op, const bs_weight_spec *specs, int32_t count);
+/* Rows of the first tensor that are read at a time. 0: it is read whole. */
+BS_INTERNAL int32_t bs_weight_rows(const bs_op *op, const bs_weight_spec *specs);
+
+/* Prepares a node's tensors, in the order in which its op declares them, as its kernel wants them. */
+BS_INTERNAL void bs_weight_prepare(const bs_graph *graph, const bs_node *node, const bs_node_plan *plan, const void *const *tensors,
+                       void *prepared);
+
+#endif
+/* ==== end src/ops/weights.h =================================================================== */
+
+/* ==== begin src/ops/attention.c =============================================================== */
 BS_EFFORT_LOOPS
-/* ops/broadcast.c - shapes of operands beside each other.
- * Relies on broadcast.h. Must never touch data. */
-/* #include "ops/broadcast.h" */
+/* ops/attention.c - attention of the rows of a segment, to themselves behind a cache of earlier ones or to another's.
+ * A task is some rows and the heads that share their keys. What is added to what depends on positions alone, wherever
+ * keys lie, so that a sequence in one run or token by token gives the same bits.
+ * Relies on ops/structure.h and kernels/attend.h. Must never trust a position: offsets, cache lengths and the bounds of
+ * a bias come checked (run/segments.c), and the ring is addressed modulo its window. */
+/* #include "kernels/attend.h" */
+/* #include "ops/common.h" */
+/* #include "ops/structure.h" */
 
-static bool is_one(const bs_graph *graph, bs_dim_id d)
+enum { ATTENTION_Q, ATTENTION_K, ATTENTION_V, ATTENTION_CACHE_K, ATTENTION_CACHE_V, ATTENTION_CACHE_LENGTHS };
+
+static int32_t attention_heads(const bs_attention_desc *desc) { return bs_or_default(desc->heads, 1); }
+static int32_t attention_kv_heads(const bs_attention_desc *desc)
 {
-    return bs_dim_is_const(graph, d) && bs_dim_max(graph, d) == 1;
+    return bs_or_default(desc->kv_heads, attention_heads(desc));
+}
+static bool attention_cached(int32_t n_in) { return n_in > ATTENTION_CACHE_LENGTHS; }
+/* A mask or a bias is the last operand, behind the cache if there is one. */
+static bool attention_masked(int32_t n_in) { return n_in % 3 == 1; }
+
+/* ------------------------------------------------------------------------------------------------------- shape */
+
+/* Keys and values share a domain; which it is. It is that of the queries, or for attention that is not causal another
+ * one of as many segments. 0 after refusing. */
+static int32_t attention_keys(bs_infer *infer, int32_t domain)
+{
+    const bs_attention_desc *desc = infer->params;
+    const bs_graph *g = infer->graph;
+    const int32_t keys = infer->in[ATTENTION_K]->domain;
+    for (int32_t i = ATTENTION_Q; i <= ATTENTION_V; i++) {
+        const int32_t expected = i == ATTENTION_V ? keys : domain, found = infer->in[i]->domain;
+        if (!bs_infer_f32(infer, i, 1, 1))
+            return 0;
+        if (found == expected || (i == ATTENTION_K && desc->bidirectional && bs_segmented(g, found)))
+            continue;
+        bs_infer_fail(infer, BS_ERROR_DOMAIN, "operand %" PRId32 " is of %s, operand %" PRId32 " of %s", i,
+                      bs_say_domain(infer, found), i - 1, bs_say_domain(infer, expected));
+        return 0;
+    }
+    const bs_dim_id ours = bs_segment_dim(g, domain), theirs = bs_segment_dim(g, keys);
+    if (ours == theirs || !bs_dim_is_const(g, ours) || !bs_dim_is_const(g, theirs))
+        return keys;
+    bs_infer_fail(infer, BS_ERROR_SHAPE, "operand 1 has %s segments, operand 0 %s", bs_say_dim(infer, theirs),
+                  bs_say_dim(infer, ours));
+    return 0;
 }
 
-/* Dimension d of the result: what an operand has that is not 1. */
-static bool broadcast_dim_fits(bs_infer *infer, int32_t d)
+/* Checks heads, and that cells are a whole number of them. */
+static bool attention_heads_fit(bs_infer *infer, int32_t domain)
 {
-    bs_value_info *out = &infer->out[0];
-    int32_t owner = -1;
-    for (int32_t i = 0; i < infer->n_in; i++) {
-        const int32_t at = bs_broadcast_dim(out->rank, infer->in[i], d);
-        if (at < 0)
-            continue;
-        const bs_dim_id id = infer->in[i]->dims[at];
-        if (owner >= 0 && id != out->dims[d] && !is_one(infer->graph, id) && !is_one(infer->graph, out->dims[d]))
+    const bs_attention_desc *desc = infer->params;
+    const int32_t heads = attention_heads(desc), kv_heads = attention_kv_heads(desc);
+    int32_t d, each;
+    if (!bs_infer_const(infer, 0, 0, "d", &d))
+        return false;
+    if (heads < 1 || d % heads != 0)
+        return bs_infer_fail(infer, BS_ERROR_ARGUMENT,
+                             "%" PRId32 " heads of cells [%" PRId32 "]: not a whole number of elements each", heads, d);
+    if (kv_heads < 1 || heads % kv_heads != 0)
+        return bs_infer_fail(infer, BS_ERROR_ARGUMENT,
+                             "%" PRId32 " heads share %" PRId32 " kv_heads: not a whole number of them each", heads,
+                             kv_heads);
+    for (int32_t i = ATTENTION_K; i <= ATTENTION_V; i++)
+        if (!bs_infer_const(infer, i, 0, "d", &each) || each != d / heads * kv_heads)
             return bs_infer_fail(infer, BS_ERROR_SHAPE,
-                                 "dimension %" PRId32 "%s is %s in operand %" PRId32 " and %s in operand %" PRId32, d,
-                                 infer->in[owner]->rank == infer->in[i]->rank ? "" : " of the result",
-                                 bs_say_dim(infer, out->dims[d]), owner, bs_say_dim(infer, id), i);
-        if (owner >= 0 && (id == out->dims[d] || is_one(infer->graph, id)))
-            continue;
-        owner = i;
-        out->dims[d] = id;
-    }
+                                 "operand %" PRId32 " is %s, expected %" PRId32 " heads of %" PRId32 " elements", i,
+                                 bs_say_value(infer, infer->in[i]), kv_heads, d / heads);
+    if (infer->graph->domains[domain].max_rows * heads > (int64_t)1 << 30)
+        return bs_infer_fail(infer, BS_ERROR_LIMIT, "%" PRId32 " heads of up to %lld rows are more than 2^30 tasks",
+                             heads, (long long)infer->graph->domains[domain].max_rows);
     return true;
 }
 
-/* Whether an operand is the same for every pixel of the result, an image. */
-static bool is_same_for_pixels(const bs_graph *graph, const bs_value_info *operand)
+/* Checks that both caches are [segments, window, d] with the same window. */
+static bool attention_cache_fits(bs_infer *infer, int32_t keys)
 {
-    for (int32_t d = 1; d < 3; d++) {
-        const int32_t at = bs_broadcast_dim(3, operand, d);
-        if (at >= 0 && !is_one(graph, operand->dims[at]))
+    int32_t window;
+    for (int32_t i = ATTENTION_CACHE_K; i <= ATTENTION_CACHE_V; i++) {
+        const bs_value_info *cache = infer->in[i];
+        if (!bs_infer_dtype(infer, i, BS_F32) || !bs_infer_root(infer, i))
             return false;
+        if (cache->rank != 3 || cache->dims[0] != bs_segment_dim(infer->graph, keys) ||
+            cache->dims[1] != infer->in[ATTENTION_CACHE_K]->dims[1] ||
+            cache->dims[2] != infer->in[ATTENTION_K]->dims[0])
+            return bs_infer_fail(
+                infer, BS_ERROR_SHAPE,
+                "operand %" PRId32
+                " is %s, expected [segments, window, d] with the window of operand 3 and the d of operand 1",
+                i, bs_say_value(infer, cache));
     }
-    return true;
+    return bs_infer_const(infer, ATTENTION_CACHE_K, 1, "the window", &window) &&
+           bs_infer_segment_input(infer, ATTENTION_CACHE_LENGTHS, keys, "cache_lengths");
 }
 
-/* In patches: an operand that is not the same for every pixel is an image of these patches, and all such images are
- * of one frame. A root image would have to be cut into patches as well. */
-static bool broadcast_frames_fit(bs_infer *infer)
+/* A number for each key, or a bias for each pair of positions. */
+static bool attention_mask_fits(bs_infer *infer, int32_t keys)
 {
-    bs_value_info *out = &infer->out[0];
-    int32_t owner = -1;
-    if (!bs_value_in_patches(infer->graph, out))
+    const bs_graph *g = infer->graph;
+    const int32_t index = infer->n_in - 1;
+    const bs_value_info *m = infer->in[index];
+    const int64_t first = m->rank > 0 && bs_dim_is_const(g, m->dims[0]) ? bs_dim_max(g, m->dims[0]) : 0;
+    if (m->domain == keys && (m->dtype == BS_F32 || m->dtype == BS_I32) &&
+        (m->rank == 0 || (m->rank == 1 && first == 1)))
+        return !attention_cached(infer->n_in) ||
+               bs_infer_fail(infer, BS_ERROR_GRAPH,
+                             "operand %" PRId32 " masks the keys of a run, but a cache has others", index);
+    if (m->domain == 0 && m->dtype == BS_F32 && m->rank == 3 &&
+        (first == 1 || first == attention_heads(infer->params)))
         return true;
-    for (int32_t i = 0; i < infer->n_in; i++) {
-        const bs_value_info *v = infer->in[i];
-        const bool image = v->domain == out->domain && v->image && is_same_for_pixels(infer->graph, out);
-        if (!image && is_same_for_pixels(infer->graph, v))
-            continue;
-        if (v->domain != out->domain)
-            return bs_infer_fail(infer, BS_ERROR_DOMAIN,
-                                 "operand %" PRId32 " is a whole image beside patches; cut it with bs_patches (like)",
-                                 i);
-        if (!v->image)
-            return bs_infer_fail(infer, BS_ERROR_DOMAIN,
-                                 "operand %" PRId32 " is %s, which has no place in the frame of these patches", i,
-                                 bs_say_value(infer, v));
-        if (owner >= 0 && !bs_infer_same_scale(infer, out, v))
-            return false;
-        owner = i;
-        out->scale_num = v->scale_num;
-        out->scale_den = v->scale_den;
-    }
-    return true;
+    return bs_infer_fail(infer, BS_ERROR_SHAPE,
+                         "operand %" PRId32
+                         " is %s of %s, expected a mask, [] or [1] of each key, or a bias, a root value f32 [1 "
+                         "or heads, positions, positions of keys]",
+                         index, bs_say_typed(infer, m), bs_say_domain(infer, m->domain));
 }
 
-bool bs_infer_broadcast(bs_infer *infer)
+static bool attention_infer(bs_infer *infer)
 {
-    bs_value_info *out = &infer->out[0];
-    for (int32_t i = 1; i < infer->n_in; i++)
-        bs_value_set_rank(out, bs_max_i32(out->rank, infer->in[i]->rank));
-    for (int32_t d = 0; d < out->rank; d++)
-        if (!broadcast_dim_fits(infer, d))
-            return false;
-    return broadcast_frames_fit(infer);
+    const int32_t domain = bs_infer_segments(infer, 0), keys = domain ? attention_keys(infer, domain) : 0;
+    if (!keys || !attention_heads_fit(infer, domain))
+        return false;
+    if (infer->n_in == 5)
+        return bs_infer_fail(infer, BS_ERROR_GRAPH,
+                             "%" PRId32 " operands: cache_k, cache_v and cache_lengths are given all three or none",
+                             infer->n_in);
+    return (!attention_cached(infer->n_in) || attention_cache_fits(infer, keys)) &&
+           (!attention_masked(infer->n_in) || attention_mask_fits(infer, keys));
 }
 
-void bs_broadcast_add(bs_span *span, const bs_call *call, int32_t index)
+/* Most positions that rows of one call attend to together: all rows of the run, and those of the cache. */
+static int64_t attention_most(const bs_graph *graph, const bs_node *node)
 {
-    const int32_t *in = bs_node_in(call->graph, call->node);
-    const bs_value_info *result = bs_value_get(call->graph, call->node->first_out);
-    const bs_value_info *v = bs_value_get(call->graph, in[index]);
-    const bs_operand *operand = &call->in[index];
-    ptrdiff_t stride[BS_MAX_AXES];
-    for (int32_t d = 0; d < result->rank; d++) {
-        const int32_t at = bs_broadcast_axis(result, v, d);
-        stride[d] = at < 0 ? 0 : operand->stride[at];
+    const int32_t *in = bs_node_in(graph, node);
+    const int64_t rows = graph->domains[graph->values[in[ATTENTION_K]].domain].max_rows;
+    if (!attention_cached(node->n_in))
+        return rows;
+    const bool causal = !((const bs_attention_desc *)node->params)->bidirectional;
+    return bs_dim_max(graph, graph->values[in[ATTENTION_CACHE_K]].dims[1]) +
+           (causal ? bs_min_i64(rows, BS_CROSS_ROWS) : rows);
+}
+
+static double attention_flops(const bs_graph *graph, const bs_node *node)
+{
+    return 4.0 * (double)attention_most(graph, node) * bs_value_work(graph, node->first_out);
+}
+
+static void attention_plan(const bs_graph *graph, const bs_node *node, bs_conv_choice choice, int32_t max_h,
+                           int32_t max_w, bs_node_plan *plan)
+{
+    const bs_attention_desc *desc = node->params;
+    const int64_t d = bs_dim_max(graph, graph->values[node->first_out].dims[0]);
+    (void)choice, (void)max_h, (void)max_w;
+    plan->work_items = attention_kv_heads(desc);
+    plan->scratch_bytes = bs_bytes_array(
+        bs_attend_scratch_floats(plan->tier, attention_most(graph, node), d / attention_heads(desc)), sizeof(float));
+}
+
+/* ------------------------------------------------------------------------------------------------------ kernel */
+
+/* Keys, or values (operand `kind`), of a segment, from row `first` and the head's first element on. */
+static bs_attend_side attention_side(const bs_call *call, int32_t kind, int32_t segment, int32_t first, int32_t element)
+{
+    const bs_operand *fresh = &call->in[kind], *ring = &call->in[kind + ATTENTION_CACHE_K - ATTENTION_K];
+    bs_attend_side side = {
+        .fresh = bs_f32_at(fresh, first * fresh->row_stride + element * fresh->stride[0]),
+        .fresh_row = fresh->row_stride,
+        .fresh_step = fresh->stride[0]};
+    if (attention_cached(call->n_in)) {
+        side.ring = bs_f32_at(ring, segment * ring->stride[0] + element * ring->stride[2]);
+        side.ring_row = ring->stride[1];
+        side.ring_step = ring->stride[2];
     }
-    bs_span_add_strides(span, operand, stride, NULL);
+    return side;
+}
+
+static void attention_mask(const bs_call *call, int32_t first_key, bs_attend *a)
+{
+    const bs_operand *m = &call->in[call->n_in - 1];
+    if (m->rank < 3) {
+        a->mask = bs_operand_at(m, first_key * m->row_stride);
+        a->mask_row = m->row_stride;
+        a->mask_is_truth = m->dtype == BS_I32;
+        return;
+    }
+    a->bias_head = m->dim[0] > 1 ? m->stride[0] : 0;
+    a->bias = bs_f32_at(m, a->first_head * a->bias_head);
+    a->bias_row = m->stride[1];
+    a->bias_step = m->stride[2];
+}
+
+/* Rows of one segment, from `row` on. */
+static void attention_rows(const bs_call *call, int32_t segment, int32_t row, int32_t rows)
+{
+    const bs_attention_desc *desc = call->params;
+    const bs_operand *q = &call->in[ATTENTION_Q], *lengths = &call->in[ATTENTION_CACHE_LENGTHS], *out = &call->out[0];
+    const int32_t heads = attention_heads(desc), shared = heads / call->plan->work_items, n = q->dim[0] / heads;
+    const int32_t element = call->work_item * shared * n,
+                  row_of_segment = row - bs_segment_first(&call->segments, segment);
+    const bool cached = attention_cached(call->n_in);
+    const int32_t first_key = bs_segment_first(&call->of_keys, segment),
+                  keys = bs_segment_first(&call->of_keys, segment + 1) - first_key;
+    bs_attend a = {.n = n,
+                   .rows = rows,
+                   .heads = shared,
+                   .q = bs_f32_at(q, row * q->row_stride + element * q->stride[0]),
+                   .q_row = q->row_stride,
+                   .q_step = q->stride[0],
+                   .out = bs_f32_at(out, (row - call->row) * out->row_stride + element * out->stride[0]),
+                   .out_row = out->row_stride,
+                   .out_step = out->stride[0],
+                   .k = attention_side(call, ATTENTION_K, segment, first_key, call->work_item * n),
+                   .v = attention_side(call, ATTENTION_V, segment, first_key, call->work_item * n),
+                   .cache_length = cached ? ((const int32_t *)lengths->data)[segment * lengths->stride[0]] : 0,
+                   .window = cached ? call->in[ATTENTION_CACHE_K].dim[1] : INT32_MAX,
+                   .causal = !desc->bidirectional,
+                   .scale = desc->scale != 0.0f ? desc->scale : 1.0f / sqrtf((float)n),
+                   .first_head = call->work_item * shared,
+                   .alibi_heads = desc->alibi ? heads : 0,
+                   .scratch = call->scratch};
+    a.position = row_of_segment + (call->segments.domain == call->of_keys.domain ? a.cache_length : 0);
+    a.low = bs_max_i32(0, a.cache_length - a.window);
+    a.end = a.cache_length + keys;
+    if (attention_masked(call->n_in))
+        attention_mask(call, first_key, &a);
+    bs_attend_run(call->plan->tier, &a);
+}
+
+static bs_status attention_run(const bs_call *call)
+{
+    const int32_t end = call->row + call->rows;
+    for (int32_t row = call->row, rows; row < end; row += rows) {
+        const int32_t segment = bs_segment_at(&call->segments, row);
+        rows = bs_min_i32(bs_segment_first(&call->segments, segment + 1), end) - row;
+        attention_rows(call, segment, row, rows);
+    }
+    return BS_OK;
+}
+
+static const bs_field attention_fields[] = {BS_INT("heads"), BS_INT_OF("alibi", 0, 1), BS_INT("kv_heads"),
+                                            BS_INT_OF("bidirectional", 0, 1), BS_FLOAT("scale")};
+
+static const bs_op_rules attention_rules = {.plan = attention_plan};
+
+const bs_op bs_op_attention = {.name = "attention",
+                               .min_in = 3,
+                               .max_in = 7,
+                               .rows = {.of = BS_ROWS_SEGMENT},
+                               .roles = {[1] = BS_ROLE_KEYS, [5] = BS_ROLE_CACHE_LENGTH},
+                               BS_PARAMS(bs_attention_desc, attention_fields),
+                               .infer = attention_infer,
+                               .flops = attention_flops,
+                               .rules = &attention_rules,
+                               .run = attention_run};
+
+bs_value bs_attention(bs_graph *graph, bs_value q, bs_value k, bs_value v, bs_value cache_k, bs_value cache_v,
+                      bs_value cache_lengths, const bs_attention_desc *desc)
+{
+    return bs_attention_masked(graph, q, k, v, cache_k, cache_v, cache_lengths, (bs_value){0}, desc);
+}
+
+bs_value bs_attention_masked(bs_graph *graph, bs_value q, bs_value k, bs_value v, bs_value cache_k, bs_value cache_v,
+                             bs_value cache_lengths, bs_value mask, const bs_attention_desc *desc)
+{
+    int32_t in[7] = {q.id, k.id, v.id, cache_k.id, cache_v.id, cache_lengths.id, 0};
+    const int32_t n_in = cache_k.id || cache_v.id || cache_lengths.id ? 6 : 3;
+    in[n_in] = mask.id;
+    return bs_op_build(graph, &bs_op_attention, in, n_in + (mask.id != 0), desc);
 }
 BS_EFFORT_END
-/* ==== end src/ops/broadcast.c ================================================================= */
+/* ==== end src/ops/attention.c ================================================================= */
 
 /* ==== begin src/ops/binary.c ================================================================== */
 BS_EFFORT_LOOPS
@@ -28131,6 +28436,631 @@ bs_value bs_binary(bs_graph *graph, bs_value a, bs_value b, bs_binary_kind kind)
 }
 BS_EFFORT_END
 /* ==== end src/ops/binary.c ==================================================================== */
+
+/* ==== begin src/ops/broadcast.c =============================================================== */
+BS_EFFORT_LOOPS
+/* ops/broadcast.c - shapes of operands beside each other.
+ * Relies on broadcast.h. Must never touch data. */
+/* #include "ops/broadcast.h" */
+
+static bool is_one(const bs_graph *graph, bs_dim_id d)
+{
+    return bs_dim_is_const(graph, d) && bs_dim_max(graph, d) == 1;
+}
+
+/* Dimension d of the result: what an operand has that is not 1. */
+static bool broadcast_dim_fits(bs_infer *infer, int32_t d)
+{
+    bs_value_info *out = &infer->out[0];
+    int32_t owner = -1;
+    for (int32_t i = 0; i < infer->n_in; i++) {
+        const int32_t at = bs_broadcast_dim(out->rank, infer->in[i], d);
+        if (at < 0)
+            continue;
+        const bs_dim_id id = infer->in[i]->dims[at];
+        if (owner >= 0 && id != out->dims[d] && !is_one(infer->graph, id) && !is_one(infer->graph, out->dims[d]))
+            return bs_infer_fail(infer, BS_ERROR_SHAPE,
+                                 "dimension %" PRId32 "%s is %s in operand %" PRId32 " and %s in operand %" PRId32, d,
+                                 infer->in[owner]->rank == infer->in[i]->rank ? "" : " of the result",
+                                 bs_say_dim(infer, out->dims[d]), owner, bs_say_dim(infer, id), i);
+        if (owner >= 0 && (id == out->dims[d] || is_one(infer->graph, id)))
+            continue;
+        owner = i;
+        out->dims[d] = id;
+    }
+    return true;
+}
+
+/* Whether an operand is the same for every pixel of the result, an image. */
+static bool is_same_for_pixels(const bs_graph *graph, const bs_value_info *operand)
+{
+    for (int32_t d = 1; d < 3; d++) {
+        const int32_t at = bs_broadcast_dim(3, operand, d);
+        if (at >= 0 && !is_one(graph, operand->dims[at]))
+            return false;
+    }
+    return true;
+}
+
+/* In patches: an operand that is not the same for every pixel is an image of these patches, and all such images are
+ * of one frame. A root image would have to be cut into patches as well. */
+static bool broadcast_frames_fit(bs_infer *infer)
+{
+    bs_value_info *out = &infer->out[0];
+    int32_t owner = -1;
+    if (!bs_value_in_patches(infer->graph, out))
+        return true;
+    for (int32_t i = 0; i < infer->n_in; i++) {
+        const bs_value_info *v = infer->in[i];
+        const bool image = v->domain == out->domain && v->image && is_same_for_pixels(infer->graph, out);
+        if (!image && is_same_for_pixels(infer->graph, v))
+            continue;
+        if (v->domain != out->domain)
+            return bs_infer_fail(infer, BS_ERROR_DOMAIN,
+                                 "operand %" PRId32 " is a whole image beside patches; cut it with bs_patches (like)",
+                                 i);
+        if (!v->image)
+            return bs_infer_fail(infer, BS_ERROR_DOMAIN,
+                                 "operand %" PRId32 " is %s, which has no place in the frame of these patches", i,
+                                 bs_say_value(infer, v));
+        if (owner >= 0 && !bs_infer_same_scale(infer, out, v))
+            return false;
+        owner = i;
+        out->scale_num = v->scale_num;
+        out->scale_den = v->scale_den;
+    }
+    return true;
+}
+
+bool bs_infer_broadcast(bs_infer *infer)
+{
+    bs_value_info *out = &infer->out[0];
+    for (int32_t i = 1; i < infer->n_in; i++)
+        bs_value_set_rank(out, bs_max_i32(out->rank, infer->in[i]->rank));
+    for (int32_t d = 0; d < out->rank; d++)
+        if (!broadcast_dim_fits(infer, d))
+            return false;
+    return broadcast_frames_fit(infer);
+}
+
+void bs_broadcast_add(bs_span *span, const bs_call *call, int32_t index)
+{
+    const int32_t *in = bs_node_in(call->graph, call->node);
+    const bs_value_info *result = bs_value_get(call->graph, call->node->first_out);
+    const bs_value_info *v = bs_value_get(call->graph, in[index]);
+    const bs_operand *operand = &call->in[index];
+    ptrdiff_t stride[BS_MAX_AXES];
+    for (int32_t d = 0; d < result->rank; d++) {
+        const int32_t at = bs_broadcast_axis(result, v, d);
+        stride[d] = at < 0 ? 0 : operand->stride[at];
+    }
+    bs_span_add_strides(span, operand, stride, NULL);
+}
+BS_EFFORT_END
+/* ==== end src/ops/broadcast.c ================================================================= */
+
+/* ==== begin src/ops/common.c ================================================================== */
+BS_EFFORT_LOOPS
+/* ops/common.c - shared shape, halo and cost rules.
+ * Relies on common.h. Must never touch data. */
+/* #include "ops/common.h" */
+
+/* ------------------------------------------------------------------------------------------------ refusals */
+
+#if !defined(BS_NO_MESSAGES)
+bs_status (bs_call_fail)(const bs_call *call, const char *format, ...)
+{
+    va_list arguments;
+    va_start(arguments, format);
+    if (call->fault)
+        vsnprintf(call->fault, BS_FAULT_BYTES, format, arguments);
+    va_end(arguments);
+    return BS_ERROR_DATA;
+}
+#endif
+
+bool (bs_infer_dtypes)(bs_infer *infer, int32_t index, uint32_t dtypes, const char *expected)
+{
+    const bs_dtype dtype = infer->in[index]->dtype;
+    return dtypes >> dtype & 1 || bs_infer_fail(infer, BS_ERROR_SHAPE, "operand %" PRId32 " is %s, expected %s", index,
+                                                bs_dtype_name(dtype), expected);
+}
+
+bool bs_infer_dtype(bs_infer *infer, int32_t index, bs_dtype dtype)
+{
+    return bs_infer_dtypes(infer, index, 1u << dtype, bs_dtype_name(dtype));
+}
+
+bool bs_infer_number(bs_infer *infer, int32_t index)
+{
+    return bs_infer_dtypes(infer, index, 1u << BS_F32 | 1u << BS_I32, "f32 or i32");
+}
+
+bool bs_infer_dim_differs(bs_infer *infer, int32_t index, int32_t d)
+{
+    return bs_infer_fail(infer, BS_ERROR_SHAPE, "dimension %" PRId32 " is %s in operand 0 and %s in operand %" PRId32,
+                         d, bs_say_dim(infer, infer->in[0]->dims[d]), bs_say_dim(infer, infer->in[index]->dims[d]),
+                         index);
+}
+
+bool bs_infer_dim_is(bs_infer *infer, int32_t index, int32_t d, bs_dim_id expected)
+{
+    const bs_dim_id dim = infer->in[index]->dims[d];
+    return dim == expected ||
+           bs_infer_fail(infer, BS_ERROR_SHAPE, "dimension %" PRId32 " of operand %" PRId32 " is %s, expected %s", d,
+                         index, bs_say_dim(infer, dim), bs_say_dim(infer, expected));
+}
+
+bool bs_infer_rank_out(bs_infer *infer, int32_t rank)
+{
+    bs_value_set_rank(&infer->out[0], rank);
+    return rank <= BS_MAX_RANK ||
+           bs_infer_fail(infer, BS_ERROR_SHAPE, "the result would have rank %" PRId32 ", expected %d at most", rank,
+                         BS_MAX_RANK);
+}
+
+bool bs_infer_rank(bs_infer *infer, int32_t index, int32_t low, int32_t high)
+{
+    const bs_value_info *value = infer->in[index];
+    if (value->rank >= low && value->rank <= high)
+        return true;
+    if (low == high)
+        return bs_infer_fail(infer, BS_ERROR_SHAPE, "operand %" PRId32 " is %s, expected rank %" PRId32 "%s", index,
+                             bs_say_value(infer, value), low, low == 3 ? " [C, H, W]" : "");
+    return bs_infer_fail(infer, BS_ERROR_SHAPE, "operand %" PRId32 " is %s, expected rank %" PRId32 " to %" PRId32,
+                         index, bs_say_value(infer, value), low, high);
+}
+
+bool bs_infer_f32(bs_infer *infer, int32_t index, int32_t low, int32_t high)
+{
+    return bs_infer_dtype(infer, index, BS_F32) && bs_infer_rank(infer, index, low, high);
+}
+
+bool bs_infer_lines(bs_infer *infer, int32_t index)
+{
+    return bs_infer_f32(infer, index, 1, BS_MAX_RANK) && bs_infer_whole(infer, index);
+}
+
+bool bs_infer_same_rank(bs_infer *infer, int32_t index)
+{
+    const bs_value_info *value = infer->in[index], *first = infer->in[0];
+    if (value->rank == first->rank)
+        return true;
+    return bs_infer_fail(infer, BS_ERROR_SHAPE,
+                         "operand %" PRId32 " is %s, expected the rank of operand 0, which is %s", index,
+                         bs_say_value(infer, value), bs_say_value(infer, first));
+}
+
+bool bs_infer_like(bs_infer *infer, int32_t index, int32_t but)
+{
+    const bs_value_info *first = infer->in[0];
+    if (!bs_infer_dtype(infer, index, first->dtype) || !bs_infer_same_rank(infer, index))
+        return false;
+    for (int32_t d = 0; d < first->rank; d++)
+        if (d != but && first->dims[d] != infer->in[index]->dims[d])
+            return bs_infer_dim_differs(infer, index, d);
+    return true;
+}
+
+bool (bs_infer_const)(bs_infer *infer, int32_t index, int32_t axis, const char *what, int32_t *n)
+{
+    const bs_dim_id d = infer->in[index]->dims[axis];
+    if (!bs_dim_is_const(infer->graph, d))
+        return bs_infer_fail(infer, BS_ERROR_SHAPE,
+                             "dimension %" PRId32 " of operand %" PRId32 " (%s) is %s, expected a constant", axis,
+                             index, what, bs_say_dim(infer, d));
+    *n = (int32_t)bs_dim_max(infer->graph, d);
+    return true;
+}
+
+bool bs_infer_image(bs_infer *infer, int32_t index, int32_t *channels)
+{
+    return bs_infer_f32(infer, index, 3, 3) && bs_infer_const(infer, index, 0, "channels", channels);
+}
+
+bool bs_infer_axis(bs_infer *infer, int32_t axis, int32_t *positive)
+{
+    const int32_t rank = infer->in[0]->rank;
+    *positive = bs_axis_of(axis, rank);
+    if (*positive >= 0 && *positive < rank)
+        return true;
+    return bs_infer_fail(infer, BS_ERROR_SHAPE, "axis %" PRId32 " of operand 0, which is %s", axis,
+                         bs_say_value(infer, infer->in[0]));
+}
+
+bool bs_infer_padding(bs_infer *infer, int32_t padding, int32_t pad, int32_t sides, int32_t most)
+{
+    if (!bs_infer_field(infer, "padding", padding, 0, BS_PAD_EXPLICIT))
+        return false;
+    if (padding != BS_PAD_EXPLICIT && (pad | sides) != 0)
+        return bs_infer_fail(infer, BS_ERROR_ARGUMENT,
+                             "pad is %" PRId32 ", expected 0 where padding is not BS_PAD_EXPLICIT", pad | sides);
+    return bs_infer_field(infer, "pad", pad, 0, most);
+}
+
+void bs_upgrade_padding(int32_t opset, int32_t pad, int32_t *padding)
+{
+    if (opset < 3 && *padding == BS_PAD_DEFAULT && pad != 0)
+        *padding = BS_PAD_EXPLICIT;
+}
+
+bool bs_infer_single(bs_infer *infer, int32_t index)
+{
+    const bs_value_info *value = infer->in[index];
+    return bs_bytes_figure(bs_value_elements(infer->graph, value)) == 1 ||
+           bs_infer_fail(infer, BS_ERROR_SHAPE, "operand %" PRId32 " is %s, expected one element", index,
+                         bs_say_value(infer, value));
+}
+
+bool bs_infer_root(bs_infer *infer, int32_t index)
+{
+    const int32_t domain = infer->in[index]->domain;
+    if (domain == 0)
+        return true;
+    return bs_infer_fail(infer, BS_ERROR_DOMAIN, "operand %" PRId32 " is of %s, expected a root value", index,
+                         bs_say_domain(infer, domain));
+}
+
+bool bs_infer_stacked(bs_infer *infer, bs_dim_id rows)
+{
+    const bs_value_info *x = infer->in[0];
+    bs_value_info *out = &infer->out[0];
+    bs_value_set_rank(out, x->rank + 1);
+    out->dims[0] = rows;
+    for (int32_t i = 0; i < x->rank; i++)
+        out->dims[i + 1] = x->dims[i];
+    out->domain = 0;
+    return rows >= 0;
+}
+
+bool bs_infer_extent(bs_infer *infer, int32_t axis, int64_t mul, int64_t add, int64_t div)
+{
+    const bs_dim_id d = infer->in[0]->dims[axis];
+    const int64_t maximum = bs_floor_div(bs_dim_max(infer->graph, d) * mul + add, div);
+    if (maximum < 1 || maximum > (int64_t)1 << 30)
+        return bs_infer_fail(infer, BS_ERROR_SHAPE,
+                             "dimension %" PRId32 " is %s, which gives a result of %lld, expected 1 .. 2^30", axis,
+                             bs_say_dim(infer, d), (long long)maximum);
+    infer->out[0].dims[axis] = bs_dim_derive(infer->graph, d, mul, add, div);
+    return infer->out[0].dims[axis] >= 0;
+}
+
+bs_dim_id bs_infer_data_dim(bs_infer *infer, int64_t maximum)
+{
+    for (int32_t i = 0; i < infer->n_in; i++)
+        if (!bs_infer_root(infer, i))
+            return -1;
+    const bs_dim_id d = bs_dim_from_data(infer->graph, infer->name, maximum);
+    infer->makes = d + 1;
+    return d;
+}
+
+bs_dim_id bs_infer_found_dim(bs_infer *infer, int32_t given, int64_t most)
+{
+    const int64_t maximum = given ? given : most;
+    return bs_infer_field(infer, "maximum", maximum, 1, bs_min_i64(most, 1 << 30)) ? bs_infer_data_dim(infer, maximum)
+                                                                                   : -1;
+}
+
+bool bs_infer_bound_dim(bs_infer *infer, int32_t index, int32_t d)
+{
+    const bs_dim_id dim = infer->in[index]->dims[d];
+    return !infer->graph->dims[dim].node ||
+           bs_infer_fail(infer, BS_ERROR_SHAPE,
+                         "dimension %" PRId32 " of operand %" PRId32
+                         " is %s, which comes from data, expected one that inputs give",
+                         d, index, bs_say_dim(infer, dim));
+}
+
+/* By a dimension that no value has, which must be 1 or more as all must; 0 or more where it comes from data, so that
+ * one is doubled. */
+bool bs_infer_least(bs_infer *infer, bs_dim_id d, int64_t least)
+{
+    const int64_t twice = infer->graph->dims[d].node ? 2 : 1;
+    return bs_dim_is_const(infer->graph, d) || bs_dim_derive(infer->graph, d, twice, 1 - twice * least, 1) >= 0;
+}
+
+bool bs_infer_frame(bs_infer *infer, int64_t mul, int64_t add_h, int64_t add_w, int64_t div)
+{
+    return bs_infer_extent(infer, 1, mul, add_h, div) && bs_infer_extent(infer, 2, mul, add_w, div);
+}
+
+/* ------------------------------------------------------------------------------------------------- patches */
+
+static const bs_domain *value_patches(const bs_graph *graph, const bs_value_info *value)
+{
+    const int32_t patches = graph->domains[value->domain].patches;
+    return patches < 0 ? NULL : &graph->domains[patches];
+}
+
+bool bs_value_in_patches(const bs_graph *graph, const bs_value_info *value)
+{
+    return value->image && value_patches(graph, value) != NULL;
+}
+
+bool bs_infer_whole(bs_infer *infer, int32_t index)
+{
+    if (!bs_value_in_patches(infer->graph, infer->in[index]))
+        return true;
+    return bs_infer_fail(infer, BS_ERROR_DOMAIN,
+                         "operand %" PRId32 " is cut into patches, but this needs all of its pixels", index);
+}
+
+bool bs_infer_no_new_image(bs_infer *infer)
+{
+    if (!bs_value_in_patches(infer->graph, &infer->out[0]))
+        return true;
+    return bs_infer_fail(infer, BS_ERROR_DOMAIN,
+                         "the result would be an image (rank 3) without a place in the patched frame");
+}
+
+bool bs_infer_scale(bs_infer *infer, int32_t num, int32_t den)
+{
+    const bs_value_info *in = infer->in[0];
+    const bs_domain *patches = value_patches(infer->graph, in);
+    if (!patches) /* a whole image is its own frame */
+        return true;
+    int64_t n = (int64_t)in->scale_num * num, d = (int64_t)in->scale_den * den;
+    const int64_t divisor = bs_common_divisor(n, d);
+    n /= divisor;
+    d /= divisor;
+    if ((int64_t)patches->size * n % d != 0) /* NOLINT(clang-analyzer-core.DivideZero): both are 1 or more */
+        return bs_infer_fail(infer, BS_ERROR_SHAPE,
+                             "cells of %lld pixels (dimensions 1 and 2) do not divide by %" PRId32,
+                             (long long)((int64_t)patches->size * in->scale_num / in->scale_den), den);
+    if (n > 1 << 15) /* the other divides the size of a cell */
+        return bs_infer_fail(infer, BS_ERROR_LIMIT, "the frame's scale would be %lld/%lld, expected 2^15 at most",
+                             (long long)n, (long long)d);
+    infer->out[0].scale_num = (int32_t)n;
+    infer->out[0].scale_den = (int32_t)d;
+    return true;
+}
+
+bool bs_infer_same_scale(bs_infer *infer, const bs_value_info *a, const bs_value_info *b)
+{
+    return (a->scale_num == b->scale_num && a->scale_den == b->scale_den) ||
+           bs_infer_fail(infer, BS_ERROR_SHAPE,
+                         "dimensions 1 and 2 are of frames of scale %" PRId32 "/%" PRId32 " and %" PRId32 "/%" PRId32,
+                         a->scale_num, a->scale_den, b->scale_num, b->scale_den);
+}
+
+bs_window bs_window_of(const void *fields, int32_t kernel_h, int32_t kernel_w, int32_t stride, int32_t dilation,
+                       int32_t pad)
+{
+    const int32_t kernel[2] = {kernel_h, kernel_w};
+    int32_t f[8]; /* BS_WINDOW_FIELDS */
+    bs_window w;
+    memcpy(f, fields, sizeof f);
+    for (int32_t i = 0; i < 2; i++)
+        w.axis[i] = (bs_window_axis){kernel[i], bs_or_default(f[i], bs_or_default(stride, kernel[i])),
+                                     bs_or_default(f[2 + i], dilation), bs_or_default(f[4 + i], pad),
+                                     bs_or_default(f[6 + i], pad)};
+    return w;
+}
+
+/* H' = floor((H + slack) / stride). */
+static int32_t window_slack(const bs_window_axis *a)
+{
+    return a->before + a->after - bs_window_reach(a) - 1 + a->stride;
+}
+
+static bool window_aligned(bs_infer *infer, const bs_window *w)
+{
+    const bs_window_axis *a = w->axis;
+    if (!bs_value_in_patches(infer->graph, infer->in[0]))
+        return true;
+    for (int32_t i = 0; i < 2; i++, a++)
+        if (window_slack(a) < 0 || window_slack(a) >= a->stride)
+            return bs_infer_fail(infer, BS_ERROR_SHAPE,
+                                 "dimension %" PRId32 ": pads %" PRId32 " and %" PRId32 " with kernel %" PRId32
+                                 " move cells of a patch domain; their sum "
+                                 "must be dilation (kernel-1)",
+                                 i + 1, a->before, a->after, a->kernel);
+    if (w->axis[0].stride == w->axis[1].stride)
+        return true;
+    return bs_infer_fail(infer, BS_ERROR_SHAPE,
+                         "strides %" PRId32 " and %" PRId32
+                         " make cells of a patch domain oblong; do this before the frame is cut",
+                         w->axis[0].stride, w->axis[1].stride);
+}
+
+/* Outside a patch domain nobody reads the scale. */
+bool bs_infer_window(bs_infer *infer, const bs_window *w)
+{
+    for (int32_t i = 0; i < 2; i++)
+        if (!bs_infer_extent(infer, i + 1, 1, window_slack(&w->axis[i]), w->axis[i].stride))
+            return false;
+    return window_aligned(infer, w) && bs_infer_scale(infer, 1, w->axis[0].stride);
+}
+
+/* In a patch domain slack >= 0, so the last window of a margin m reaches no farther than m stride + after, the first
+ * one m stride + before. A whole frame has m = 0, and its windows end at `after` beyond it. */
+int32_t bs_window_halo(const bs_window *window, int32_t out_margin)
+{
+    const bs_window_axis *y = &window->axis[0], *x = &window->axis[1];
+    const int32_t side = bs_max_i32(bs_max_i32(y->before, y->after), bs_max_i32(x->before, x->after));
+    return (int32_t)bs_min_i64((int64_t)out_margin * y->stride + side, INT32_MAX);
+}
+
+/* ---------------------------------------------------------------------------------------------------- cost */
+
+/* Largest extent of dimension d in one row: the frame's, but at most the cell's in a patch domain. */
+static double value_extent(const bs_graph *graph, const bs_value_info *value, int32_t d)
+{
+    const double extent = (double)bs_dim_max(graph, value->dims[d]);
+    if (d == 0 || !bs_value_in_patches(graph, value))
+        return extent;
+    const double cell = (double)value_patches(graph, value)->size * value->scale_num / value->scale_den;
+    return extent < cell ? extent : cell;
+}
+
+double bs_value_work(const bs_graph *graph, int32_t value)
+{
+    const bs_value_info *info = bs_value_get(graph, value);
+    double work = 1;
+    for (int32_t d = 0; d < info->rank; d++)
+        work *= value_extent(graph, info, d);
+    return work;
+}
+
+double bs_value_pixels(const bs_graph *graph, int32_t value)
+{
+    const bs_value_info *info = bs_value_get(graph, value);
+    return value_extent(graph, info, 1) * value_extent(graph, info, 2);
+}
+
+/* ------------------------------------------------------------------------------------------------- weights */
+
+bs_weight_spec bs_weight_of(const char *suffix, int32_t rank, int64_t d0, int64_t d1, int64_t d2, int64_t d3)
+{
+    const bs_weight_spec spec = {suffix, BS_F32, rank, {d0, d1, d2, d3}};
+    return spec;
+}
+
+bs_weight_spec bs_weight_vector(const char *suffix, int64_t length) { return bs_weight_of(suffix, 1, length, 0, 0, 0); }
+BS_EFFORT_END
+/* ==== end src/ops/common.c ==================================================================== */
+
+/* ==== begin src/ops/compare.c ================================================================= */
+BS_EFFORT_LOOPS
+/* ops/compare.c - compare: truth values of two operands; where: a choice of two by truth values.
+ * Truth values are i32: 0 is false, all else true, and what is made is 0 or 1. Relies on broadcast.h for shapes and the
+ * walk. Must never look at neighbours: exact in patch domains. One code for every tier. */
+/* #include "ops/broadcast.h" */
+/* #include "ops/maths.h" */
+
+typedef struct bs_compare_desc {
+    const char *name;
+    int32_t kind;
+} bs_compare_desc;
+
+static const bs_field compare_fields[] = {BS_FIELD_OF("kind", COMPARE)};
+
+static bool compare_infer(bs_infer *infer)
+{
+    const bs_compare_desc *desc = infer->params;
+    const bool logic = desc->kind >= BS_COMPARE_AND;
+    const bool sound = logic ? bs_infer_dtype(infer, 0, BS_I32) : bs_infer_number(infer, 0);
+    if (!sound || !bs_infer_dtype(infer, 1, infer->in[0]->dtype) || !bs_infer_broadcast(infer))
+        return false;
+    infer->out[0].dtype = BS_I32;
+    return true;
+}
+
+/* Loops that compilers make vectors of, of the kinds that are not others with their operands exchanged. */
+#define COMPARE_LOOP(kind, of)                \
+    case kind:                                \
+        for (int64_t i = 0; i < n; i++)       \
+            out[i] = of(kind, a[i], b[i]);    \
+        break;
+#define COMPARE_INNER(name, type, of)                                                                                \
+    static void name##_dense(bs_compare_kind kind, int64_t n, const type *a, const type *b, int32_t *out)            \
+    {                                                                                                                \
+        switch (kind) {                                                                                              \
+            COMPARE_LOOP(BS_COMPARE_EQUAL, of)                                                                       \
+            COMPARE_LOOP(BS_COMPARE_LESS, of)                                                                        \
+            COMPARE_LOOP(BS_COMPARE_LESS_EQUAL, of)                                                                  \
+            COMPARE_LOOP(BS_COMPARE_GREATER, of)                                                                     \
+            COMPARE_LOOP(BS_COMPARE_GREATER_EQUAL, of)                                                               \
+        default:                                                                                                     \
+            for (int64_t i = 0; i < n; i++)                                                                          \
+                out[i] = of(kind, a[i], b[i]);                                                                       \
+        }                                                                                                            \
+    }                                                                                                                \
+    static void name##_inner(const void *context, int64_t n, char *const *at, const ptrdiff_t *step)                 \
+    {                                                                                                                \
+        const bs_compare_kind kind = (bs_compare_kind)((const bs_compare_desc *)context)->kind;                      \
+        int32_t *out = (int32_t *)(void *)at[0];                                                                     \
+        const type *a = (const type *)(const void *)at[1], *b = (const type *)(const void *)at[2];                   \
+        if (bs_span_dense_f32(step, 3))                                                                              \
+            name##_dense(kind, n, a, b, out);                                                                        \
+        else                                                                                                         \
+            for (int64_t i = 0; i < n; i++)                                                                          \
+                out[i * (step[0] / 4)] = of(kind, a[i * (step[1] / 4)], b[i * (step[2] / 4)]);                       \
+    }
+COMPARE_INNER(compare_f32, float, bs_compare_apply)
+COMPARE_INNER(compare_i32, int32_t, bs_compare_apply_i32)
+#undef COMPARE_INNER
+#undef COMPARE_LOOP
+
+static bs_status compare_run(const bs_call *call)
+{
+    bs_span span;
+    bs_span_open(&span, &call->out[0], call->rows);
+    bs_broadcast_add(&span, call, 0);
+    bs_broadcast_add(&span, call, 1);
+    bs_span_run(&span, call->in[0].dtype == BS_F32 ? compare_f32_inner : compare_i32_inner, call->params);
+    return BS_OK;
+}
+
+extern const bs_op bs_op_compare;
+const bs_op bs_op_compare = {.name = "compare",
+                             .min_in = 2,
+                             .rows = {.captures = true},
+                             .layout = {.images = true},
+                             BS_PARAMS(bs_compare_desc, compare_fields),
+                             .infer = compare_infer,
+                             .memory = {.elements = true},
+                             .run = compare_run};
+
+bs_value bs_compare(bs_graph *graph, bs_value a, bs_value b, bs_compare_kind kind)
+{
+    const bs_compare_desc desc = {NULL, (int32_t)kind};
+    return bs_op_build_two(graph, a, b, &desc, &bs_op_compare);
+}
+
+/* --------------------------------------------------------------------------------------------------- where */
+
+static bool where_infer(bs_infer *infer)
+{
+    const bs_dtype dtype = infer->out[0].dtype = infer->in[1]->dtype;
+    return bs_infer_dtype(infer, 0, BS_I32) && bs_infer_number(infer, 1) && bs_infer_dtype(infer, 2, dtype) &&
+           bs_infer_broadcast(infer);
+}
+
+/* Floats as their bits. */
+static void where_inner(const void *context, int64_t n, char *const *at, const ptrdiff_t *step)
+{
+    (void)context;
+    uint32_t *out = (uint32_t *)(void *)at[0];
+    const uint32_t *c = (const uint32_t *)(const void *)at[1], *a = (const uint32_t *)(const void *)at[2],
+                   *b = (const uint32_t *)(const void *)at[3];
+    if (bs_span_dense_f32(step, 4)) {
+        BS_EACH_BY_ITSELF
+        for (int64_t i = 0; i < n; i++)
+            out[i] = c[i] ? a[i] : b[i];
+        return;
+    }
+    for (int64_t i = 0; i < n; i++)
+        out[i * (step[0] / 4)] = c[i * (step[1] / 4)] ? a[i * (step[2] / 4)] : b[i * (step[3] / 4)];
+}
+
+static bs_status where_run(const bs_call *call)
+{
+    bs_span span;
+    bs_span_open(&span, &call->out[0], call->rows);
+    for (int32_t i = 0; i < 3; i++)
+        bs_broadcast_add(&span, call, i);
+    bs_span_run(&span, where_inner, NULL);
+    return BS_OK;
+}
+
+extern const bs_op bs_op_where;
+const bs_op bs_op_where = {.name = "where",
+                           .min_in = 3,
+                           .rows = {.captures = true},
+                           .layout = {.images = true},
+                           .infer = where_infer,
+                           .memory = {.elements = true},
+                           .run = where_run};
+
+bs_value bs_where(bs_graph *graph, bs_value condition, bs_value a, bs_value b)
+{
+    const int32_t in[3] = {condition.id, a.id, b.id};
+    return bs_op_build(graph, &bs_op_where, in, 3, NULL);
+}
+BS_EFFORT_END
+/* ==== end src/ops/compare.c =================================================================== */
 
 /* ==== begin src/ops/concat_slice.c ============================================================ */
 BS_EFFORT_LOOPS
@@ -28405,6 +29335,49 @@ bs_value bs_constant(bs_graph *graph, const char *name, bs_dtype dtype, bs_shape
 }
 BS_EFFORT_END
 /* ==== end src/ops/constant.c ================================================================== */
+
+/* ==== begin src/ops/conv1d.c ================================================================== */
+BS_EFFORT_LOOPS
+/* ops/conv1d.c - convolution and pooling of [C,L], as nodes of images of height 1.
+ * Relies on ops/reshape.c. Must never leave a convolution its padding: a value has one margin for all sides, which
+ * would be many times a line. */
+/* #include "ops/forms.h" */
+
+bs_value bs_conv1d(bs_graph *graph, bs_value x, const bs_conv2d_desc *desc)
+{
+    if (!desc)
+        return bs_conv2d(graph, x, desc);
+    const bool line = bs_reshape_line(graph, &x);
+    bs_conv2d_desc d = *desc;
+    d.kernel_h = d.stride_h = d.dilation_h = 1;
+    d.pad_top = d.pad_bottom = 0;
+    const bs_window_axis axis = bs_conv2d_form_of(&d, 1).window.axis[1];
+    const bs_pad_desc border = {.left = axis.before, .right = axis.after};
+    if (d.padding == BS_PAD_EXPLICIT)
+        d.pad = d.pad_left = d.pad_right = 0;
+    else if (d.padding == BS_PAD_DEFAULT)
+        d.padding = BS_PAD_VALID; /* pads that should not be there stay, and are refused */
+    if (border.left != 0 || border.right != 0)
+        x = bs_pad(graph, x, &border);
+    x = bs_conv2d(graph, x, &d);
+    return line ? bs_reshape_to_line(graph, x) : x;
+}
+
+bs_value bs_pool1d(bs_graph *graph, bs_value x, const bs_pool2d_desc *desc)
+{
+    const bool line = bs_reshape_line(graph, &x);
+    bs_pool2d_desc d = {0};
+    if (desc)
+        d = *desc;
+    d.pad_left = bs_or_default(d.pad_left, d.pad);
+    d.pad_right = bs_or_default(d.pad_right, d.pad);
+    d.kernel_h = d.stride_h = d.dilation_h = 1;
+    d.pad = d.pad_top = d.pad_bottom = 0;
+    x = bs_pool2d(graph, x, &d);
+    return line && !d.global ? bs_reshape_to_line(graph, x) : x;
+}
+BS_EFFORT_END
+/* ==== end src/ops/conv1d.c ==================================================================== */
 
 /* ==== begin src/ops/conv2d.c ================================================================== */
 BS_EFFORT_LOOPS
@@ -28812,196 +29785,6 @@ bs_value bs_conv2d(bs_graph *graph, bs_value x, const bs_conv2d_desc *desc)
 }
 BS_EFFORT_END
 /* ==== end src/ops/conv2d.c ==================================================================== */
-
-/* ==== begin src/ops/conv1d.c ================================================================== */
-BS_EFFORT_LOOPS
-/* ops/conv1d.c - convolution and pooling of [C,L], as nodes of images of height 1.
- * Relies on ops/reshape.c. Must never leave a convolution its padding: a value has one margin for all sides, which
- * would be many times a line. */
-/* #include "ops/forms.h" */
-
-bs_value bs_conv1d(bs_graph *graph, bs_value x, const bs_conv2d_desc *desc)
-{
-    if (!desc)
-        return bs_conv2d(graph, x, desc);
-    const bool line = bs_reshape_line(graph, &x);
-    bs_conv2d_desc d = *desc;
-    d.kernel_h = d.stride_h = d.dilation_h = 1;
-    d.pad_top = d.pad_bottom = 0;
-    const bs_window_axis axis = bs_conv2d_form_of(&d, 1).window.axis[1];
-    const bs_pad_desc border = {.left = axis.before, .right = axis.after};
-    if (d.padding == BS_PAD_EXPLICIT)
-        d.pad = d.pad_left = d.pad_right = 0;
-    else if (d.padding == BS_PAD_DEFAULT)
-        d.padding = BS_PAD_VALID; /* pads that should not be there stay, and are refused */
-    if (border.left != 0 || border.right != 0)
-        x = bs_pad(graph, x, &border);
-    x = bs_conv2d(graph, x, &d);
-    return line ? bs_reshape_to_line(graph, x) : x;
-}
-
-bs_value bs_pool1d(bs_graph *graph, bs_value x, const bs_pool2d_desc *desc)
-{
-    const bool line = bs_reshape_line(graph, &x);
-    bs_pool2d_desc d = {0};
-    if (desc)
-        d = *desc;
-    d.pad_left = bs_or_default(d.pad_left, d.pad);
-    d.pad_right = bs_or_default(d.pad_right, d.pad);
-    d.kernel_h = d.stride_h = d.dilation_h = 1;
-    d.pad = d.pad_top = d.pad_bottom = 0;
-    x = bs_pool2d(graph, x, &d);
-    return line && !d.global ? bs_reshape_to_line(graph, x) : x;
-}
-BS_EFFORT_END
-/* ==== end src/ops/conv1d.c ==================================================================== */
-
-/* ==== begin src/ops/convert.c ================================================================= */
-/* ops/convert.c - conversion between element types, with a scale.
- * Relies on span.h, the storage conversions of base/dtype.c and kernels/elementwise.h. Must never let codes depend on
- * the tier. Integers converted to integers at scale 1 stay integers, so that large i32 are exact. */
-/* #include "kernels/elementwise.h" */
-/* #include "ops/common.h" */
-/* #include "ops/forms.h" */
-/* #include "ops/span.h" */
-
-static const bs_field convert_fields[] = {BS_FIELD_OF("dtype", DTYPE), BS_FLOAT("scale"),
-                                          BS_INT_OF("code_bits", 0, 16)};
-
-static bool convert_infer(bs_infer *infer)
-{
-    const bs_convert_desc *desc = infer->params;
-    infer->out[0].dtype = (bs_dtype)desc->dtype;
-    return true;
-}
-
-typedef struct convert_job {
-    bs_dtype from, to;
-    bs_tier tier;
-    float scale;
-    int32_t low, high; /* bounds of the codes */
-} convert_job;
-
-bool bs_convert_is_integer(bs_dtype dtype)
-{
-    return dtype == BS_U8 || dtype == BS_I8 || dtype == BS_I32 || dtype == BS_U16;
-}
-
-void bs_convert_range(bs_dtype to, int32_t code_bits, int32_t *low, int32_t *high)
-{
-    *low = to == BS_I8 ? -128 : to == BS_I32 ? INT32_MIN : 0;
-    *high = to == BS_I8 ? 127 : to == BS_U8 ? 255 : to == BS_I32 ? INT32_MAX : 0;
-    if (to == BS_U16)
-        *high = (1 << bs_or_default(code_bits, 16)) - 1;
-}
-
-static void convert_store_code(void *at, bs_dtype to, int32_t code)
-{
-    switch (to) {
-    case BS_U8:
-        *(uint8_t *)at = (uint8_t)code;
-        break;
-    case BS_I8:
-        *(int8_t *)at = (int8_t)code;
-        break;
-    case BS_I32:
-        *(int32_t *)at = code;
-        break;
-    case BS_U16:
-        *(uint16_t *)at = (uint16_t)code;
-        break;
-    case BS_F32:
-    case BS_F16:
-    case BS_BF16:
-    case BS_DTYPE_COUNT:
-        break;
-    }
-}
-
-static void convert_store(const convert_job *job, void *at, float x)
-{
-    if (job->to == BS_F32)
-        *(float *)at = x;
-    else if (job->to == BS_F16)
-        *(uint16_t *)at = bs_f32_to_f16(x);
-    else if (job->to == BS_BF16)
-        *(uint16_t *)at = bs_f32_to_bf16(x);
-    else
-        convert_store_code(at, job->to, bs_f32_to_code(x, job->low, job->high));
-}
-
-static int32_t convert_load_code(const void *at, bs_dtype from)
-{
-    return from == BS_I32 ? *(const int32_t *)at : (int32_t)bs_load_f32(at, from, 0);
-}
-
-/* ------------------------------------------------------------------------------------------------ inner loops */
-
-static void convert_codes(const void *context, int64_t n, char *const *at, const ptrdiff_t *step)
-{
-    const convert_job *job = context;
-    for (int64_t i = 0; i < n; i++)
-        convert_store_code(at[0] + i * step[0], job->to,
-                           bs_clamp_i32(convert_load_code(at[1] + i * step[1], job->from), job->low, job->high));
-}
-
-static void convert_any(const void *context, int64_t n, char *const *at, const ptrdiff_t *step)
-{
-    const convert_job *job = context;
-    for (int64_t i = 0; i < n; i++)
-        convert_store(job, at[0] + i * step[0], bs_load_f32(at[1] + i * step[1], job->from, 0) * job->scale);
-}
-
-/* Codes to f32 and back, a contiguous line at a time. */
-static bool convert_line(const convert_job *job, int32_t n, void *out, const void *in)
-{
-    if (job->from == BS_U8 && job->to == BS_F32)
-        bs_row_u8_to_f32(job->tier, in, out, n, job->scale);
-    else if (job->from == BS_U16 && job->to == BS_F32)
-        bs_row_u16_to_f32(job->tier, in, out, n, job->scale);
-    else if (job->from == BS_F32 && job->to == BS_U8)
-        bs_row_f32_to_u8(job->tier, in, out, n, job->scale);
-    else if (job->from == BS_F32 && job->to == BS_U16)
-        bs_row_f32_to_u16(job->tier, in, out, n, job->scale, (uint16_t)job->high);
-    else
-        return false;
-    return true;
-}
-
-static void convert_fast(const void *context, int64_t n, char *const *at, const ptrdiff_t *step)
-{
-    const convert_job *job = context;
-    const bool dense = step[0] == (ptrdiff_t)bs_dtype_bytes(job->to) && step[1] == (ptrdiff_t)bs_dtype_bytes(job->from);
-    if (!dense || n > INT32_MAX || !convert_line(job, (int32_t)n, at[0], at[1]))
-        convert_any(context, n, at, step);
-}
-
-static bs_status convert_run(const bs_call *call)
-{
-    const bs_convert_desc *desc = call->params;
-    convert_job job = {
-        call->in[0].dtype, call->out[0].dtype, call->plan->tier, desc->scale == 0.0f ? 1.0f : desc->scale, 0, 0};
-    bs_convert_range(job.to, desc->code_bits, &job.low, &job.high);
-    const bool codes = bs_convert_is_integer(job.from) && bs_convert_is_integer(job.to) && desc->scale == 0.0f;
-    bs_span span;
-    bs_span_call(&span, call);
-    bs_span_run(&span, codes ? convert_codes : job.tier == BS_TIER_SCALAR ? convert_any : convert_fast, &job);
-    return BS_OK;
-}
-
-const bs_op bs_op_convert = {.name = "convert",
-                             .min_in = 1,
-                             .layout = {.images = true},
-                             BS_PARAMS(bs_convert_desc, convert_fields),
-                             .infer = convert_infer,
-                             .memory = {.elements = true},
-                             .run = convert_run};
-
-bs_value bs_convert(bs_graph *graph, bs_value x, const bs_convert_desc *desc)
-{
-    return bs_op_build_one(graph, x, desc, &bs_op_convert);
-}
-/* ==== end src/ops/convert.c =================================================================== */
 
 /* ==== begin src/ops/deconv2d.c ================================================================ */
 BS_EFFORT_LOOPS
@@ -29631,6 +30414,169 @@ bs_value bs_batch_norm(bs_graph *graph, bs_value x, const bs_norm_desc *desc)
 }
 BS_EFFORT_END
 /* ==== end src/ops/elementwise.c =============================================================== */
+
+/* ==== begin src/ops/epilogue.c ================================================================ */
+BS_EFFORT_LOOPS
+/* ops/epilogue.c - bias and activation after a sum.
+ * Relies on epilogue.h. Must never change the order of bias, then activation. */
+/* #include "ops/epilogue.h" */
+
+bs_epilogue_layout bs_epilogue_place(bs_bytes packed_bytes, int32_t channels, int32_t act)
+{
+    const bs_bytes array = bs_bytes_align(bs_bytes_array(channels, sizeof(float)));
+    bs_epilogue_layout layout;
+    layout.bias = bs_bytes_align(packed_bytes);
+    layout.slopes = bs_bytes_add(layout.bias, array);
+    layout.bytes = act == BS_PRELU ? bs_bytes_add(layout.slopes, array) : layout.slopes;
+    return layout;
+}
+
+bs_epilogue_layout bs_epilogue_at_end(bs_bytes bytes, int32_t channels, int32_t act)
+{
+    const bs_bytes array = bs_bytes_align(bs_bytes_array(channels, sizeof(float)));
+    bs_epilogue_layout layout;
+    layout.bytes = bytes;
+    layout.slopes = act == BS_PRELU ? bs_bytes_sub(bytes, array) : bytes;
+    layout.bias = bs_bytes_sub(layout.slopes, array);
+    return layout;
+}
+
+int32_t bs_epilogue_weights(bs_weight_spec *specs, int32_t n, int32_t channels, bool no_bias, int32_t act)
+{
+    if (!no_bias)
+        specs[n++] = bs_weight_vector("bias", channels);
+    if (act == BS_PRELU)
+        specs[n++] = bs_weight_vector("prelu", channels);
+    return n;
+}
+
+void bs_epilogue_prepare(const bs_epilogue_layout *layout, int32_t channels, bool no_bias, int32_t act,
+                         const void *const *weights, void *prepared)
+{
+    const size_t bytes = sizeof(float) * (size_t)channels;
+    if (no_bias)
+        memset(bs_bytes_at(prepared, layout->bias), 0, bytes);
+    else
+        memcpy(bs_bytes_at(prepared, layout->bias), weights[1], bytes);
+    if (act == BS_PRELU)
+        memcpy(bs_bytes_at(prepared, layout->slopes), weights[no_bias ? 1 : 2], bytes);
+}
+
+bs_epilogue bs_epilogue_of(const bs_call *call, const bs_epilogue_layout *layout, int32_t act, float param)
+{
+    const void *bias = bs_bytes_read_at(call->prepared, layout->bias);
+    const void *slopes = act == BS_PRELU ? bs_bytes_read_at(call->prepared, layout->slopes) : NULL;
+    const bs_epilogue epilogue = {(bs_act)act, param, bias, slopes};
+    return epilogue;
+}
+
+float bs_epilogue_apply(const bs_epilogue *epilogue, int32_t channel, float sum)
+{
+    return bs_act_apply(epilogue->act, epilogue->param, epilogue->slopes ? epilogue->slopes[channel] : 0.0f,
+                        sum + epilogue->bias[channel]);
+}
+
+bool bs_epilogue_fuse(const bs_epilogue *epilogue, bs_conv_task *task)
+{
+    task->bias = epilogue->bias;
+    task->slopes = epilogue->slopes;
+    task->slope = bs_act_slope(epilogue->param);
+    task->low = 0.0f;
+    task->high = bs_act_high(epilogue->param);
+    switch (epilogue->act) {
+    case BS_ACT_NONE:
+        task->activation = BS_CONV_NONE;
+        return true;
+    case BS_RELU:
+        task->activation = BS_CONV_RELU;
+        return true;
+    case BS_LEAKY_RELU:
+        task->activation = BS_CONV_LEAKY;
+        return true;
+    case BS_PRELU:
+        task->activation = BS_CONV_PRELU;
+        return true;
+    case BS_CLIP:
+        task->activation = BS_CONV_CLIP;
+        return true;
+    case BS_SIGMOID:
+    case BS_TANH:
+    case BS_GELU:
+    case BS_SILU:
+    case BS_ACT_COUNT:
+        break;
+    }
+    task->activation = BS_CONV_NONE;
+    return false;
+}
+
+/* What follows a kernel's sums: all that it does not fuse are row functions. */
+typedef struct epilogue_functions {
+    bs_tier tier;
+    bs_act act;
+} epilogue_functions;
+
+static void epilogue_inner(const void *context, int64_t n, char *const *at, const ptrdiff_t *step)
+{
+    const epilogue_functions *follows = context;
+    float *x = (float *)(void *)at[0];
+    bs_row_function(follows->tier, follows->act, x, step[0] / 4, x, step[0] / 4, n);
+}
+
+bs_conv_task bs_epilogue_task(const bs_call *call, const int32_t *from, const int32_t *to, int32_t step)
+{
+    const bs_operand *in = &call->in[0], *out = &call->out[0], *residual = call->residual;
+    bs_conv_task task = {
+        .images = call->rows,
+        .in = bs_f32_at(in, from[0] * in->stride[1] + from[1] * in->stride[2]),
+        .in_image = in->row_stride,
+        .in_row = in->stride[1],
+        .in_pixel = (int32_t)in->stride[2],
+        .out = bs_f32_at(out, to[0] * out->stride[1] + to[1] * out->stride[2]),
+        .out_image = out->row_stride,
+        .out_row = out->stride[1] * step,
+        .out_pixel = (int32_t)out->stride[2] * step,
+        .out_h = bs_max_i32(0, (out->rect.y1 - to[0] + step - 1) / step),
+        .out_w = bs_max_i32(0, (out->rect.x1 - to[1] + step - 1) / step),
+        .weights = call->prepared,
+        .scratch = call->scratch,
+    };
+    if (residual) {
+        task.residual = bs_f32_at(residual, to[0] * residual->stride[1] + to[1] * residual->stride[2]);
+        task.residual_image = residual->row_stride;
+        task.residual_row = residual->stride[1] * step;
+        task.residual_pixel = (int32_t)residual->stride[2] * step;
+    }
+    return task;
+}
+
+/* Whether a kernel can take the elements as [.., channels] with channel step 1. */
+static bool channels_last(const bs_operand *o) { return o->dim[0] == 1 || o->stride[0] == 1; }
+
+bs_status bs_epilogue_run(const bs_call *call, const void *form, const bs_epilogue *epilogue,
+                          bs_epilogue_row *reference, bs_epilogue_rows *fast)
+{
+    const bs_operand *out = &call->out[0];
+    const bool plain = call->plan->algorithm == BS_CONV_REFERENCE;
+    if (out->rect.y1 <= out->rect.y0 || out->rect.x1 <= out->rect.x0)
+        return BS_OK;
+    if (!plain && !(channels_last(&call->in[0]) && channels_last(out)))
+        return BS_ERROR_UNSUPPORTED; /* the planner keeps f32 images channels last */
+    for (int32_t row = 0; plain && row < call->rows; row++)
+        reference(call, form, epilogue, row);
+    if (!plain && call->rows > 0)
+        fast(call, form, epilogue);
+    bs_conv_task probe;
+    bs_span span;
+    if (plain || bs_epilogue_fuse(epilogue, &probe))
+        return BS_OK;
+    bs_span_open(&span, out, call->rows);
+    const epilogue_functions follows = {(bs_tier)call->plan->tier, epilogue->act};
+    bs_span_run(&span, epilogue_inner, &follows);
+    return BS_OK;
+}
+BS_EFFORT_END
+/* ==== end src/ops/epilogue.c ================================================================== */
 
 /* ==== begin src/ops/from_data.c =============================================================== */
 BS_EFFORT_LOOPS
@@ -30331,42 +31277,6 @@ bs_value bs_linear(bs_graph *graph, bs_value x, const bs_linear_desc *desc)
 BS_EFFORT_END
 /* ==== end src/ops/linear.c ==================================================================== */
 
-/* ==== begin src/ops/lines.h =================================================================== */
-/* ops/lines.h - visiting whole lines of one dimension, for the ops on them.
- * Relies on span.h. Must never let lines influence each other. An op that removes all dimensions leaves [1]. */
-#ifndef BS_OPS_LINES_H
-#define BS_OPS_LINES_H
-
-/* #include "kernels/functions.h" */
-/* #include "ops/common.h" */
-/* #include "ops/span.h" */
-
-/* One visit: the lines' length and steps, and whatever the op adds. */
-typedef struct bs_lines_job {
-    const bs_call *call;
-    void (*line)(const struct bs_lines_job *job, const float *x, float *y); /* of bs_lines_each */
-    int32_t n;
-    ptrdiff_t in_step, out_step, index_step; /* in elements */
-    int32_t kind;
-    bs_row_norm norm;
-} bs_lines_job;
-
-/* The lines of operand 0 along `axis`. */
-BS_INTERNAL bs_lines_job bs_lines_job_of(const bs_call *call, int32_t axis);
-/* Calls inner with the first elements of lines: of the result, of operand 0, of a second result. The results may lack
- * `axis` and dimensions before it. */
-BS_INTERNAL void bs_lines_visit(const bs_call *call, int32_t axis, bs_span_inner inner, bs_lines_job *job);
-/* An inner of bs_lines_visit: the job's `line` for each line of f32. */
-BS_INTERNAL void bs_lines_each(const void *context, int64_t n, char *const *at, const ptrdiff_t *step);
-
-/* out[0] without `count` dimensions from `axis` on. */
-BS_INTERNAL bool bs_lines_remove(bs_infer *infer, int32_t axis, int32_t count);
-/* One operation for each element of operand 0. */
-BS_INTERNAL double bs_lines_flops(const bs_graph *graph, const bs_node *node);
-
-#endif
-/* ==== end src/ops/lines.h ===================================================================== */
-
 /* ==== begin src/ops/lines.c =================================================================== */
 BS_EFFORT_LOOPS
 /* ops/lines.c - ops on whole lines of one dimension: softmax, layer_norm, rms_norm, argmax, argmin, topk.
@@ -30708,38 +31618,563 @@ bs_value bs_topk(bs_graph *graph, bs_value x, int32_t k, bs_value *indices)
 BS_EFFORT_END
 /* ==== end src/ops/lines.c ===================================================================== */
 
-/* ==== begin src/ops/lrn.h ===================================================================== */
-/* ops/lrn.h - local response normalisation with the defaults of its descriptor filled in, for the plain kernel and for
- * a device. Relies on base/base.h. Must never contain a product that a compiler may fuse with a sum. */
-#ifndef BS_OPS_LRN_H
-#define BS_OPS_LRN_H
+/* ==== begin src/ops/look_ahead.c ============================================================== */
+BS_EFFORT_LOOPS
+/* ops/look_ahead.c - predicts what a later router will choose by scores that are known now, so that weights are read
+ * before they are needed. Relies on ops/decide.h. Must never decide anything. */
+/* #include "ops/common.h" */
+/* #include "ops/decide.h" */
+/* #include "ops/structure.h" */
 
-/* #include "base/base.h" */
-
-#include <math.h>
-
-typedef struct bs_lrn_form {
-    int32_t before, after; /* channels of a window beside its own */
-    float scale, beta, bias;
-} bs_lrn_form;
-
-static inline bs_lrn_form bs_lrn_form_of(const bs_lrn_desc *desc)
+/* The router is looked up when a plan is made: it does not exist yet. */
+static bool look_ahead_infer(bs_infer *infer)
 {
-    const int32_t size = bs_or_default(desc->size, 5);
-    const bs_lrn_form form = {(size - 1) / 2, size / 2, (desc->alpha == 0.0f ? 1e-4f : desc->alpha) / (float)size,
-                              desc->beta == 0.0f ? 0.75f : desc->beta, desc->bias == 0.0f ? 1.0f : desc->bias};
-    return form;
+    infer->n_out = 0;
+    if (!infer->name[0])
+        return bs_infer_fail(infer, BS_ERROR_ARGUMENT, "the name of a router is needed");
+    const bs_value_info *score = infer->in[0];
+    if (score->rank != 1 || (score->dtype != BS_F32 && score->dtype != BS_I32) ||
+        !bs_dim_is_const(infer->graph, score->dims[0]))
+        return bs_infer_fail(infer, BS_ERROR_SHAPE, "operand 0 is %s, expected f32 or i32 [paths]",
+                             bs_say_typed(infer, score));
+    return true;
 }
 
-/* squares: of the window. The usual beta of 3/4 needs no power. */
-static inline BS_BOTH float bs_lrn_of(float x, float squares, float scale, float beta, float bias)
+/* For each path, the largest margin of any row that chooses it: how far it lies above the best path not chosen. */
+static bs_status look_ahead_run(const bs_call *call)
 {
-    const float base = BS_SUM(scale * squares, bias), root = sqrtf(base);
-    return x / (beta == 0.75f ? root * sqrtf(root) : powf(base, beta));
+    const bs_router_info *router = &call->graph->routers[call->plan->ahead_of];
+    const bs_operand *o = &call->in[0];
+    const int32_t paths = router->desc->paths, taken = router->max_paths_per_cell, asked = bs_guess_asks(taken, paths);
+    float *const margins = call->margins;
+    for (int32_t row = 0; row < call->rows; row++) {
+        const bs_scores x = {(const int32_t *)o->data + row * o->row_stride, o->stride[0], o->dtype == BS_I32};
+        bs_best_paths(&x, paths, asked, call->order);
+        for (int32_t k = 0; k < taken; k++) {
+            const float margin = bs_guess_margin(&x, call->order, taken, asked, k);
+            margins[call->order[k]] = margins[call->order[k]] < margin ? margin : margins[call->order[k]];
+        }
+    }
+    return BS_OK;
 }
 
-#endif
-/* ==== end src/ops/lrn.h ======================================================================= */
+const bs_op bs_op_look_ahead = {.name = "look_ahead",
+                                .min_in = 1,
+                                .rows = {.of = BS_ROWS_ANY},
+                                .roles = {BS_ROLE_DECIDING}, .params_bytes = sizeof(bs_name_params),
+                                .infer = look_ahead_infer,
+                                .run = look_ahead_run};
+
+void bs_look_ahead(bs_graph *graph, bs_value score, const char *router)
+{
+    const bs_name_params p = {router ? router : ""};
+    bs_op_build_node(graph, &bs_op_look_ahead, &score.id, 1, &p);
+}
+BS_EFFORT_END
+/* ==== end src/ops/look_ahead.c ================================================================ */
+
+/* ==== begin src/ops/loops.c =================================================================== */
+BS_EFFORT_LOOPS
+/* ops/loops.c - loops: a router whose one path is the body, decided again after each trip. Builder functions and shape
+ * rules; what a body reads by itself. Relies on structure.h, decide.h, span.h. Must never decide anything itself: that
+ * is run/loops.c, when a session runs.
+ *
+ * A carried value is two nodes: loop_carry gives the body its rows as they were before the trip, loop_next what they
+ * are after it. Both are of one storage, the rows of loop_next in the domain of the loop. */
+/* #include "ops/common.h" */
+/* #include "ops/decide.h" */
+/* #include "ops/span.h" */
+/* #include "ops/structure.h" */
+
+static const bs_field loop_fields[] = {BS_INT_OF("bound", 0, BS_MAX_TRIPS), BS_INT_OF("in_turn", 0, 1),
+                                       BS_INT_OF("grows", 0, 1), BS_INT_OF("no_lift", 0, 1)};
+static const bs_field of_loop_fields[] = {BS_INT("router"), BS_INT("mode")};
+
+/* ------------------------------------------------------------------------------------------------------- begin */
+
+static int32_t loop_depth(const bs_graph *g, int32_t domain)
+{
+    int32_t depth = 0;
+    for (int32_t l = g->domains[domain].loop; l; l = g->domains[g->routers[l].domain].loop)
+        depth++;
+    return depth;
+}
+
+/* Whether a row of a domain has the same number in every trip of any loop. */
+static bool has_fixed_rows(bs_infer *infer, int32_t domain)
+{
+    const bs_domain *d = &infer->graph->domains[domain];
+    return (d->kind == BS_DOMAIN_ROWS && !bs_domain_is_patches(d)) ||
+           bs_infer_fail(infer, BS_ERROR_DOMAIN, "a loop of %s, expected rows of a tensor",
+                         bs_say_domain(infer, domain));
+}
+
+/* Operands: what tells the domain, the count or none, what has the number of trips as dimension 0 or none. */
+static bool loop_operands_sound(bs_infer *infer)
+{
+    bs_graph *g = infer->graph;
+    const bs_loop_params *p = infer->params;
+    const bs_value_info *count = infer->in[1], *over = infer->in[2];
+    if (infer->ids[0] == 0)
+        return bs_infer_fail(infer, BS_ERROR_ARGUMENT, "`like` is no value");
+    if (infer->ids[1] && (count->domain != infer->in[0]->domain || count->dtype != BS_I32 || count->rank > 1 ||
+                          (count->rank == 1 && bs_dim_max(g, count->dims[0]) != 1)))
+        return bs_infer_fail(infer, BS_ERROR_SHAPE, "the count is %s of %s, expected i32 [1] of %s",
+                             bs_say_typed(infer, count), bs_say_domain(infer, count->domain),
+                             bs_say_domain(infer, infer->in[0]->domain));
+    if (infer->ids[2] && over->rank < 1)
+        return bs_infer_fail(infer, BS_ERROR_SHAPE, "what it goes over has no dimension");
+    if ((p->in_turn || p->grows) && (infer->ids[1] == 0 || infer->ids[2] != 0 || p->in_turn == p->grows))
+        return bs_infer_fail(infer, BS_ERROR_ARGUMENT,
+                             "rows go in turn, or grow, by their count and over no value, expected one of both");
+    if (p->grows && !has_fixed_rows(infer, infer->in[0]->domain))
+        return false;
+    if (loop_depth(g, infer->in[0]->domain) == BS_MAX_LOOP_DEPTH)
+        return bs_infer_fail(infer, BS_ERROR_LIMIT, "%d loops in loops, expected %d at most", BS_MAX_LOOP_DEPTH + 1,
+                             BS_MAX_LOOP_DEPTH);
+    return true;
+}
+
+static bool loop_bound(bs_infer *infer, int32_t *bound)
+{
+    const bs_loop_params *p = infer->params;
+    const int64_t most = infer->ids[2] ? bs_dim_max(infer->graph, infer->in[2]->dims[0]) : BS_MAX_TRIPS;
+    const int64_t n = infer->ids[2] && p->bound == 0 ? most : p->bound;
+    if (!bs_infer_field(infer, "bound", n, infer->ids[2] ? most : 1, BS_MAX_TRIPS))
+        return false;
+    *bound = (int32_t)n;
+    return true;
+}
+
+static bool loop_infer(bs_infer *infer)
+{
+    bs_graph *g = infer->graph;
+    const bs_loop_params *p = infer->params;
+    bs_route_desc desc = {.name = infer->name, .protocol = BS_ROUTE_LOOP, .paths = 1};
+    infer->n_out = 0;
+    if (!bs_infer_router_name(infer) || !loop_operands_sound(infer) || !loop_bound(infer, &desc.capacity))
+        return false;
+    bs_router_info *router = bs_infer_router(infer, bs_graph_keep(g, &desc, sizeof desc), infer->in[0]->domain);
+    if (!router)
+        return false;
+    router->loop.bound = desc.capacity;
+    router->loop.count = infer->ids[1];
+    router->loop.in_turn = p->in_turn;
+    router->loop.grows = p->grows;
+    router->loop.trips = infer->ids[2] ? infer->in[2]->dims[0] : -1;
+    const bool asks_all = !router->loop.count && (router->loop.trips < 0 || !g->dims[router->loop.trips].node);
+    router->loop.lifts = p->no_lift | p->grows ? BS_LIFTS_NOTHING : asks_all ? BS_LIFTS_ALL : BS_LIFTS_SOUND;
+    router->max_paths_per_cell = 1;
+    router->loop.begun_before = g->open_loop;
+    g->open_loop = infer->router;
+    return bs_infer_path(infer, 0) >= 0;
+}
+
+const bs_op bs_op_loop = {.name = "loop",
+                          .min_in = 3, .rows = {.of = BS_ROWS_ANY}, .named = true, .variadic = true,
+                          .work = BS_WORK_ROUTE,
+                          .roles = {BS_ROLE_LIKE, BS_ROLE_DECIDING, BS_ROLE_LIKE},
+                          BS_PARAMS(bs_loop_params, loop_fields),
+                          .infer = loop_infer};
+
+bs_router bs_loop_begin(bs_graph *graph, bs_value like, bs_value count, const bs_loop_desc *desc)
+{
+    const bs_loop_desc any = desc ? *desc : (bs_loop_desc){.bound = 0};
+    const bs_loop_params p = {any.name ? any.name : "", any.bound, any.in_turn, any.grows, any.no_lift};
+    const int32_t in[3] = {like.id, count.id, any.over.id};
+    const bs_node *node = bs_op_build_node(graph, &bs_op_loop, in, 3, &p);
+    const bs_router loop = {node ? node->router : 0};
+    return loop;
+}
+
+/* --------------------------------------------------------------------------------------------- what a body reads */
+
+/* The loop of a node that is about one, which must be the one that was begun last: its body is being built. */
+static bs_router_info *loop_of(bs_infer *infer)
+{
+    bs_graph *g = infer->graph;
+    const int32_t id = ((const bs_gather_params *)infer->params)->router;
+    if (id < 1 || id >= g->n_routers || !bs_router_loops(g, id)) {
+        bs_infer_fail(infer, BS_ERROR_GRAPH, "router %" PRId32 " is no loop", id);
+        return NULL;
+    }
+    if (id != g->open_loop) {
+        bs_infer_fail(infer, BS_ERROR_GRAPH, "loop \"%s\" %s", g->routers[id].desc->name,
+                      g->routers[id].loop.again ? "has ended" : "is not the one that was begun last");
+        return NULL;
+    }
+    infer->router = id;
+    infer->path = 0;
+    return &g->routers[id];
+}
+
+/* Whether operand `index` is of the domain: that of the loop, or of its body. */
+static bool is_of(bs_infer *infer, int32_t index, int32_t domain)
+{
+    const int32_t has = infer->in[index]->domain;
+    return has == domain || bs_infer_fail(infer, BS_ERROR_DOMAIN, "operand %" PRId32 " is of %s, expected %s", index,
+                                          bs_say_domain(infer, has), bs_say_domain(infer, domain));
+}
+
+static bool carry_infer(bs_infer *infer)
+{
+    bs_router_info *router = loop_of(infer);
+    const bool shared = router && infer->in[0]->domain == 0 && infer->graph->domains[router->domain].patches < 0;
+    if (!router || (!shared && !is_of(infer, 0, router->domain)))
+        return false;
+    router->loop.n_carried++;
+    infer->out[0].domain = router->path_domains;
+    return true;
+}
+
+const bs_op bs_op_loop_carry = {.name = "loop_carry",
+                                .min_in = 1, .rows = {.of = BS_ROWS_ANY},
+                                .work = BS_WORK_VIEW,
+                                BS_PARAMS(bs_gather_params, of_loop_fields),
+                                .infer = carry_infer};
+
+static bs_gather_params params_of(bs_router loop)
+{
+    const bs_gather_params p = {"", loop.id, BS_GATHER_PLACE};
+    return p;
+}
+
+bs_value bs_loop_carry(bs_graph *graph, bs_router loop, bs_value initial)
+{
+    const bs_gather_params p = params_of(loop);
+    return bs_op_build_one(graph, initial, &p, &bs_op_loop_carry);
+}
+
+/* A number that the loop knows of each row of its body, with a mode up to `last`. */
+static bool number_infer(bs_infer *infer, int32_t last, int32_t alone)
+{
+    const bs_router_info *router = loop_of(infer);
+    const int32_t mode = ((const bs_gather_params *)infer->params)->mode;
+    if (!router || !bs_infer_field(infer, "mode", mode, 0, last))
+        return false;
+    bs_value_info *out = &infer->out[0];
+    out->domain = router->path_domains;
+    out->dtype = BS_I32;
+    bs_value_set_rank(out, mode != alone);
+    out->dims[0] = bs_dim_const(infer->graph, 1);
+    return true;
+}
+
+static bool trip_infer(bs_infer *infer) { return number_infer(infer, BS_TRIP_INDEX, BS_TRIP_INDEX); }
+
+static bool parent_infer(bs_infer *infer)
+{
+    const int32_t loop = ((const bs_gather_params *)infer->params)->router;
+    return number_infer(infer, BS_PARENT_CHILD, -1) &&
+           (infer->graph->routers[loop].loop.grows ||
+            bs_infer_fail(infer, BS_ERROR_GRAPH, "loop \"%s\" does not grow", infer->graph->routers[loop].desc->name));
+}
+
+static bs_status trip_run(const bs_call *call)
+{
+    const bool from_1 = ((const bs_gather_params *)call->params)->mode == BS_TRIP_FROM_1;
+    *(int32_t *)call->out[0].data = call->decision->trip + from_1;
+    return BS_OK;
+}
+
+const bs_op bs_op_loop_trip = {.name = "loop_trip",
+                               .rows = {.of = BS_ROWS_DECIDED},
+                               BS_PARAMS(bs_gather_params, of_loop_fields),
+                               .infer = trip_infer,
+                               .run = trip_run};
+
+static bs_status parent_run(const bs_call *call)
+{
+    const bs_decision_data *d = call->decision;
+    const int32_t row = d->ids[call->decided], mode = ((const bs_gather_params *)call->params)->mode;
+    *(int32_t *)call->out[0].data = mode == BS_PARENT_ROW ? d->inverse[row] : bs_loop_child_of(d->inverse, row);
+    return BS_OK;
+}
+
+const bs_op bs_op_loop_parent = {.name = "loop_parent",
+                                 .rows = {.of = BS_ROWS_DECIDED},
+                                 BS_PARAMS(bs_gather_params, of_loop_fields),
+                                 .infer = parent_infer,
+                                 .run = parent_run};
+
+static bs_value number_of(bs_graph *graph, bs_router loop, const bs_op *op, int32_t mode)
+{
+    const bs_gather_params p = {"", loop.id, mode};
+    return bs_op_build(graph, op, NULL, 0, &p);
+}
+
+static bs_value trip_of(bs_graph *graph, bs_router loop, int32_t mode)
+{
+    return number_of(graph, loop, &bs_op_loop_trip, mode);
+}
+
+bs_value bs_loop_parent(bs_graph *graph, bs_router loop)
+{
+    return number_of(graph, loop, &bs_op_loop_parent, BS_PARENT_ROW);
+}
+
+bs_value bs_loop_child(bs_graph *graph, bs_router loop)
+{
+    return number_of(graph, loop, &bs_op_loop_parent, BS_PARENT_CHILD);
+}
+
+bs_value bs_loop_trip(bs_graph *graph, bs_router loop) { return trip_of(graph, loop, BS_TRIP_FROM_0); }
+
+/* Whether a dimension has a place for every trip, in every run. */
+static bool is_as_long(const bs_graph *g, const bs_router_info *router, bs_dim_id dim)
+{
+    return dim == router->loop.trips || (bs_dim_is_const(g, dim) && bs_dim_max(g, dim) >= router->loop.bound);
+}
+
+static bool loop_slice_infer(bs_infer *infer)
+{
+    const bs_router_info *router = loop_of(infer);
+    const bs_value_info *x = infer->in[0];
+    bs_value_info *out = &infer->out[0];
+    if (!router || !is_of(infer, 0, router->domain) || !bs_infer_rank(infer, 0, 1, BS_MAX_RANK) ||
+        !bs_infer_whole(infer, 0))
+        return false;
+    if (!is_as_long(infer->graph, router, x->dims[0]))
+        return bs_infer_fail(infer, BS_ERROR_SHAPE, "dimension 0 is %lld, loop \"%s\" makes up to %" PRId32 " trips",
+                             (long long)bs_dim_max(infer->graph, x->dims[0]), router->desc->name, router->loop.bound);
+    bs_value_set_rank(out, x->rank - 1);
+    for (int32_t i = 0; i < out->rank; i++)
+        out->dims[i] = x->dims[i + 1];
+    out->domain = router->path_domains;
+    return bs_infer_no_new_image(infer);
+}
+
+const bs_op bs_op_loop_slice = {.name = "loop_slice",
+                                .min_in = 1, .rows = {.of = BS_ROWS_ANY},
+                                .work = BS_WORK_VIEW,
+                                BS_PARAMS(bs_gather_params, of_loop_fields),
+                                .infer = loop_slice_infer};
+
+/* Where there may be fewer places than trips each index is checked. */
+bs_value bs_loop_slice(bs_graph *graph, bs_router loop, bs_value x)
+{
+    const bs_gather_params p = params_of(loop);
+    const bool known = graph && graph->status == BS_OK && loop.id > 0 && loop.id < graph->n_routers && x.id > 0 &&
+                       x.id < graph->n_values && graph->values[x.id].rank > 0;
+    if (!known || is_as_long(graph, &graph->routers[loop.id], graph->values[x.id].dims[0]))
+        return bs_op_build_one(graph, x, &p, &bs_op_loop_slice);
+    return bs_select(graph, bs_scatter(graph, loop, 0, x), trip_of(graph, loop, BS_TRIP_INDEX), 0);
+}
+
+/* Whether a node is what the body of this loop reads a carried value by. */
+static bool carries(const bs_infer *infer, const bs_node *node)
+{
+    return bs_node_is(node, &bs_op_loop_carry) && node->router == infer->router;
+}
+
+/* Whether operand `index` is a value that the loop carries. */
+static bool is_carried(bs_infer *infer, int32_t index)
+{
+    const bs_node *carry = &infer->graph->nodes[infer->in[index]->node];
+    return carries(infer, carry) ||
+           bs_infer_fail(infer, BS_ERROR_GRAPH, "operand %d is made by %s, expected a value that loop \"%s\" carries",
+                         (int)index, bs_op_get(carry->op)->name, infer->graph->routers[infer->router].desc->name);
+}
+
+static bool loop_rows_infer(bs_infer *infer)
+{
+    const bs_router_info *router = loop_of(infer);
+    const bs_value_info *x = infer->in[0], *index = infer->in[1];
+    bs_value_info *out = &infer->out[0];
+    if (!router || !is_carried(infer, 0) || !is_of(infer, 1, router->path_domains) ||
+        !bs_infer_dtype(infer, 1, BS_I32) ||
+        !bs_infer_rank(infer, 1, 0, 1) || !bs_infer_rank_out(infer, x->rank + index->rank) ||
+        !has_fixed_rows(infer, router->domain))
+        return false;
+    out->dims[0] = index->dims[0]; /* of a number alone the next line's */
+    for (int32_t i = 0; i < x->rank; i++)
+        out->dims[i + index->rank] = x->dims[i];
+    return true;
+}
+
+/* One row, or zeros. */
+static void copy_around(const bs_call *call, const bs_operand *to, const void *from)
+{
+    static const float zero = 0;
+    bs_operand row = call->in[0];
+    bs_span span;
+    row.data = from ? (void *)(uintptr_t)from : (void *)(uintptr_t)&zero;
+    for (int32_t d = 0; d < row.rank && !from; d++)
+        row.stride[d] = 0;
+    bs_span_box(&span, to, 1);
+    bs_span_copy(&span, call, to, &row, NULL);
+}
+
+static bs_status loop_rows_run(const bs_call *call)
+{
+    const bs_operand *x = &call->in[0], *index = &call->in[1], *out = &call->out[0];
+    const int32_t count = index->rank ? index->dim[0] : 1;
+    bs_operand to = *x;
+    for (int32_t d = 0; d < x->rank; d++)
+        to.stride[d] = out->stride[d + index->rank];
+    const int64_t line = BS_DENSE_PAYS && bs_operand_line(x) == bs_operand_line(&to) ? bs_operand_line(x) : -1;
+    const size_t bytes = line < 0 ? 0 : (size_t)line * bs_dtype_bytes(x->dtype);
+    for (int32_t i = 0; i < call->rows * count; i++) {
+        const int32_t row = i / count, k = i % count;
+        const int32_t named = *(const int32_t *)bs_operand_at(index, row * index->row_stride + k * index->stride[0]);
+        if (named < -1 || named >= call->around)
+            return bs_call_fail(call, "index %d is %d, expected -1 .. %d", (int)k, (int)named, (int)call->around - 1);
+        to.data = bs_operand_at(out, row * out->row_stride + (index->rank ? k * out->stride[0] : 0));
+        const void *from = named < 0 ? NULL : bs_operand_at(x, named * x->row_stride);
+        if (line < 0)
+            copy_around(call, &to, from);
+        else if (from)
+            bs_copy(to.data, from, bytes);
+        else
+            memset(to.data, 0, bytes);
+    }
+    return BS_OK;
+}
+
+const bs_op bs_op_loop_rows = {.name = "loop_rows",
+                               .min_in = 2, .rows = {.of = BS_ROWS_AROUND},
+                               BS_PARAMS(bs_gather_params, of_loop_fields),
+                               .infer = loop_rows_infer,
+                               .run = loop_rows_run};
+
+bs_value bs_loop_rows(bs_graph *graph, bs_router loop, bs_value carried, bs_value index)
+{
+    const bs_gather_params p = params_of(loop);
+    return bs_op_build_two(graph, carried, index, &p, &bs_op_loop_rows);
+}
+
+/* -------------------------------------------------------------------------------------------- what a body gives */
+
+/* Operands: the value of the body, what was there before the first trip (none: zeros), the carried value or none. */
+static bool next_infer(bs_infer *infer)
+{
+    bs_graph *g = infer->graph;
+    bs_router_info *router = loop_of(infer);
+    const bs_value_info *value = infer->in[0];
+    bs_node *carry = &g->nodes[infer->in[2]->node];
+    if (!router || !is_of(infer, 0, router->path_domains))
+        return false;
+    infer->out[0].domain = router->domain;
+    if (infer->ids[2] == 0)
+        return infer->ids[1] == 0 || bs_infer_fail(infer, BS_ERROR_GRAPH, "what it begins with is of no carried value");
+    if (!carries(infer, carry) || bs_node_in(g, carry)[0] != infer->ids[1])
+        return bs_infer_fail(infer, BS_ERROR_GRAPH,
+                             "operand 2 is made by %s, expected a value that loop \"%s\" carries from operand 1",
+                             bs_op_get(carry->op)->name, router->desc->name);
+    if (carry->writer)
+        return bs_infer_fail(infer, BS_ERROR_GRAPH, "the carried value is given twice");
+    const bs_value_info *carried = infer->in[2];
+    if (!bs_same_shape(value, carried))
+        return bs_infer_fail(infer, BS_ERROR_SHAPE, "the carried value is %s, after a trip it would be %s",
+                             bs_say_typed(infer, carried), bs_say_typed(infer, value));
+    carry->writer = g->n_nodes; /* the node to be added; if refused, the graph has failed */
+    router->loop.n_carried--;
+    return bs_infer_same_scale(infer, carried, value);
+}
+
+const bs_op bs_op_loop_next = {.name = "loop_next",
+                               .min_in = 3, .rows = {.of = BS_ROWS_ANY}, .variadic = true,
+                               .work = BS_WORK_MOVE,
+                               .roles = {BS_ROLE_DATA, BS_ROLE_DATA, BS_ROLE_LIKE},
+                               BS_PARAMS(bs_gather_params, of_loop_fields),
+                               .infer = next_infer};
+
+bs_value bs_loop_next(bs_graph *graph, bs_router loop, bs_value carried, bs_value value)
+{
+    const bs_gather_params p = params_of(loop);
+    const bool known = graph && graph->status == BS_OK && carried.id > 0 && carried.id < graph->n_values;
+    const bs_node *carry = known ? &graph->nodes[graph->values[carried.id].node] : NULL;
+    const int32_t in[3] = {value.id, carry && carry->n_in > 0 ? bs_node_in(graph, carry)[0] : 0, carried.id};
+    return bs_op_build(graph, &bs_op_loop_next, in, 3, &p);
+}
+
+bs_value bs_loop_trips(bs_graph *graph, bs_router loop)
+{
+    return bs_loop_next(graph, loop, (bs_value){0}, trip_of(graph, loop, BS_TRIP_FROM_1));
+}
+
+/* A place for the value of each trip in front of the value's own dimensions. */
+static bool loop_collect_infer(bs_infer *infer)
+{
+    bs_graph *g = infer->graph;
+    const bs_router_info *router = loop_of(infer);
+    const bs_value_info *value = infer->in[0];
+    bs_value_info *out = &infer->out[0];
+    if (!router || !is_of(infer, 0, router->path_domains))
+        return false;
+    if (infer->ids[1])
+        return bs_infer_fail(infer, BS_ERROR_GRAPH, "what is collected begins with zeros");
+    if (!bs_infer_rank_out(infer, value->rank + 1) || !bs_infer_whole(infer, 0))
+        return false;
+    for (int32_t i = 0; i < value->rank; i++)
+        out->dims[i + 1] = value->dims[i];
+    out->dims[0] = router->loop.trips >= 0 ? router->loop.trips : bs_dim_const(g, router->loop.bound);
+    out->domain = router->domain;
+    return bs_infer_no_new_image(infer);
+}
+
+const bs_op bs_op_loop_collect = {.name = "loop_collect",
+                                  .min_in = 2, .rows = {.of = BS_ROWS_ANY}, .variadic = true,
+                                  .work = BS_WORK_MOVE,
+                                  BS_PARAMS(bs_gather_params, of_loop_fields),
+                                  .infer = loop_collect_infer};
+
+bs_value bs_loop_collect(bs_graph *graph, bs_router loop, bs_value value)
+{
+    const bs_gather_params p = params_of(loop);
+    const int32_t in[2] = {value.id, 0};
+    return bs_op_build(graph, &bs_op_loop_collect, in, 2, &p);
+}
+
+/* --------------------------------------------------------------------------------------------------------- end */
+
+/* Operands: the predicate or none, the loop's count or none. */
+static bool again_infer(bs_infer *infer)
+{
+    bs_graph *g = infer->graph;
+    bs_router_info *router = loop_of(infer);
+    const bs_value_info *go_on = infer->in[0];
+    infer->n_out = 0;
+    if (!router)
+        return false;
+    infer->domain = router->path_domains;
+    if (router->loop.grows && (infer->ids[0] == 0 || go_on->dtype != BS_I32))
+        return bs_infer_fail(infer, BS_ERROR_GRAPH, "how many rows a row makes is missing, expected i32 [1]");
+    if (infer->ids[0] && router->loop.in_turn)
+        return bs_infer_fail(infer, BS_ERROR_GRAPH, "a predicate, where rows go in turn: a row makes one trip");
+    if (infer->ids[0] && !is_of(infer, 0, router->path_domains))
+        return false;
+    if (infer->ids[0] && ((go_on->dtype != BS_F32 && go_on->dtype != BS_I32) || go_on->rank > 1 ||
+                          (go_on->rank == 1 && bs_dim_max(g, go_on->dims[0]) != 1)))
+        return bs_infer_fail(infer, BS_ERROR_SHAPE, "the predicate is %s, expected f32 or i32 [1]",
+                             bs_say_typed(infer, go_on));
+    if (infer->ids[1] != router->loop.count)
+        return bs_infer_fail(infer, BS_ERROR_GRAPH, "operand 1 is value %d, expected the loop's count, value %d",
+                             (int)infer->ids[1], (int)router->loop.count);
+    if (router->loop.n_carried > 0)
+        return bs_infer_fail(infer, BS_ERROR_GRAPH, "%" PRId32 " carried values have no bs_loop_next",
+                             router->loop.n_carried);
+    router->loop.again = g->n_nodes; /* the node to be added */
+    g->open_loop = router->loop.begun_before;
+    return true;
+}
+
+const bs_op bs_op_loop_again = {.name = "loop_again",
+                                .min_in = 2, .rows = {.of = BS_ROWS_ANY}, .variadic = true,
+                                .work = BS_WORK_ROUTE,
+                                .roles = {BS_ROLE_DECIDING, BS_ROLE_DECIDING},
+                                BS_PARAMS(bs_gather_params, of_loop_fields),
+                                .infer = again_infer};
+
+void bs_loop_end(bs_graph *graph, bs_router loop, bs_value go_on)
+{
+    const bool known = graph && graph->status == BS_OK && loop.id > 0 && loop.id < graph->n_routers;
+    const bs_gather_params p = {known ? graph->routers[loop.id].desc->name : "", loop.id, BS_GATHER_PLACE};
+    const int32_t in[2] = {go_on.id, known ? graph->routers[loop.id].loop.count : 0};
+    bs_op_build_node(graph, &bs_op_loop_again, in, 2, &p);
+}
+BS_EFFORT_END
+/* ==== end src/ops/loops.c ===================================================================== */
 
 /* ==== begin src/ops/lrn.c ===================================================================== */
 BS_EFFORT_LOOPS
@@ -31517,237 +32952,6 @@ bs_value bs_pixel_unshuffle(bs_graph *graph, bs_value x, int32_t r)
 BS_EFFORT_END
 /* ==== end src/ops/pixel_shuffle.c ============================================================= */
 
-/* ==== begin src/ops/pool2d.c ================================================================== */
-/* ops/pool2d.c - average and maximum over windows, or over everything.
- * Relies on graph/op.h. Must never count what lies outside the frame (unless count_pad says so): windows are clipped by
- * the operand's place in its frame. Global pooling sees the core only, so that every pixel counts once. */
-/* #include "ops/forms.h" */
-/* #include "kernels/pool.h" */
-
-static const bs_field pool2d_fields[] = {BS_FIELD_OF("kind", POOL),
-                                         BS_INT_OF("kernel", 0, BS_WINDOW_MOST),
-                                         BS_INT_OF("stride", 0, BS_WINDOW_MOST),
-                                         BS_INT("pad"),
-                                         BS_INT("global"),
-                                         BS_INT("count_pad"),
-                                         BS_NAMED("padding", PADDING),
-                                         BS_INT_OF("kernel_h", 0, BS_WINDOW_MOST),
-                                         BS_INT_OF("kernel_w", 0, BS_WINDOW_MOST),
-                                         BS_WINDOW_FIELDS};
-
-/* Before op set 3 a global pool ignored `pad`. */
-static void pool2d_upgrade(int32_t *fields, int32_t opset)
-{
-    if (opset < 3 && fields[4] != 0)
-        fields[3] = 0;
-    bs_upgrade_padding(opset, fields[3], &fields[6]);
-}
-
-bs_window bs_pool2d_window(const bs_pool2d_desc *d)
-{
-    const int32_t square = bs_or_default(d->kernel, 2);
-    return BS_WINDOW_OF(d, bs_pool2d_desc, bs_or_default(d->kernel_h, square), bs_or_default(d->kernel_w, square),
-                        d->stride, 1, d->pad);
-}
-
-static bool pool2d_infer(bs_infer *infer)
-{
-    const bs_pool2d_desc *desc = infer->params;
-    const bs_window window = bs_pool2d_window(desc);
-    if (!bs_infer_padding(infer, desc->padding, desc->pad, BS_WINDOW_SIDES(desc), BS_WINDOW_MOST) ||
-        !bs_infer_f32(infer, 0, 3, 3))
-        return false;
-    for (int32_t i = 0; i < 2; i++) {
-        const bs_window_axis *a = &window.axis[i];
-        if (bs_max_i32(a->before, a->after) > bs_window_reach(a))
-            return bs_infer_fail(infer, BS_ERROR_ARGUMENT,
-                                 "dimension %" PRId32 ": pads %" PRId32 " and %" PRId32 ", expected 0 .. %" PRId32,
-                                 i + 1, a->before, a->after, bs_window_reach(a));
-    }
-    if (!desc->global)
-        return bs_infer_window(infer, &window);
-    bs_value_set_rank(&infer->out[0], 1);
-    infer->out[0].scale_num = infer->out[0].scale_den = 1;
-    return true;
-}
-
-static int32_t pool2d_halo(const bs_graph *graph, const bs_node *node, int32_t index, int32_t out_margin)
-{
-    const bs_pool2d_desc *desc = node->params;
-    const bs_window window = bs_pool2d_window(desc);
-    (void)graph, (void)index;
-    return desc->global ? 0 : bs_window_halo(&window, out_margin);
-}
-
-static double pool2d_flops(const bs_graph *graph, const bs_node *node)
-{
-    const bs_pool2d_desc *desc = node->params;
-    const bs_window window = bs_pool2d_window(desc);
-    if (desc->global)
-        return bs_value_work(graph, bs_node_in(graph, node)[0]);
-    return bs_value_work(graph, node->first_out) * window.axis[0].kernel * window.axis[1].kernel;
-}
-
-/* ----------------------------------------------------------------------------------------------------- windows */
-
-/* Taps first .. end of a window that starts at `at` in a frame of `extent`. */
-typedef struct pool2d_range {
-    int32_t first, end;
-} pool2d_range;
-
-static pool2d_range pool2d_clip(int32_t at, const bs_window_axis *a, int32_t extent)
-{
-    const int32_t more = a->dilation - 1; /* to round up; neither dividend is negative */
-    const pool2d_range range = {(bs_max_i32(0, -at) + more) / a->dilation,
-                                bs_min_i32(a->kernel, (extent - at + more) / a->dilation)};
-    return range;
-}
-
-/* By a kernel, where channels lie side by side. False: they do not, or it has none for them; nothing is done. */
-static bool pool2d_by_kernel(const bs_call *call, const float *in, ptrdiff_t down, ptrdiff_t across, int32_t rows,
-                             int32_t taps, bs_pool_sum sum, float count, float *out)
-{
-    const bs_operand *from = &call->in[0];
-    const bs_pool_window window = {in, down, across, rows, taps, from->dim[0], sum, count, out};
-    return BS_DENSE_PAYS && from->stride[0] == 1 && call->out[0].stride[0] == 1 &&
-           bs_pool_window_run((bs_tier)call->plan->tier, &window);
-}
-
-/* A window of which no tap is in the frame (dilated ones step over small frames) gives zero. */
-static void pool2d_pixel(const bs_call *call, const bs_window *w, const float *window, pool2d_range y, pool2d_range x,
-                         float *out)
-{
-    const bs_pool2d_desc *desc = call->params;
-    const bs_operand *in = &call->in[0];
-    const ptrdiff_t step = in->stride[0], out_step = call->out[0].stride[0];
-    const ptrdiff_t down = w->axis[0].dilation * in->stride[1], across = w->axis[1].dilation * in->stride[2];
-    const int32_t channels = call->out[0].dim[0];
-    const bool none = y.first >= y.end || x.first >= x.end, largest = desc->kind == BS_POOL_MAX;
-    const float count = (float)(desc->count_pad ? w->axis[0].kernel * w->axis[1].kernel
-                                                : (y.end - y.first) * (x.end - x.first));
-    if (!none && pool2d_by_kernel(call, window + y.first * down + x.first * across, down, across, y.end - y.first,
-                                  x.end - x.first, largest ? BS_POOL_LARGEST : BS_POOL_MEAN, count, out))
-        return;
-    for (int32_t c = 0; c < channels && none; c++)
-        out[c * out_step] = 0.0f;
-    for (int32_t ky = y.first; ky < y.end; ky++)
-        for (int32_t kx = x.first; kx < x.end; kx++) {
-            const float *tap = window + ky * down + kx * across;
-            const bool first = ky == y.first && kx == x.first;
-            for (int32_t c = 0; c < channels; c++) {
-                const float v = tap[c * step], old = first ? v : out[c * out_step];
-                out[c * out_step] = first ? v : largest ? (v > old ? v : old) : old + v;
-            }
-        }
-    for (int32_t c = 0; c < channels && !largest && !none; c++)
-        out[c * out_step] /= count;
-}
-
-static void pool2d_windows(const bs_call *call, int32_t row)
-{
-    const bs_operand *in = &call->in[0], *out = &call->out[0];
-    const bs_window w = bs_pool2d_window(call->params);
-    const bs_window_axis *down = &w.axis[0], *across = &w.axis[1];
-    const float *from = bs_f32_at(in, row * in->row_stride);
-    float *to = bs_f32_at(out, row * out->row_stride);
-    for (int32_t oy = out->rect.y0; oy < out->rect.y1; oy++) {
-        const int32_t y = oy * down->stride - down->before;
-        const pool2d_range rows = pool2d_clip(y + in->frame_y, down, in->frame_h);
-        for (int32_t ox = out->rect.x0; ox < out->rect.x1; ox++) {
-            const int32_t x = ox * across->stride - across->before;
-            pool2d_pixel(call, &w, from + y * in->stride[1] + x * in->stride[2], rows,
-                         pool2d_clip(x + in->frame_x, across, in->frame_w),
-                         to + oy * out->stride[1] + ox * out->stride[2]);
-        }
-    }
-}
-
-/* ------------------------------------------------------------------------------------------------------ global */
-
-#define POOL_BLOCK 64 /* channels at a time: their sums stay on the stack, whatever the number of channels */
-
-/* Sums go pixel by pixel into a row, row by row into the total: short sums lose little in f32. */
-static void pool2d_global_sum(const bs_operand *in, const float *from, int32_t channels, float *total)
-{
-    memset(total, 0, sizeof(float) * POOL_BLOCK);
-    for (int32_t y = 0; y < in->dim[1]; y++) {
-        float line[POOL_BLOCK] = {0};
-        for (int32_t x = 0; x < in->dim[2]; x++) {
-            const float *pixel = from + y * in->stride[1] + x * in->stride[2];
-            for (int32_t c = 0; c < channels; c++)
-                line[c] += pixel[c * in->stride[0]];
-        }
-        for (int32_t c = 0; c < channels; c++)
-            total[c] += line[c];
-    }
-}
-
-static void pool2d_global_max(const bs_operand *in, const float *from, int32_t channels, float *top)
-{
-    for (int32_t c = 0; c < channels; c++)
-        top[c] = from[c * in->stride[0]];
-    for (int32_t y = 0; y < in->dim[1]; y++)
-        for (int32_t x = 0; x < in->dim[2]; x++) {
-            const float *pixel = from + y * in->stride[1] + x * in->stride[2];
-            for (int32_t c = 0; c < channels; c++)
-                top[c] = pixel[c * in->stride[0]] > top[c] ? pixel[c * in->stride[0]] : top[c];
-        }
-}
-
-/* A cell without pixels (its frame shrank below it) gives zero. */
-static void pool2d_global(const bs_call *call, int32_t row)
-{
-    const bs_pool2d_desc *desc = call->params;
-    const bs_operand *in = &call->in[0], *out = &call->out[0];
-    const float area = (float)in->dim[1] * (float)in->dim[2];
-    float *to = bs_f32_at(out, row * out->row_stride);
-    if (area > 0.0f && pool2d_by_kernel(call, bs_f32_at(in, row * in->row_stride), in->stride[1], in->stride[2],
-                                        in->dim[1], in->dim[2],
-                                        desc->kind == BS_POOL_MAX ? BS_POOL_LARGEST : BS_POOL_MEAN_OF_ROWS, area, to))
-        return;
-    for (int32_t first = 0; first < in->dim[0]; first += POOL_BLOCK) {
-        const float *from = bs_f32_at(in, row * in->row_stride + first * in->stride[0]);
-        const int32_t channels = bs_min_i32(POOL_BLOCK, in->dim[0] - first);
-        float block[POOL_BLOCK] = {0};
-        if (area > 0.0f && desc->kind == BS_POOL_MAX)
-            pool2d_global_max(in, from, channels, block);
-        else if (area > 0.0f)
-            pool2d_global_sum(in, from, channels, block);
-        for (int32_t c = 0; c < channels; c++)
-            to[(first + c) * out->stride[0]] = desc->kind == BS_POOL_MAX || area == 0.0f ? block[c] : block[c] / area;
-    }
-}
-#undef POOL_BLOCK
-
-static bs_status pool2d_run(const bs_call *call)
-{
-    const bs_pool2d_desc *desc = call->params;
-    for (int32_t row = 0; row < call->rows; row++) {
-        if (desc->global)
-            pool2d_global(call, row);
-        else
-            pool2d_windows(call, row);
-    }
-    return BS_OK;
-}
-
-static const bs_op_rules pool2d_rules = {.halo = pool2d_halo, .upgrade = pool2d_upgrade};
-
-const bs_op bs_op_pool2d = {.name = "pool2d",
-                            .min_in = 1,
-                            .layout = {.images = true, .edges = true},
-                            BS_PARAMS(bs_pool2d_desc, pool2d_fields),
-                            .rules = &pool2d_rules,
-                            .infer = pool2d_infer,
-                            .flops = pool2d_flops,
-                            .run = pool2d_run};
-
-bs_value bs_pool2d(bs_graph *graph, bs_value x, const bs_pool2d_desc *desc)
-{
-    return bs_op_build_one(graph, x, desc, &bs_op_pool2d);
-}
-/* ==== end src/ops/pool2d.c ==================================================================== */
-
 /* ==== begin src/ops/recurrent.c =============================================================== */
 BS_EFFORT_LOOPS
 /* ops/recurrent.c - one step of an LSTM or a GRU on the last dimension, with PyTorch's weights.
@@ -32050,47 +33254,6 @@ bs_value bs_gru(bs_graph *graph, bs_value x, bs_value h, const bs_recurrent_desc
 BS_EFFORT_END
 /* ==== end src/ops/recurrent.c ================================================================= */
 
-/* ==== begin src/ops/reduce.h ================================================================== */
-/* ops/reduce.h - what reductions make of elements, for the plain kernel and for a device.
- * Relies on base/base.h. Must never contain a product that a compiler may fuse with a sum. */
-#ifndef BS_OPS_REDUCE_H
-#define BS_OPS_REDUCE_H
-
-/* #include "base/base.h" */
-
-#include <math.h>
-
-/* What an element adds. top: the largest element, of BS_REDUCE_LOG_SUM_EXP only. */
-static inline BS_BOTH float bs_reduce_term(int32_t kind, float v, float top)
-{
-    if (kind < BS_REDUCE_SUM_SQUARE)
-        return v;
-    return kind == BS_REDUCE_L1 ? fabsf(v) : kind == BS_REDUCE_LOG_SUM_EXP ? expf(v - top) : v * v;
-}
-
-/* NaN in a maximum or minimum: it stays where it comes first, elsewhere it is ignored. */
-static inline BS_BOTH float bs_reduce_join(int32_t kind, float so_far, float term)
-{
-    if (kind == BS_REDUCE_MAX)
-        return term > so_far ? term : so_far;
-    if (kind == BS_REDUCE_MIN)
-        return term < so_far ? term : so_far;
-    return kind == BS_REDUCE_PROD ? so_far * term : BS_SUM(so_far, term);
-}
-
-/* Of lines without anything finite, or with an infinity, exponentials are of the elements themselves. */
-static inline BS_BOTH float bs_reduce_top(float top) { return fabsf(top) == INFINITY ? 0.0f : top; }
-
-static inline BS_BOTH float bs_reduce_end(int32_t kind, float sum, float count, float top)
-{
-    if (kind == BS_REDUCE_MEAN)
-        return sum / count;
-    return kind == BS_REDUCE_L2 ? sqrtf(sum) : kind == BS_REDUCE_LOG_SUM_EXP ? BS_SUM(top, logf(sum)) : sum;
-}
-
-#endif
-/* ==== end src/ops/reduce.h ==================================================================== */
-
 /* ==== begin src/ops/reduce.c ================================================================== */
 BS_EFFORT_LOOPS
 /* ops/reduce.c - reductions over one dimension, or some that follow each other; running sums.
@@ -32306,221 +33469,6 @@ bs_value bs_cumsum(bs_graph *graph, bs_value x, const bs_cumsum_desc *desc)
 }
 BS_EFFORT_END
 /* ==== end src/ops/reduce.c ==================================================================== */
-
-/* ==== begin src/ops/rope.h ==================================================================== */
-/* ops/rope.h - angles of rotary position embedding, for the plain kernel and for a device.
- * Angles are parts of a full turn in units of 2^-64, which wrap: a position's is as exact as the frequency, however far
- * it is, and one code gives the same bytes everywhere. Relies on base/base.h. Must never contain a product that a
- * compiler may fuse with a sum. */
-#ifndef BS_OPS_ROPE_H
-#define BS_OPS_ROPE_H
-
-/* #include "base/base.h" */
-/* #include "base/wrapping.h" */
-
-#define BS_ROPE_MOST ((int32_t)1 << 30) /* the largest position */
-
-/* Of a head: pairs that are turned, where the second of a pair lies behind the first, and where the next pair does, in
- * elements. */
-typedef struct bs_rope_form {
-    int32_t heads, features, pairs, apart, next;
-} bs_rope_form;
-
-/* Of cells whose last two dimensions, or whose last one, are these (rank: how many there are). */
-static inline BS_BOTH bs_rope_form bs_rope_form_of(int32_t rank, const int32_t *dim, int32_t heads, int32_t dims,
-                                                   int32_t interleaved)
-{
-    bs_rope_form f;
-    f.heads = rank == 2 ? dim[0] : bs_or_default(heads, 1);
-    f.features = rank == 2 ? dim[1] : dim[0] / f.heads;
-    f.pairs = bs_or_default(dims, f.features) / 2;
-    f.apart = interleaved ? 1 : f.pairs;
-    f.next = interleaved ? 2 : 1;
-    return f;
-}
-
-double bs_rope_ratio(const bs_rope_desc *desc, const bs_rope_form *form); /* ops/rope.c */
-
-/* The turn of pair i at position 1: ratio^i / (2 pi), ratio = base^(-2 / dims). The power by squares: an error of i
- * roundings, 2^-46 at most of what i = 0 turns. */
-static inline BS_BOTH uint64_t bs_rope_turn(double ratio, int32_t i)
-{
-    double turn = 2935890503282001226.0; /* 2^64 / (2 pi) */
-    for (; i > 0; i /= 2) {
-        turn *= i % 2 ? ratio : 1.0;
-        ratio *= ratio;
-    }
-    return (uint64_t)turn;
-}
-
-/* Cosine and sine at a position: the nearest quarter turn, and polynomials of the rest (Cephes' sinf, cosf). */
-BS_WRAPS static inline BS_BOTH void bs_rope_angle(uint64_t turn, int32_t position, float *cosine, float *sine)
-{
-    const uint64_t eighth = (uint64_t)1 << 61, at = turn * (uint64_t)position + eighth;
-    const int64_t rest = (int64_t)(at & (2 * eighth - 1)) - (int64_t)eighth;
-    const float r = (float)((double)rest * 3.406121580086554e-19), z = r * r; /* 2 pi / 2^64 */
-    const float s = BS_SUM(BS_SUM(BS_SUM(-1.9515295891e-4f * z, 8.3321608736e-3f) * z, -1.6666654611e-1f) * z * r, r);
-    const float c = BS_SUM(BS_SUM(BS_SUM(BS_SUM(2.443315711809948e-5f * z, -1.388731625493765e-3f) * z,
-                                         4.166664568298827e-2f) * z * z, -0.5f * z), 1.0f);
-    const uint32_t quarter = (uint32_t)(at >> 62);
-    const float a = quarter & 1u ? s : c, b = quarter & 1u ? c : s;
-    *cosine = quarter == 1 || quarter == 2 ? -a : a;
-    *sine = quarter >= 2 ? -b : b;
-}
-
-#endif
-/* ==== end src/ops/rope.h ====================================================================== */
-
-/* ==== begin src/ops/rope.c ==================================================================== */
-BS_EFFORT_LOOPS
-/* ops/rope.c - rotary position embedding: pairs of a head's elements turned by the position of their row.
- * Relies on rope.h. Must never trust a position. One code for every tier. */
-/* #include "ops/rope.h" */
-
-/* #include "ops/common.h" */
-
-#include <float.h>
-#include <math.h>
-
-static const bs_field rope_fields[] = {BS_INT_OF("heads", 0, 1 << 30), BS_INT_OF("dims", 0, 1 << 30), BS_FLOAT("base"),
-                                       BS_INT_OF("interleaved", 0, 1)};
-
-static bool rope_positions(bs_infer *infer)
-{
-    const bs_value_info *v = infer->in[1];
-    const bool one = v->rank == 0 || (v->rank == 1 && v->dims[0] == bs_dim_const(infer->graph, 1));
-    return (v->dtype == BS_I32 && one) ||
-           bs_infer_fail(infer, BS_ERROR_SHAPE, "operand 1 (positions) is %s, expected i32 [] or [1]",
-                         bs_say_typed(infer, v));
-}
-
-static bool rope_infer(bs_infer *infer)
-{
-    const bs_rope_desc *desc = infer->params;
-    const bs_value_info *x = infer->in[0];
-    int32_t width = 0;
-    if (!bs_infer_f32(infer, 0, 1, 2) || !bs_infer_const(infer, 0, x->rank - 1, "features", &width) ||
-        !rope_positions(infer))
-        return false;
-    const int32_t heads = x->rank == 2 ? 1 : bs_or_default(desc->heads, 1);
-    if (x->rank == 2 && !bs_infer_field(infer, "heads", desc->heads, 0, 0)) /* dimension 0 says it */
-        return false;
-    if (width % heads != 0)
-        return bs_infer_fail(infer, BS_ERROR_ARGUMENT,
-                             "%" PRId32 " heads of cells [%" PRId32 "]: not a whole number of elements each", heads,
-                             width);
-    const int32_t dims = bs_or_default(desc->dims, width / heads);
-    if (dims % 2 != 0 || dims > width / heads)
-        return bs_infer_fail(infer, BS_ERROR_ARGUMENT,
-                             "%" PRId32 " dimensions to turn of heads of %" PRId32 ", expected an even number", dims,
-                             width / heads);
-    if (desc->base != 0.0f && !(desc->base >= 1.0f && desc->base <= FLT_MAX))
-        return bs_infer_fail(infer, BS_ERROR_ARGUMENT, "base is %g, expected 1 or more", (double)desc->base);
-    return true;
-}
-
-static double rope_flops(const bs_graph *graph, const bs_node *node)
-{
-    return 4.0 * bs_value_work(graph, node->first_out);
-}
-
-/* The turns of all pairs, and cosines and sines of a row. */
-static void rope_plan(const bs_graph *graph, const bs_node *node, bs_conv_choice choice, int32_t max_h, int32_t max_w,
-                      bs_node_plan *plan)
-{
-    (void)choice, (void)max_h, (void)max_w;
-    const bs_value_info *x = &graph->values[node->first_out];
-    plan->scratch_bytes = bs_bytes_array(bs_dim_max(graph, x->dims[x->rank - 1]) / 2, 16);
-}
-
-double bs_rope_ratio(const bs_rope_desc *desc, const bs_rope_form *form)
-{
-    const double base = desc->base == 0.0f ? 10000.0 : (double)desc->base;
-    return form->pairs > 0 ? pow(base, -1.0 / form->pairs) : 1.0;
-}
-
-typedef struct rope_job {
-    bs_rope_form form;
-    uint64_t *turn;
-    float *cosine, *sine;
-    ptrdiff_t in_step, out_step; /* from element to element of a head */
-} rope_job;
-
-static void rope_dense(const rope_job *job, const float *restrict x, float *restrict y)
-{
-    const int32_t pairs = job->form.pairs;
-    for (int32_t i = 0; i < pairs; i++)
-        y[i] = x[i] * job->cosine[i] - x[i + pairs] * job->sine[i];
-    for (int32_t i = 0; i < pairs; i++)
-        y[i + pairs] = x[i + pairs] * job->cosine[i] + x[i] * job->sine[i];
-}
-
-static void rope_head(const rope_job *job, const float *x, float *y)
-{
-    const bs_rope_form *f = &job->form;
-    if (BS_DENSE_PAYS && job->in_step == 1 && job->out_step == 1 && f->next == 1)
-        rope_dense(job, x, y);
-    else
-        for (int32_t i = 0; i < f->pairs; i++) {
-            const ptrdiff_t first = i * f->next, second = first + f->apart;
-            const float a = x[first * job->in_step], b = x[second * job->in_step];
-            y[first * job->out_step] = a * job->cosine[i] - b * job->sine[i];
-            y[second * job->out_step] = b * job->cosine[i] + a * job->sine[i];
-        }
-    for (int32_t i = 2 * f->pairs; i < f->features; i++)
-        y[i * job->out_step] = x[i * job->in_step];
-}
-
-static rope_job rope_job_of(const bs_call *call)
-{
-    const bs_rope_desc *desc = call->params;
-    const bs_operand *x = &call->in[0];
-    rope_job job = {bs_rope_form_of(x->rank, x->dim, desc->heads, desc->dims, desc->interleaved), call->scratch, NULL,
-                    NULL, x->stride[x->rank - 1], call->out[0].stride[x->rank - 1]};
-    const double ratio = bs_rope_ratio(desc, &job.form);
-    job.cosine = (float *)(void *)(job.turn + job.form.pairs);
-    job.sine = job.cosine + job.form.pairs;
-    for (int32_t i = 0; i < job.form.pairs; i++)
-        job.turn[i] = bs_rope_turn(ratio, i);
-    return job;
-}
-
-static bs_status rope_run(const bs_call *call)
-{
-    const bs_operand *x = &call->in[0], *y = &call->out[0], *positions = &call->in[1];
-    const rope_job job = rope_job_of(call);
-    const ptrdiff_t in_head = x->rank == 2 ? x->stride[0] : job.form.features * x->stride[0];
-    const ptrdiff_t out_head = x->rank == 2 ? y->stride[0] : job.form.features * y->stride[0];
-    for (int32_t r = 0; r < call->rows; r++) {
-        const int32_t position = ((const int32_t *)positions->data)[r * positions->row_stride];
-        if (position < 0 || position > BS_ROPE_MOST)
-            return bs_call_fail(call, "position %" PRId32 ", expected 0 .. %" PRId32, position, BS_ROPE_MOST);
-        for (int32_t i = 0; i < job.form.pairs; i++)
-            bs_rope_angle(job.turn[i], position, &job.cosine[i], &job.sine[i]);
-        for (int32_t h = 0; h < job.form.heads; h++)
-            rope_head(&job, bs_f32_at(x, r * x->row_stride + h * in_head),
-                      bs_f32_at(y, r * y->row_stride + h * out_head));
-    }
-    return BS_OK;
-}
-
-static const bs_op_rules rope_rules = {.plan = rope_plan};
-
-const bs_op bs_op_rope = {.name = "rope",
-                          .min_in = 2,
-                          .rows = {.refuses = true},
-                          BS_PARAMS(bs_rope_desc, rope_fields),
-                          .infer = rope_infer,
-                          .flops = rope_flops,
-                          .rules = &rope_rules,
-                          .run = rope_run};
-
-bs_value bs_rope(bs_graph *graph, bs_value x, bs_value positions, const bs_rope_desc *desc)
-{
-    return bs_op_build_two(graph, x, positions, desc, &bs_op_rope);
-}
-BS_EFFORT_END
-/* ==== end src/ops/rope.c ====================================================================== */
 
 /* ==== begin src/ops/reshape.c ================================================================= */
 BS_EFFORT_LOOPS
@@ -32871,6 +33819,1425 @@ bs_value bs_transpose(bs_graph *graph, bs_value x, const bs_transpose_desc *desc
 #undef BS_RESHAPE_REST
 BS_EFFORT_END
 /* ==== end src/ops/reshape.c =================================================================== */
+
+/* ==== begin src/ops/rope.c ==================================================================== */
+BS_EFFORT_LOOPS
+/* ops/rope.c - rotary position embedding: pairs of a head's elements turned by the position of their row.
+ * Relies on rope.h. Must never trust a position. One code for every tier. */
+/* #include "ops/rope.h" */
+
+/* #include "ops/common.h" */
+
+#include <float.h>
+#include <math.h>
+
+static const bs_field rope_fields[] = {BS_INT_OF("heads", 0, 1 << 30), BS_INT_OF("dims", 0, 1 << 30), BS_FLOAT("base"),
+                                       BS_INT_OF("interleaved", 0, 1)};
+
+static bool rope_positions(bs_infer *infer)
+{
+    const bs_value_info *v = infer->in[1];
+    const bool one = v->rank == 0 || (v->rank == 1 && v->dims[0] == bs_dim_const(infer->graph, 1));
+    return (v->dtype == BS_I32 && one) ||
+           bs_infer_fail(infer, BS_ERROR_SHAPE, "operand 1 (positions) is %s, expected i32 [] or [1]",
+                         bs_say_typed(infer, v));
+}
+
+static bool rope_infer(bs_infer *infer)
+{
+    const bs_rope_desc *desc = infer->params;
+    const bs_value_info *x = infer->in[0];
+    int32_t width = 0;
+    if (!bs_infer_f32(infer, 0, 1, 2) || !bs_infer_const(infer, 0, x->rank - 1, "features", &width) ||
+        !rope_positions(infer))
+        return false;
+    const int32_t heads = x->rank == 2 ? 1 : bs_or_default(desc->heads, 1);
+    if (x->rank == 2 && !bs_infer_field(infer, "heads", desc->heads, 0, 0)) /* dimension 0 says it */
+        return false;
+    if (width % heads != 0)
+        return bs_infer_fail(infer, BS_ERROR_ARGUMENT,
+                             "%" PRId32 " heads of cells [%" PRId32 "]: not a whole number of elements each", heads,
+                             width);
+    const int32_t dims = bs_or_default(desc->dims, width / heads);
+    if (dims % 2 != 0 || dims > width / heads)
+        return bs_infer_fail(infer, BS_ERROR_ARGUMENT,
+                             "%" PRId32 " dimensions to turn of heads of %" PRId32 ", expected an even number", dims,
+                             width / heads);
+    if (desc->base != 0.0f && !(desc->base >= 1.0f && desc->base <= FLT_MAX))
+        return bs_infer_fail(infer, BS_ERROR_ARGUMENT, "base is %g, expected 1 or more", (double)desc->base);
+    return true;
+}
+
+static double rope_flops(const bs_graph *graph, const bs_node *node)
+{
+    return 4.0 * bs_value_work(graph, node->first_out);
+}
+
+/* The turns of all pairs, and cosines and sines of a row. */
+static void rope_plan(const bs_graph *graph, const bs_node *node, bs_conv_choice choice, int32_t max_h, int32_t max_w,
+                      bs_node_plan *plan)
+{
+    (void)choice, (void)max_h, (void)max_w;
+    const bs_value_info *x = &graph->values[node->first_out];
+    plan->scratch_bytes = bs_bytes_array(bs_dim_max(graph, x->dims[x->rank - 1]) / 2, 16);
+}
+
+double bs_rope_ratio(const bs_rope_desc *desc, const bs_rope_form *form)
+{
+    const double base = desc->base == 0.0f ? 10000.0 : (double)desc->base;
+    return form->pairs > 0 ? pow(base, -1.0 / form->pairs) : 1.0;
+}
+
+typedef struct rope_job {
+    bs_rope_form form;
+    uint64_t *turn;
+    float *cosine, *sine;
+    ptrdiff_t in_step, out_step; /* from element to element of a head */
+} rope_job;
+
+static void rope_dense(const rope_job *job, const float *restrict x, float *restrict y)
+{
+    const int32_t pairs = job->form.pairs;
+    for (int32_t i = 0; i < pairs; i++)
+        y[i] = x[i] * job->cosine[i] - x[i + pairs] * job->sine[i];
+    for (int32_t i = 0; i < pairs; i++)
+        y[i + pairs] = x[i + pairs] * job->cosine[i] + x[i] * job->sine[i];
+}
+
+static void rope_head(const rope_job *job, const float *x, float *y)
+{
+    const bs_rope_form *f = &job->form;
+    if (BS_DENSE_PAYS && job->in_step == 1 && job->out_step == 1 && f->next == 1)
+        rope_dense(job, x, y);
+    else
+        for (int32_t i = 0; i < f->pairs; i++) {
+            const ptrdiff_t first = i * f->next, second = first + f->apart;
+            const float a = x[first * job->in_step], b = x[second * job->in_step];
+            y[first * job->out_step] = a * job->cosine[i] - b * job->sine[i];
+            y[second * job->out_step] = b * job->cosine[i] + a * job->sine[i];
+        }
+    for (int32_t i = 2 * f->pairs; i < f->features; i++)
+        y[i * job->out_step] = x[i * job->in_step];
+}
+
+static rope_job rope_job_of(const bs_call *call)
+{
+    const bs_rope_desc *desc = call->params;
+    const bs_operand *x = &call->in[0];
+    rope_job job = {bs_rope_form_of(x->rank, x->dim, desc->heads, desc->dims, desc->interleaved), call->scratch, NULL,
+                    NULL, x->stride[x->rank - 1], call->out[0].stride[x->rank - 1]};
+    const double ratio = bs_rope_ratio(desc, &job.form);
+    job.cosine = (float *)(void *)(job.turn + job.form.pairs);
+    job.sine = job.cosine + job.form.pairs;
+    for (int32_t i = 0; i < job.form.pairs; i++)
+        job.turn[i] = bs_rope_turn(ratio, i);
+    return job;
+}
+
+static bs_status rope_run(const bs_call *call)
+{
+    const bs_operand *x = &call->in[0], *y = &call->out[0], *positions = &call->in[1];
+    const rope_job job = rope_job_of(call);
+    const ptrdiff_t in_head = x->rank == 2 ? x->stride[0] : job.form.features * x->stride[0];
+    const ptrdiff_t out_head = x->rank == 2 ? y->stride[0] : job.form.features * y->stride[0];
+    for (int32_t r = 0; r < call->rows; r++) {
+        const int32_t position = ((const int32_t *)positions->data)[r * positions->row_stride];
+        if (position < 0 || position > BS_ROPE_MOST)
+            return bs_call_fail(call, "position %" PRId32 ", expected 0 .. %" PRId32, position, BS_ROPE_MOST);
+        for (int32_t i = 0; i < job.form.pairs; i++)
+            bs_rope_angle(job.turn[i], position, &job.cosine[i], &job.sine[i]);
+        for (int32_t h = 0; h < job.form.heads; h++)
+            rope_head(&job, bs_f32_at(x, r * x->row_stride + h * in_head),
+                      bs_f32_at(y, r * y->row_stride + h * out_head));
+    }
+    return BS_OK;
+}
+
+static const bs_op_rules rope_rules = {.plan = rope_plan};
+
+const bs_op bs_op_rope = {.name = "rope",
+                          .min_in = 2,
+                          .rows = {.refuses = true},
+                          BS_PARAMS(bs_rope_desc, rope_fields),
+                          .infer = rope_infer,
+                          .flops = rope_flops,
+                          .rules = &rope_rules,
+                          .run = rope_run};
+
+bs_value bs_rope(bs_graph *graph, bs_value x, bs_value positions, const bs_rope_desc *desc)
+{
+    return bs_op_build_two(graph, x, positions, desc, &bs_op_rope);
+}
+BS_EFFORT_END
+/* ==== end src/ops/rope.c ====================================================================== */
+
+/* ==== begin src/ops/segment_rows.c ============================================================ */
+BS_EFFORT_LOOPS
+/* ops/segment_rows.c - between segments and their rows: the number of a row in its segment, one row of each segment
+ * spread over its rows, or its rows reduced to one. Relies on span.h and ops/structure.h. Must never read rows but
+ * those of the call's segments. Sums go from the first row of a segment to its last. One code for every tier. */
+/* #include "ops/common.h" */
+/* #include "ops/span.h" */
+/* #include "ops/structure.h" */
+
+/* Row `index` of a root operand [n, ...], as an operand with the shape of a cell. */
+static bs_operand segment_row(const bs_operand *root, int32_t index, const bs_operand *cell)
+{
+    bs_operand row = *cell;
+    row.data = bs_operand_at(root, index * root->stride[0]);
+    row.row_stride = 0;
+    for (int32_t d = 0; d < cell->rank; d++)
+        row.stride[d] = root->stride[d + 1];
+    return row;
+}
+
+/* Row `index` of cells. */
+static bs_operand segment_cell(const bs_operand *cells, int32_t index)
+{
+    bs_operand row = *cells;
+    row.data = bs_operand_at(cells, index * cells->row_stride);
+    return row;
+}
+
+/* ------------------------------------------------------------------------------------------------------- index */
+
+static bool segment_index_infer(bs_infer *infer)
+{
+    const int32_t domain = bs_infer_segments(infer, 0);
+    infer->out[0].dtype = BS_I32;
+    bs_value_set_rank(&infer->out[0], 0);
+    return domain && (infer->n_in < 2 || bs_infer_segment_input(infer, 1, domain, "cache_lengths"));
+}
+
+/* Cache lengths are 2^30 at most (run/segments.c): the sums fit. */
+static bs_status segment_index_run(const bs_call *call)
+{
+    const bs_operand *out = &call->out[0], *lengths = &call->in[1];
+    for (int32_t r = 0; r < call->rows; r++) {
+        const int32_t row = call->row + r, segment = bs_segment_at(&call->segments, row),
+                      before = call->n_in > 1 ? ((const int32_t *)lengths->data)[segment * lengths->stride[0]] : 0;
+        ((int32_t *)out->data)[r * out->row_stride] = before + (row - bs_segment_first(&call->segments, segment));
+    }
+    return BS_OK;
+}
+
+const bs_op bs_op_segment_index = {.name = "segment_index",
+                                   .min_in = 1,
+                                   .max_in = 2,
+                                   .rows = {.of = BS_ROWS_SEGMENT},
+                                   .roles = {[1] = BS_ROLE_CACHE_LENGTH},
+                                   .params_bytes = sizeof(bs_name_params),
+                                   .infer = segment_index_infer,
+                                   .run = segment_index_run};
+
+bs_value bs_segment_index(bs_graph *graph, bs_value like, bs_value cache_lengths)
+{
+    return bs_op_build_two(graph, like, cache_lengths, NULL, &bs_op_segment_index);
+}
+
+/* ------------------------------------------------------------------------------------------------------ spread */
+
+static bool segment_spread_infer(bs_infer *infer)
+{
+    const bs_value_info *parent = infer->in[0];
+    const int32_t domain = bs_infer_segments(infer, 1);
+    if (!domain || !bs_infer_row_shape(infer))
+        return false;
+    const bs_dim_id segments = bs_segment_dim(infer->graph, domain);
+    if (parent->dims[0] != segments)
+        return bs_infer_fail(infer, BS_ERROR_SHAPE, "operand 0 is %s, expected a row for each of %s segments",
+                             bs_say_value(infer, parent), bs_say_dim(infer, segments));
+    infer->out[0].domain = domain;
+    return true;
+}
+
+static bs_status segment_spread_run(const bs_call *call)
+{
+    const bs_operand *out = &call->out[0];
+    for (int32_t r = 0; r < call->rows; r++) {
+        const bs_operand to = segment_cell(out, r);
+        const bs_operand from = segment_row(&call->in[0], bs_segment_at(&call->segments, call->row + r), &to);
+        bs_span span;
+        bs_span_box(&span, &to, 1);
+        bs_span_copy(&span, call, &to, &from, NULL);
+    }
+    return BS_OK;
+}
+
+/* The second operand only tells the domain and is not read (bs_plan_in). */
+const bs_op bs_op_segment_spread = {.name = "segment_spread",
+                                    .min_in = 2,
+                                    .rows = {.of = BS_ROWS_SEGMENT},
+                                    .roles = {BS_ROLE_DATA, BS_ROLE_LIKE}, .params_bytes = sizeof(bs_name_params),
+                                    .infer = segment_spread_infer,
+                                    .run = segment_spread_run};
+
+bs_value bs_segment_spread(bs_graph *graph, bs_value parent, bs_value like)
+{
+    return bs_op_build_two(graph, parent, like, NULL, &bs_op_segment_spread);
+}
+
+/* ------------------------------------------------------------------------------------------------------ reduce */
+
+static bool segment_reduce_infer(bs_infer *infer)
+{
+    const bool to_rows = ((const bs_segment_reduce_desc *)infer->params)->to_rows != 0;
+    const int32_t domain = bs_infer_segments(infer, 0);
+    if (!domain || !bs_infer_f32(infer, 0, 0, BS_MAX_RANK - 1))
+        return false;
+    if (!to_rows && infer->graph->domains[domain].loop)
+        return bs_infer_fail(infer, BS_ERROR_DOMAIN,
+                             "operand 0 is of %s: a trip has no result of its own for a segment, only for its rows "
+                             "(to_rows)",
+                             bs_say_domain(infer, domain));
+    return to_rows || bs_infer_stacked(infer, bs_segment_dim(infer->graph, domain));
+}
+
+/* Most tasks that segments are divided into. */
+#define SEGMENT_TASKS 64
+
+static void segment_reduce_plan(const bs_graph *graph, const bs_node *node, bs_conv_choice choice, int32_t max_h,
+                                int32_t max_w, bs_node_plan *plan)
+{
+    (void)choice, (void)max_h, (void)max_w;
+    const bool to_rows = ((const bs_segment_reduce_desc *)node->params)->to_rows != 0;
+    const int64_t segments = bs_dim_max(graph, bs_segment_dim(graph, graph->values[bs_node_in(graph, node)[0]].domain));
+    plan->work_items = to_rows ? 1 : (int32_t)bs_min_i64(segments, SEGMENT_TASKS);
+}
+
+static double segment_reduce_flops(const bs_graph *graph, const bs_node *node)
+{
+    const bs_value_info *x = bs_value_get(graph, bs_node_in(graph, node)[0]);
+    return (double)graph->domains[x->domain].max_rows * bs_value_work(graph, bs_node_in(graph, node)[0]);
+}
+
+typedef struct segment_job {
+    bool first, max; /* first: no result yet, the row becomes it */
+    float divisor;   /* not 0: divides at the end of a mean */
+} segment_job;
+
+static float segment_step(const segment_job *job, float so_far, float x)
+{
+    if (job->first)
+        return x;
+    return job->max ? (x > so_far ? x : so_far) : so_far + x;
+}
+
+/* Sums keep NaN; a maximum ignores NaN unless it comes first. */
+static void segment_lines(const void *context, int64_t n, char *const *at, const ptrdiff_t *step)
+{
+    const segment_job *job = context;
+    for (int64_t i = 0; i < n; i++) {
+        float *to = (float *)(void *)(at[0] + i * step[0]);
+        *to = segment_step(job, *to, *(const float *)(const void *)(at[1] + i * step[1]));
+    }
+}
+
+static void segment_add_dense(const void *context, int64_t n, char *const *at, const ptrdiff_t *step)
+{
+    float *to = (float *)(void *)at[0];
+    const float *x = (const float *)(const void *)at[1];
+    if (!bs_span_dense_f32(step, 2)) {
+        segment_lines(context, n, at, step);
+        return;
+    }
+    for (int64_t i = 0; i < n; i++)
+        to[i] += x[i];
+}
+
+static void segment_divide(const void *context, int64_t n, char *const *at, const ptrdiff_t *step)
+{
+    const segment_job *job = context;
+    for (int64_t i = 0; i < n; i++)
+        *(float *)(void *)(at[0] + i * step[0]) /= job->divisor;
+}
+
+static void segment_zero(const void *context, int64_t n, char *const *at, const ptrdiff_t *step)
+{
+    (void)context;
+    for (int64_t i = 0; i < n; i++)
+        *(float *)(void *)(at[0] + i * step[0]) = 0.0f;
+}
+
+static void segment_walk(const bs_operand *to, const bs_operand *from, bs_span_inner inner, const segment_job *job)
+{
+    bs_span span;
+    bs_span_open(&span, to, 1);
+    if (from)
+        bs_span_add(&span, from, NULL);
+    bs_span_run(&span, inner, job);
+}
+
+/* Rows begin .. end - 1 to one row. */
+static void segment_reduce_one(const bs_call *call, int32_t begin, int32_t end, const bs_operand *to)
+{
+    const bs_segment_reduce_desc *desc = call->params;
+    segment_job job = {true, desc->mode == BS_SEGMENT_MAX, 0};
+    if (begin == end)
+        segment_walk(to, NULL, segment_zero, &job);
+    for (int32_t r = desc->mode == BS_SEGMENT_LAST ? bs_max_i32(end - 1, begin) : begin; r < end; r++) {
+        const bs_operand from = segment_cell(&call->in[0], r);
+        segment_walk(to, &from, job.first || job.max ? segment_lines : segment_add_dense, &job);
+        job.first = false;
+    }
+    job.divisor = (float)(end - begin);
+    if (desc->mode == BS_SEGMENT_MEAN && end > begin)
+        segment_walk(to, NULL, segment_divide, &job);
+}
+
+/* What the rows of a call get: the first of each segment what it gives, the others a copy. Each call sums the whole of
+ * a segment that it has rows of. */
+static void segment_reduce_to_rows(const bs_call *call)
+{
+    for (int32_t r = 0, end; r < call->rows; r = end) {
+        const int32_t segment = bs_segment_at(&call->segments, call->row + r),
+                      last = bs_segment_first(&call->segments, segment + 1);
+        const bs_operand first = segment_cell(&call->out[0], r);
+        segment_reduce_one(call, bs_segment_first(&call->segments, segment), last, &first);
+        end = bs_min_i32(call->rows, last - call->row);
+        for (int32_t k = r + 1; k < end; k++) {
+            const bs_operand to = segment_cell(&call->out[0], k);
+            bs_span span;
+            bs_span_box(&span, &to, 1);
+            bs_span_copy(&span, call, &to, &first, NULL);
+        }
+    }
+}
+
+static bs_status segment_reduce_run(const bs_call *call)
+{
+    if (((const bs_segment_reduce_desc *)call->params)->to_rows) {
+        segment_reduce_to_rows(call);
+        return BS_OK;
+    }
+    for (int32_t s = call->work_item; s < call->segments.count; s += call->plan->work_items) {
+        const bs_operand to = segment_row(&call->out[0], s, &call->in[0]);
+        segment_reduce_one(call, bs_segment_first(&call->segments, s), bs_segment_first(&call->segments, s + 1), &to);
+    }
+    return BS_OK;
+}
+
+static const bs_field segment_reduce_fields[] = {BS_FIELD_OF("mode", SEGMENT),
+                                                 BS_INT_OF("to_rows", 0, 1)};
+
+static const bs_op_rules segment_reduce_rules = {.plan = segment_reduce_plan};
+
+const bs_op bs_op_segment_reduce = {.name = "segment_reduce",
+                                    .min_in = 1,
+                                    .rows = {.of = BS_ROWS_SEGMENT},
+                                    BS_PARAMS(bs_segment_reduce_desc, segment_reduce_fields),
+                                    .infer = segment_reduce_infer,
+                                    .flops = segment_reduce_flops,
+                                    .rules = &segment_reduce_rules,
+                                    .run = segment_reduce_run};
+
+bs_value bs_segment_reduce(bs_graph *graph, bs_value x, const bs_segment_reduce_desc *desc)
+{
+    return bs_op_build_one(graph, x, desc, &bs_op_segment_reduce);
+}
+BS_EFFORT_END
+/* ==== end src/ops/segment_rows.c ============================================================== */
+
+/* ==== begin src/ops/span.c ==================================================================== */
+BS_EFFORT_LOOPS
+/* ops/span.c - the strided walk.
+ * Relies on span.h. Must never let the order of elements matter: inner functions are element by element. */
+/* #include "ops/span.h" */
+/* #include "kernels/arrange.h" */
+
+void bs_span_box(bs_span *span, const bs_operand *out, int32_t rows)
+{
+    span->operands = 0;
+    span->axes = out->rank + 1;
+    memset(span->low, 0, sizeof span->low);
+    span->count[0] = rows;
+    for (int32_t d = 0; d < out->rank; d++)
+        span->count[d + 1] = out->dim[d];
+    if (!out->image)
+        return;
+    span->low[2] = out->rect.y0;
+    span->count[2] = out->rect.y1 - out->rect.y0;
+    span->low[3] = out->rect.x0;
+    span->count[3] = out->rect.x1 - out->rect.x0;
+}
+
+void bs_span_add_strides(bs_span *span, const bs_operand *operand, const ptrdiff_t *stride, const int32_t *shift)
+{
+    const int32_t i = span->operands++;
+    const ptrdiff_t bytes = (ptrdiff_t)bs_dtype_bytes(operand->dtype);
+    ptrdiff_t offset = 0;
+    span->step[i][0] = operand->row_stride * bytes;
+    for (int32_t d = 0; d < span->axes - 1; d++) {
+        const ptrdiff_t step = stride[d] * bytes;
+        span->step[i][d + 1] = step;
+        offset += (ptrdiff_t)(span->low[d + 1] - (shift ? shift[d] : 0)) * step;
+    }
+    span->at[i] = (char *)operand->data + offset;
+}
+
+void bs_span_add(bs_span *span, const bs_operand *operand, const int32_t *shift)
+{
+    bs_span_add_strides(span, operand, operand->stride, shift);
+}
+
+void bs_span_open(bs_span *span, const bs_operand *out, int32_t rows)
+{
+    bs_span_box(span, out, rows);
+    bs_span_add(span, out, NULL);
+}
+
+void bs_span_call(bs_span *span, const bs_call *call)
+{
+    bs_span_open(span, &call->out[0], call->rows);
+    bs_span_add(span, &call->in[0], NULL);
+}
+
+void bs_span_open_lines(bs_span *span, const bs_operand *out, int32_t rows, int32_t axis)
+{
+    bs_span_box(span, out, rows);
+    span->low[axis + 1] = 0;
+    span->count[axis + 1] = 1;
+    bs_span_add(span, out, NULL);
+}
+
+void bs_span_add_array(bs_span *span, const void *array, int32_t axis)
+{
+    const int32_t i = span->operands++;
+    memset(span->step[i], 0, sizeof span->step[i]);
+    span->step[i][axis + 1] = 4;
+    span->at[i] = (char *)(uintptr_t)array + 4 * span->low[axis + 1];
+}
+
+/* ---------------------------------------------------------------------------------------------------- walk */
+
+static void span_move_axis(bs_span *s, int32_t to, int32_t from)
+{
+    s->count[to] = s->count[from];
+    for (int32_t i = 0; i < s->operands; i++)
+        s->step[i][to] = s->step[i][from];
+}
+
+static void span_swap_axes(bs_span *s, int32_t a, int32_t b)
+{
+    const int64_t count = s->count[a];
+    s->count[a] = s->count[b];
+    s->count[b] = count;
+    for (int32_t i = 0; i < s->operands; i++) {
+        const ptrdiff_t step = s->step[i][a];
+        s->step[i][a] = s->step[i][b];
+        s->step[i][b] = step;
+    }
+}
+
+static ptrdiff_t span_reach(const bs_span *s, int32_t axis)
+{
+    return s->step[0][axis] < 0 ? -s->step[0][axis] : s->step[0][axis];
+}
+
+/* Drops axes of one element and sorts the others, the output's largest step outermost. */
+static void span_sort(bs_span *s)
+{
+    int32_t kept = 0;
+    for (int32_t a = 0; a < s->axes; a++)
+        if (s->count[a] != 1)
+            span_move_axis(s, kept++, a);
+    s->axes = kept;
+    for (int32_t a = 1; a < kept; a++)
+        for (int32_t b = a; b > 0 && span_reach(s, b) > span_reach(s, b - 1); b--)
+            span_swap_axes(s, b, b - 1);
+}
+
+static bool span_follows(const bs_span *s, int32_t outer, int32_t inner)
+{
+    for (int32_t i = 0; i < s->operands; i++)
+        if (s->step[i][outer] != s->step[i][inner] * (ptrdiff_t)s->count[inner])
+            return false;
+    return true;
+}
+
+static void span_merge(bs_span *s)
+{
+    int32_t last = 0;
+    for (int32_t a = 1; a < s->axes; a++) {
+        if (!span_follows(s, last, a)) {
+            span_move_axis(s, ++last, a);
+            continue;
+        }
+        const int64_t outer = s->count[last];
+        span_move_axis(s, last, a);
+        s->count[last] *= outer;
+    }
+    s->axes = s->axes ? last + 1 : 0;
+}
+
+/* Moves to the next line: an odometer over all axes but the innermost. */
+static bool span_next(bs_span *s, int64_t *index, int32_t inner)
+{
+    for (int32_t a = inner - 1; a >= 0; a--) {
+        const bool wraps = ++index[a] == s->count[a];
+        for (int32_t i = 0; i < s->operands; i++)
+            s->at[i] += wraps ? -s->step[i][a] * (ptrdiff_t)(s->count[a] - 1) : s->step[i][a];
+        if (!wraps)
+            return true;
+        index[a] = 0;
+    }
+    return false;
+}
+
+/* False: there is nothing to walk. */
+static bool span_arrange(bs_span *span)
+{
+    for (int32_t a = 0; a < span->axes; a++)
+        if (span->count[a] <= 0)
+            return false;
+    span_sort(span);
+    span_merge(span);
+    return true;
+}
+
+static void span_walk(bs_span *span, bs_span_inner inner, const void *context)
+{
+    const int32_t last = span->axes > 0 ? span->axes - 1 : 0;
+    int64_t index[BS_SPAN_AXES] = {0};
+    ptrdiff_t step[BS_SPAN_OPERANDS] = {0};
+    for (int32_t i = 0; i < span->operands && span->axes > 0; i++)
+        step[i] = span->step[i][last];
+    do
+        inner(context, span->axes > 0 ? span->count[last] : 1, span->at, step);
+    while (span_next(span, index, last));
+}
+
+void bs_span_run(bs_span *span, bs_span_inner inner, const void *context)
+{
+    if (span_arrange(span))
+        span_walk(span, inner, context);
+}
+
+/* ---------------------------------------------------------------------------------------------------- copy */
+
+static void span_copy_line(const void *context, int64_t n, char *const *at, const ptrdiff_t *step)
+{
+    const size_t bytes = *(const size_t *)context;
+    char *to = at[0];
+    const char *from = at[1];
+    if (step[0] == (ptrdiff_t)bytes && step[1] == (ptrdiff_t)bytes) {
+        bs_copy(to, from, bytes * (size_t)n);
+        return;
+    }
+    if (bytes == 4)
+        for (int64_t i = 0; i < n; i++)
+            memcpy(to + i * step[0], from + i * step[1], 4);
+    else if (bytes == 2)
+        for (int64_t i = 0; i < n; i++)
+            memcpy(to + i * step[0], from + i * step[1], 2);
+    else
+        for (int64_t i = 0; i < n; i++)
+            to[i * step[0]] = from[i * step[1]];
+}
+
+/* Two axes, one that is dense in the output and one that is dense in what is copied. */
+typedef struct span_plane {
+    bs_tier tier;
+    int32_t rows, columns;
+    ptrdiff_t from_row, to_row; /* in elements */
+} span_plane;
+
+static void span_transpose(const void *context, int64_t n, char *const *at, const ptrdiff_t *step)
+{
+    const span_plane *p = context;
+    for (int64_t i = 0; i < n; i++)
+        bs_transpose_f32(p->tier, (const float *)(const void *)(at[1] + i * step[1]), p->from_row, p->rows, p->columns,
+                         (float *)(void *)(at[0] + i * step[0]), p->to_row);
+}
+
+/* Takes such a plane of floats out of what is walked. False: there is none. */
+static bool span_take_plane(bs_span *s, bs_tier tier, span_plane *plane)
+{
+    const int32_t last = s->axes - 1;
+    int32_t dense = 0;
+    while (dense < last && s->step[1][dense] != 4)
+        dense++;
+    if (dense >= last || s->step[0][last] != 4 || s->count[last] > INT32_MAX || s->count[dense] > INT32_MAX)
+        return false;
+    const span_plane found = {tier, (int32_t)s->count[last], (int32_t)s->count[dense], s->step[1][last] / 4,
+                              s->step[0][dense] / 4};
+    *plane = found;
+    span_move_axis(s, dense, last - 1);
+    s->axes -= 2;
+    return true;
+}
+
+void bs_span_copy(bs_span *span, const bs_call *call, const bs_operand *to, const bs_operand *from,
+                  const int32_t *shift)
+{
+    const size_t bytes = bs_dtype_bytes(to->dtype);
+    span_plane plane;
+    bs_span_add(span, to, NULL);
+    bs_span_add(span, from, shift);
+    if (!span_arrange(span))
+        return;
+    if (BS_DENSE_PAYS && to->dtype == BS_F32 && span_take_plane(span, (bs_tier)call->plan->tier, &plane))
+        span_walk(span, span_transpose, &plane);
+    else
+        span_walk(span, span_copy_line, &bytes);
+}
+BS_EFFORT_END
+/* ==== end src/ops/span.c ====================================================================== */
+
+/* ==== begin src/ops/trees.c =================================================================== */
+BS_EFFORT_LOOPS
+/* ops/trees.c - the structure of trees and graphs whose vertices are rows: children, levels.
+ * Relies on common.h and trees.h. Must never let an index that was not checked reach an address. */
+/* #include "ops/common.h" */
+/* #include "ops/trees.h" */
+
+static const bs_field children_fields[] = {BS_INT_OF("slots", 1, 1 << 15)};
+
+/* ---------------------------------------------------------------------------------------------------- children */
+
+static bool children_infer(bs_infer *infer)
+{
+    bs_value_info *out = &infer->out[0];
+    for (int32_t i = 0; i < 2; i++)
+        if (!bs_infer_dtype(infer, i, BS_I32) || !bs_infer_rank(infer, i, 1, 1))
+            return false;
+    if (!bs_infer_root(infer, 0)) /* operand 1 is of the same domain */
+        return false;
+    bs_value_set_rank(out, 2);
+    out->dims[1] = bs_dim_const(infer->graph, ((const bs_children_params *)infer->params)->slots);
+    return true;
+}
+
+static int32_t *index_at(const bs_operand *o, int64_t row, int64_t slot)
+{
+    return bs_operand_at(o, row * o->stride[0] + slot * o->stride[1]);
+}
+
+static bs_status children_run(const bs_call *call)
+{
+    const bs_operand *lengths = &call->in[0], *indices = &call->in[1], *out = &call->out[0];
+    int32_t taken = 0;
+    for (int32_t row = 0; row < out->dim[0]; row++) {
+        const int32_t length = *index_at(lengths, row, 0), most = bs_min_i32(out->dim[1], indices->dim[0] - taken);
+        if (length < 0 || length > most)
+            return bs_call_fail(call, "row %" PRId32 " has %" PRId32 " children, expected 0 .. %" PRId32, row, length,
+                                most);
+        for (int32_t k = 0; k < out->dim[1]; k++)
+            *index_at(out, row, k) = k < length ? *index_at(indices, taken + k, 0) : -1;
+        taken += length;
+    }
+    return BS_OK;
+}
+
+const bs_op bs_op_children = {.name = "children",
+                              .min_in = 2,
+                              .roles = {BS_ROLE_DECIDING, BS_ROLE_DECIDING},
+                              BS_PARAMS(bs_children_params, children_fields),
+                              .infer = children_infer,
+                              .run = children_run};
+
+bs_value bs_children(bs_graph *graph, bs_value lengths, bs_value indices, int32_t slots)
+{
+    return bs_op_build_two(graph, lengths, indices, &(bs_children_params){"", slots}, &bs_op_children);
+}
+
+/* ------------------------------------------------------------------------------------------------------ levels */
+
+static bool levels_infer(bs_infer *infer)
+{
+    bs_value_info *out = &infer->out[0];
+    if (!bs_infer_root(infer, 0) || !bs_infer_dtype(infer, 0, BS_I32) || !bs_infer_rank(infer, 0, 2, 2) ||
+        !bs_infer_field(infer, "children", (int64_t)bs_bytes_figure(bs_value_elements(infer->graph, infer->in[0])), 1,
+                        INT32_MAX))
+        return false;
+    out->dims[1] = bs_dim_const(infer->graph, 1);
+    return true;
+}
+
+/* For each row the list of rows above it, and how many of its children have no level yet; for each index the next one
+ * of its list; and the rows that have a level, in the order in which they got it. */
+static void levels_plan(const bs_graph *graph, const bs_node *node, bs_conv_choice choice, int32_t max_h, int32_t max_w,
+                        bs_node_plan *plan)
+{
+    (void)choice, (void)max_h, (void)max_w;
+    const bs_value_info *x = bs_value_get(graph, bs_node_in(graph, node)[0]);
+    plan->scratch_bytes = bs_bytes_add(
+        bs_bytes_times(bs_value_elements(graph, x), sizeof(int32_t)),
+        bs_bytes_times(bs_value_elements(graph, bs_value_get(graph, node->first_out)),
+                       BS_LEVEL_WORDS * sizeof(int32_t)));
+}
+
+typedef struct levels_job {
+    const bs_operand *children, *levels;
+    bs_level_lists lists;
+    int32_t done; /* rows that have a level */
+} levels_job;
+
+/* Row `row` has its level, when `waits` of its children have none yet. */
+static void levels_put(levels_job *job, int32_t row, int32_t level, int32_t waits)
+{
+    *index_at(job->levels, row, 0) = level;
+    if (waits == 0)
+        job->lists.order[job->done++] = row;
+}
+
+static bs_status levels_list(const bs_call *call, levels_job *job)
+{
+    const int32_t rows = job->children->dim[0], slots = job->children->dim[1];
+    for (int32_t row = 0; row < rows; row++)
+        job->lists.above[row] = -1;
+    for (int32_t row = 0; row < rows; row++) {
+        int32_t waits = 0;
+        for (int32_t k = 0; k < slots; k++) {
+            const int32_t child = *index_at(job->children, row, k), at = row * slots + k;
+            if (child < -1 || child >= rows)
+                return bs_call_fail(call,
+                                    "child %" PRId32 " of row %" PRId32 " is %" PRId32 ", expected -1 .. %" PRId32, k,
+                                    row, child, rows - 1);
+            if (child < 0)
+                continue;
+            job->lists.next[at] = job->lists.above[child];
+            job->lists.above[child] = at;
+            waits++;
+        }
+        job->lists.waits[row] = waits;
+        levels_put(job, row, 1, waits);
+    }
+    return BS_OK;
+}
+
+/* A row has its level when its last child has one. Rows get theirs in rising order, so that child has the highest. */
+static bs_status levels_run(const bs_call *call)
+{
+    const int32_t rows = call->in[0].dim[0], slots = call->in[0].dim[1];
+    levels_job job = {&call->in[0], &call->out[0], bs_level_lists_in(call->scratch, rows), 0};
+    const bs_status status = levels_list(call, &job);
+    for (int32_t i = 0; i < job.done && status == BS_OK; i++) {
+        const int32_t row = job.lists.order[i], level = *index_at(job.levels, row, 0) + 1;
+        for (int32_t at = job.lists.above[row]; at >= 0; at = job.lists.next[at]) {
+            const int32_t parent = at / slots;
+            levels_put(&job, parent, level, --job.lists.waits[parent]);
+        }
+    }
+    int32_t row = 0;
+    while (status == BS_OK && row < rows && job.lists.waits[row] == 0)
+        row++;
+    return status != BS_OK || row == rows ? status
+                                          : bs_call_fail(call, "the children of row %" PRId32 " go round", row);
+}
+
+static const bs_op_rules levels_rules = {.plan = levels_plan};
+
+const bs_op bs_op_levels = {.name = "levels",
+                            .min_in = 1,
+                            .roles = {BS_ROLE_DECIDING},
+                            .infer = levels_infer,
+                            .memory = {.on_device = true},
+                            .rules = &levels_rules,
+                            .run = levels_run};
+
+bs_value bs_levels(bs_graph *graph, bs_value children)
+{
+    return bs_op_build_one(graph, children, NULL, &bs_op_levels);
+}
+BS_EFFORT_END
+/* ==== end src/ops/trees.c ===================================================================== */
+
+/* ==== begin src/ops/unary.c =================================================================== */
+BS_EFFORT_LOOPS
+/* ops/unary.c - unary: a function of one operand, element by element.
+ * Relies on span.h for the walk, kernels/functions.h for exp, log and erf, maths.h for the others. Must never look at
+ * neighbours: exact in patch domains. All but exp, log and erf is one code for every tier, with the same results. */
+/* #include "kernels/functions.h" */
+/* #include "ops/common.h" */
+/* #include "ops/maths.h" */
+/* #include "ops/span.h" */
+
+typedef struct bs_unary_desc {
+    const char *name;
+    int32_t kind;
+} bs_unary_desc;
+
+static const bs_field unary_fields[] = {BS_FIELD_OF("kind", UNARY)};
+
+static bool unary_op_infer(bs_infer *infer)
+{
+    const bs_unary_desc *desc = infer->params;
+    if (desc->kind == BS_UNARY_NOT)
+        return bs_infer_dtype(infer, 0, BS_I32);
+    return bs_unary_takes_i32((bs_unary_kind)desc->kind) ? bs_infer_number(infer, 0) : bs_infer_dtype(infer, 0, BS_F32);
+}
+
+/* Loops over what processors have an instruction for: compilers make vectors of these. */
+#define UNARY_LOOP(kind)                                  \
+    case kind:                                            \
+        BS_EACH_BY_ITSELF                                 \
+        for (int64_t i = 0; i < n; i++)                   \
+            out[i] = bs_unary_apply(kind, x[i]);          \
+        break;
+static void unary_dense(bs_unary_kind kind, int64_t n, const float *x, float *out)
+{
+    switch (kind) {
+        UNARY_LOOP(BS_UNARY_ABS)
+        UNARY_LOOP(BS_UNARY_NEG)
+        UNARY_LOOP(BS_UNARY_SQRT)
+        UNARY_LOOP(BS_UNARY_RSQRT)
+        UNARY_LOOP(BS_UNARY_RECIPROCAL)
+    default:
+        for (int64_t i = 0; i < n; i++)
+            out[i] = bs_unary_apply(kind, x[i]);
+    }
+}
+#undef UNARY_LOOP
+
+static void unary_inner_f32(const void *context, int64_t n, char *const *at, const ptrdiff_t *step)
+{
+    const bs_call *call = context;
+    const bs_unary_kind kind = (bs_unary_kind)((const bs_unary_desc *)call->params)->kind;
+    float *out = (float *)(void *)at[0];
+    const float *x = (const float *)(const void *)at[1];
+    const ptrdiff_t o = step[0] / 4, s = step[1] / 4;
+    if (bs_is_row_unary(kind))
+        bs_row_unary((bs_tier)call->plan->tier, kind, x, s, out, o, n);
+    else if (bs_span_dense_f32(step, 2))
+        unary_dense(kind, n, x, out);
+    else
+        for (int64_t i = 0; i < n; i++)
+            out[i * o] = bs_unary_apply(kind, x[i * s]);
+}
+
+static void unary_inner_i32(const void *context, int64_t n, char *const *at, const ptrdiff_t *step)
+{
+    const bs_call *call = context;
+    const bs_unary_kind kind = (bs_unary_kind)((const bs_unary_desc *)call->params)->kind;
+    for (int64_t i = 0; i < n; i++) {
+        const uint32_t x = *(const uint32_t *)(const void *)(at[1] + i * step[1]);
+        *(uint32_t *)(void *)(at[0] + i * step[0]) = bs_unary_apply_i32(kind, x);
+    }
+}
+
+static bs_status unary_op_run(const bs_call *call)
+{
+    bs_span span;
+    bs_span_call(&span, call);
+    bs_span_run(&span, call->out[0].dtype == BS_F32 ? unary_inner_f32 : unary_inner_i32, call);
+    return BS_OK;
+}
+
+extern const bs_op bs_op_unary;
+const bs_op bs_op_unary = {.name = "unary",
+                           .min_in = 1,
+                           .layout = {.images = true},
+                           BS_PARAMS(bs_unary_desc, unary_fields),
+                           .infer = unary_op_infer,
+                           .memory = {.elements = true, .chained = true},
+                           .run = unary_op_run};
+
+bs_value bs_unary(bs_graph *graph, bs_value x, bs_unary_kind kind)
+{
+    const bs_unary_desc desc = {NULL, (int32_t)kind};
+    return bs_op_build_one(graph, x, &desc, &bs_op_unary);
+}
+BS_EFFORT_END
+/* ==== end src/ops/unary.c ===================================================================== */
+
+/* ==== begin src/ops/unique.c ================================================================== */
+BS_EFFORT_LOOPS
+/* ops/unique.c - the different elements of a value, in rising order: unique.
+ * Relies on common.h for the dimension that a node makes, found.h for the order, base/sort.c. Must never write an
+ * element beyond its maximum: what there is is counted all the same, and the run then ends (run/extents.c). */
+/* #include "ops/common.h" */
+/* #include "ops/found.h" */
+
+static const bs_field unique_fields[] = {BS_INT_OF("maximum", 0, 1 << 30)};
+
+enum { UNIQUE_VALUES, UNIQUE_FIRST, UNIQUE_INVERSE, UNIQUE_COUNTS, UNIQUE_OUTPUTS };
+
+static bool unique_infer(bs_infer *infer)
+{
+    const bs_value_info *x = infer->in[0];
+    if (!bs_infer_number(infer, 0) || !bs_infer_rank(infer, 0, 1, BS_MAX_RANK))
+        return false;
+    const int64_t elements = (int64_t)bs_bytes_figure(bs_value_elements(infer->graph, x));
+    if (elements > INT32_MAX)
+        return bs_infer_fail(infer, BS_ERROR_LIMIT, "operand 0 has 2^31 elements or more");
+    const bs_dim_id found = bs_infer_found_dim(infer, ((const bs_extent_desc *)infer->params)->maximum, elements);
+    infer->n_out = UNIQUE_OUTPUTS;
+    for (int32_t i = 0; i < UNIQUE_OUTPUTS; i++) {
+        bs_value_info *out = &infer->out[i];
+        out->dtype = i == UNIQUE_VALUES ? x->dtype : BS_I32;
+        if (i == UNIQUE_INVERSE)
+            continue; /* of the shape of x: a product of symbols would be no dimension */
+        bs_value_set_rank(out, 1);
+        out->dims[0] = found;
+    }
+    return found >= 0;
+}
+
+/* For each element a key, an id and room to sort ids; on a device a key with its id, and where an element begins. */
+static void unique_plan(const bs_graph *graph, const bs_node *node, bs_conv_choice choice, int32_t max_h, int32_t max_w,
+                        bs_node_plan *plan)
+{
+    (void)choice, (void)max_h, (void)max_w;
+    const bs_value_info *x = bs_value_get(graph, bs_node_in(graph, node)[0]);
+    plan->scratch_bytes = bs_bytes_times(bs_value_elements(graph, x), 3 * sizeof(uint32_t));
+}
+
+/* Element `index` of an operand, the last dimension fastest. */
+static void *element_at(const bs_operand *o, int64_t index)
+{
+    int64_t at = 0;
+    for (int32_t d = o->rank - 1; d >= 0; d--) {
+        at += index % o->dim[d] * o->stride[d];
+        index /= o->dim[d];
+    }
+    return bs_operand_at(o, at);
+}
+
+static bool key_is_less(const void *keys, int32_t a, int32_t b)
+{
+    return ((const uint32_t *)keys)[a] < ((const uint32_t *)keys)[b];
+}
+
+static int32_t *count_at(const bs_call *call, int32_t output, int64_t row)
+{
+    return bs_operand_at(&call->out[output], row * call->out[output].stride[0]);
+}
+
+/* One more element, in order: of those before it, or the first of its kind. */
+static void unique_put(const bs_call *call, int32_t id, bool first)
+{
+    const int64_t row = (*call->extent += first) - 1;
+    *(int32_t *)element_at(&call->out[UNIQUE_INVERSE], id) = (int32_t)row;
+    if (row >= call->out[UNIQUE_VALUES].dim[0])
+        return;
+    if (first) {
+        memcpy(count_at(call, UNIQUE_VALUES, row), element_at(&call->in[0], id), sizeof(int32_t));
+        *count_at(call, UNIQUE_FIRST, row) = id;
+        *count_at(call, UNIQUE_COUNTS, row) = 0;
+    }
+    ++*count_at(call, UNIQUE_COUNTS, row);
+}
+
+static bs_status unique_run(const bs_call *call)
+{
+    const bs_operand *x = &call->in[0];
+    int32_t n = 1;
+    for (int32_t d = 0; d < x->rank; d++)
+        n *= x->dim[d];
+    uint32_t *keys = call->scratch;
+    int32_t *ids = (int32_t *)keys + n;
+    for (int32_t i = 0; i < n; i++) {
+        keys[i] = bs_order_key(x->dtype, *(const uint32_t *)element_at(x, i));
+        ids[i] = i;
+    }
+    bs_sort(ids, ids + n, n, key_is_less, keys);
+    for (int32_t i = 0; i < n; i++)
+        unique_put(call, ids[i], i == 0 || keys[ids[i]] != keys[ids[i - 1]]);
+    return BS_OK;
+}
+
+static const bs_op_rules unique_rules = {.plan = unique_plan};
+
+const bs_op bs_op_unique = {.name = "unique",
+                            .min_in = 1,
+                            .more_out = UNIQUE_OUTPUTS - 1,
+                            .roles = {BS_ROLE_DECIDING},
+                            .layout = {.empty = true},
+                            BS_PARAMS(bs_extent_desc, unique_fields),
+                            .infer = unique_infer,
+                            .memory = {.on_device = true},
+                            .rules = &unique_rules,
+                            .run = unique_run};
+
+bs_value bs_unique(bs_graph *graph, bs_value x, const bs_extent_desc *desc, bs_value *outputs)
+{
+    const bs_node *node = bs_op_build_node(graph, &bs_op_unique, &x.id, 1, desc);
+    const bs_value values = {node ? node->first_out : 0};
+    for (int32_t i = 0; outputs && i < UNIQUE_OUTPUTS; i++)
+        outputs[i].id = node ? node->first_out + i : 0;
+    return values;
+}
+BS_EFFORT_END
+/* ==== end src/ops/unique.c ==================================================================== */
+
+/* ==== begin src/ops/convert.c ================================================================= */
+/* ops/convert.c - conversion between element types, with a scale.
+ * Relies on span.h, the storage conversions of base/dtype.c and kernels/elementwise.h. Must never let codes depend on
+ * the tier. Integers converted to integers at scale 1 stay integers, so that large i32 are exact. */
+/* #include "kernels/elementwise.h" */
+/* #include "ops/common.h" */
+/* #include "ops/forms.h" */
+/* #include "ops/span.h" */
+
+static const bs_field convert_fields[] = {BS_FIELD_OF("dtype", DTYPE), BS_FLOAT("scale"),
+                                          BS_INT_OF("code_bits", 0, 16)};
+
+static bool convert_infer(bs_infer *infer)
+{
+    const bs_convert_desc *desc = infer->params;
+    infer->out[0].dtype = (bs_dtype)desc->dtype;
+    return true;
+}
+
+typedef struct convert_job {
+    bs_dtype from, to;
+    bs_tier tier;
+    float scale;
+    int32_t low, high; /* bounds of the codes */
+} convert_job;
+
+bool bs_convert_is_integer(bs_dtype dtype)
+{
+    return dtype == BS_U8 || dtype == BS_I8 || dtype == BS_I32 || dtype == BS_U16;
+}
+
+void bs_convert_range(bs_dtype to, int32_t code_bits, int32_t *low, int32_t *high)
+{
+    *low = to == BS_I8 ? -128 : to == BS_I32 ? INT32_MIN : 0;
+    *high = to == BS_I8 ? 127 : to == BS_U8 ? 255 : to == BS_I32 ? INT32_MAX : 0;
+    if (to == BS_U16)
+        *high = (1 << bs_or_default(code_bits, 16)) - 1;
+}
+
+static void convert_store_code(void *at, bs_dtype to, int32_t code)
+{
+    switch (to) {
+    case BS_U8:
+        *(uint8_t *)at = (uint8_t)code;
+        break;
+    case BS_I8:
+        *(int8_t *)at = (int8_t)code;
+        break;
+    case BS_I32:
+        *(int32_t *)at = code;
+        break;
+    case BS_U16:
+        *(uint16_t *)at = (uint16_t)code;
+        break;
+    case BS_F32:
+    case BS_F16:
+    case BS_BF16:
+    case BS_DTYPE_COUNT:
+        break;
+    }
+}
+
+static void convert_store(const convert_job *job, void *at, float x)
+{
+    if (job->to == BS_F32)
+        *(float *)at = x;
+    else if (job->to == BS_F16)
+        *(uint16_t *)at = bs_f32_to_f16(x);
+    else if (job->to == BS_BF16)
+        *(uint16_t *)at = bs_f32_to_bf16(x);
+    else
+        convert_store_code(at, job->to, bs_f32_to_code(x, job->low, job->high));
+}
+
+static int32_t convert_load_code(const void *at, bs_dtype from)
+{
+    return from == BS_I32 ? *(const int32_t *)at : (int32_t)bs_load_f32(at, from, 0);
+}
+
+/* ------------------------------------------------------------------------------------------------ inner loops */
+
+static void convert_codes(const void *context, int64_t n, char *const *at, const ptrdiff_t *step)
+{
+    const convert_job *job = context;
+    for (int64_t i = 0; i < n; i++)
+        convert_store_code(at[0] + i * step[0], job->to,
+                           bs_clamp_i32(convert_load_code(at[1] + i * step[1], job->from), job->low, job->high));
+}
+
+static void convert_any(const void *context, int64_t n, char *const *at, const ptrdiff_t *step)
+{
+    const convert_job *job = context;
+    for (int64_t i = 0; i < n; i++)
+        convert_store(job, at[0] + i * step[0], bs_load_f32(at[1] + i * step[1], job->from, 0) * job->scale);
+}
+
+/* Codes to f32 and back, a contiguous line at a time. */
+static bool convert_line(const convert_job *job, int32_t n, void *out, const void *in)
+{
+    if (job->from == BS_U8 && job->to == BS_F32)
+        bs_row_u8_to_f32(job->tier, in, out, n, job->scale);
+    else if (job->from == BS_U16 && job->to == BS_F32)
+        bs_row_u16_to_f32(job->tier, in, out, n, job->scale);
+    else if (job->from == BS_F32 && job->to == BS_U8)
+        bs_row_f32_to_u8(job->tier, in, out, n, job->scale);
+    else if (job->from == BS_F32 && job->to == BS_U16)
+        bs_row_f32_to_u16(job->tier, in, out, n, job->scale, (uint16_t)job->high);
+    else
+        return false;
+    return true;
+}
+
+static void convert_fast(const void *context, int64_t n, char *const *at, const ptrdiff_t *step)
+{
+    const convert_job *job = context;
+    const bool dense = step[0] == (ptrdiff_t)bs_dtype_bytes(job->to) && step[1] == (ptrdiff_t)bs_dtype_bytes(job->from);
+    if (!dense || n > INT32_MAX || !convert_line(job, (int32_t)n, at[0], at[1]))
+        convert_any(context, n, at, step);
+}
+
+static bs_status convert_run(const bs_call *call)
+{
+    const bs_convert_desc *desc = call->params;
+    convert_job job = {
+        call->in[0].dtype, call->out[0].dtype, call->plan->tier, desc->scale == 0.0f ? 1.0f : desc->scale, 0, 0};
+    bs_convert_range(job.to, desc->code_bits, &job.low, &job.high);
+    const bool codes = bs_convert_is_integer(job.from) && bs_convert_is_integer(job.to) && desc->scale == 0.0f;
+    bs_span span;
+    bs_span_call(&span, call);
+    bs_span_run(&span, codes ? convert_codes : job.tier == BS_TIER_SCALAR ? convert_any : convert_fast, &job);
+    return BS_OK;
+}
+
+const bs_op bs_op_convert = {.name = "convert",
+                             .min_in = 1,
+                             .layout = {.images = true},
+                             BS_PARAMS(bs_convert_desc, convert_fields),
+                             .infer = convert_infer,
+                             .memory = {.elements = true},
+                             .run = convert_run};
+
+bs_value bs_convert(bs_graph *graph, bs_value x, const bs_convert_desc *desc)
+{
+    return bs_op_build_one(graph, x, desc, &bs_op_convert);
+}
+/* ==== end src/ops/convert.c =================================================================== */
+
+/* ==== begin src/ops/pool2d.c ================================================================== */
+/* ops/pool2d.c - average and maximum over windows, or over everything.
+ * Relies on graph/op.h. Must never count what lies outside the frame (unless count_pad says so): windows are clipped by
+ * the operand's place in its frame. Global pooling sees the core only, so that every pixel counts once. */
+/* #include "ops/forms.h" */
+/* #include "kernels/pool.h" */
+
+static const bs_field pool2d_fields[] = {BS_FIELD_OF("kind", POOL),
+                                         BS_INT_OF("kernel", 0, BS_WINDOW_MOST),
+                                         BS_INT_OF("stride", 0, BS_WINDOW_MOST),
+                                         BS_INT("pad"),
+                                         BS_INT("global"),
+                                         BS_INT("count_pad"),
+                                         BS_NAMED("padding", PADDING),
+                                         BS_INT_OF("kernel_h", 0, BS_WINDOW_MOST),
+                                         BS_INT_OF("kernel_w", 0, BS_WINDOW_MOST),
+                                         BS_WINDOW_FIELDS};
+
+/* Before op set 3 a global pool ignored `pad`. */
+static void pool2d_upgrade(int32_t *fields, int32_t opset)
+{
+    if (opset < 3 && fields[4] != 0)
+        fields[3] = 0;
+    bs_upgrade_padding(opset, fields[3], &fields[6]);
+}
+
+bs_window bs_pool2d_window(const bs_pool2d_desc *d)
+{
+    const int32_t square = bs_or_default(d->kernel, 2);
+    return BS_WINDOW_OF(d, bs_pool2d_desc, bs_or_default(d->kernel_h, square), bs_or_default(d->kernel_w, square),
+                        d->stride, 1, d->pad);
+}
+
+static bool pool2d_infer(bs_infer *infer)
+{
+    const bs_pool2d_desc *desc = infer->params;
+    const bs_window window = bs_pool2d_window(desc);
+    if (!bs_infer_padding(infer, desc->padding, desc->pad, BS_WINDOW_SIDES(desc), BS_WINDOW_MOST) ||
+        !bs_infer_f32(infer, 0, 3, 3))
+        return false;
+    for (int32_t i = 0; i < 2; i++) {
+        const bs_window_axis *a = &window.axis[i];
+        if (bs_max_i32(a->before, a->after) > bs_window_reach(a))
+            return bs_infer_fail(infer, BS_ERROR_ARGUMENT,
+                                 "dimension %" PRId32 ": pads %" PRId32 " and %" PRId32 ", expected 0 .. %" PRId32,
+                                 i + 1, a->before, a->after, bs_window_reach(a));
+    }
+    if (!desc->global)
+        return bs_infer_window(infer, &window);
+    bs_value_set_rank(&infer->out[0], 1);
+    infer->out[0].scale_num = infer->out[0].scale_den = 1;
+    return true;
+}
+
+static int32_t pool2d_halo(const bs_graph *graph, const bs_node *node, int32_t index, int32_t out_margin)
+{
+    const bs_pool2d_desc *desc = node->params;
+    const bs_window window = bs_pool2d_window(desc);
+    (void)graph, (void)index;
+    return desc->global ? 0 : bs_window_halo(&window, out_margin);
+}
+
+static double pool2d_flops(const bs_graph *graph, const bs_node *node)
+{
+    const bs_pool2d_desc *desc = node->params;
+    const bs_window window = bs_pool2d_window(desc);
+    if (desc->global)
+        return bs_value_work(graph, bs_node_in(graph, node)[0]);
+    return bs_value_work(graph, node->first_out) * window.axis[0].kernel * window.axis[1].kernel;
+}
+
+/* ----------------------------------------------------------------------------------------------------- windows */
+
+/* Taps first .. end of a window that starts at `at` in a frame of `extent`. */
+typedef struct pool2d_range {
+    int32_t first, end;
+} pool2d_range;
+
+static pool2d_range pool2d_clip(int32_t at, const bs_window_axis *a, int32_t extent)
+{
+    const int32_t more = a->dilation - 1; /* to round up; neither dividend is negative */
+    const pool2d_range range = {(bs_max_i32(0, -at) + more) / a->dilation,
+                                bs_min_i32(a->kernel, (extent - at + more) / a->dilation)};
+    return range;
+}
+
+/* By a kernel, where channels lie side by side. False: they do not, or it has none for them; nothing is done. */
+static bool pool2d_by_kernel(const bs_call *call, const float *in, ptrdiff_t down, ptrdiff_t across, int32_t rows,
+                             int32_t taps, bs_pool_sum sum, float count, float *out)
+{
+    const bs_operand *from = &call->in[0];
+    const bs_pool_window window = {in, down, across, rows, taps, from->dim[0], sum, count, out};
+    return BS_DENSE_PAYS && from->stride[0] == 1 && call->out[0].stride[0] == 1 &&
+           bs_pool_window_run((bs_tier)call->plan->tier, &window);
+}
+
+/* A window of which no tap is in the frame (dilated ones step over small frames) gives zero. */
+static void pool2d_pixel(const bs_call *call, const bs_window *w, const float *window, pool2d_range y, pool2d_range x,
+                         float *out)
+{
+    const bs_pool2d_desc *desc = call->params;
+    const bs_operand *in = &call->in[0];
+    const ptrdiff_t step = in->stride[0], out_step = call->out[0].stride[0];
+    const ptrdiff_t down = w->axis[0].dilation * in->stride[1], across = w->axis[1].dilation * in->stride[2];
+    const int32_t channels = call->out[0].dim[0];
+    const bool none = y.first >= y.end || x.first >= x.end, largest = desc->kind == BS_POOL_MAX;
+    const float count = (float)(desc->count_pad ? w->axis[0].kernel * w->axis[1].kernel
+                                                : (y.end - y.first) * (x.end - x.first));
+    if (!none && pool2d_by_kernel(call, window + y.first * down + x.first * across, down, across, y.end - y.first,
+                                  x.end - x.first, largest ? BS_POOL_LARGEST : BS_POOL_MEAN, count, out))
+        return;
+    for (int32_t c = 0; c < channels && none; c++)
+        out[c * out_step] = 0.0f;
+    for (int32_t ky = y.first; ky < y.end; ky++)
+        for (int32_t kx = x.first; kx < x.end; kx++) {
+            const float *tap = window + ky * down + kx * across;
+            const bool first = ky == y.first && kx == x.first;
+            for (int32_t c = 0; c < channels; c++) {
+                const float v = tap[c * step], old = first ? v : out[c * out_step];
+                out[c * out_step] = first ? v : largest ? (v > old ? v : old) : old + v;
+            }
+        }
+    for (int32_t c = 0; c < channels && !largest && !none; c++)
+        out[c * out_step] /= count;
+}
+
+static void pool2d_windows(const bs_call *call, int32_t row)
+{
+    const bs_operand *in = &call->in[0], *out = &call->out[0];
+    const bs_window w = bs_pool2d_window(call->params);
+    const bs_window_axis *down = &w.axis[0], *across = &w.axis[1];
+    const float *from = bs_f32_at(in, row * in->row_stride);
+    float *to = bs_f32_at(out, row * out->row_stride);
+    for (int32_t oy = out->rect.y0; oy < out->rect.y1; oy++) {
+        const int32_t y = oy * down->stride - down->before;
+        const pool2d_range rows = pool2d_clip(y + in->frame_y, down, in->frame_h);
+        for (int32_t ox = out->rect.x0; ox < out->rect.x1; ox++) {
+            const int32_t x = ox * across->stride - across->before;
+            pool2d_pixel(call, &w, from + y * in->stride[1] + x * in->stride[2], rows,
+                         pool2d_clip(x + in->frame_x, across, in->frame_w),
+                         to + oy * out->stride[1] + ox * out->stride[2]);
+        }
+    }
+}
+
+/* ------------------------------------------------------------------------------------------------------ global */
+
+#define POOL_BLOCK 64 /* channels at a time: their sums stay on the stack, whatever the number of channels */
+
+/* Sums go pixel by pixel into a row, row by row into the total: short sums lose little in f32. */
+static void pool2d_global_sum(const bs_operand *in, const float *from, int32_t channels, float *total)
+{
+    memset(total, 0, sizeof(float) * POOL_BLOCK);
+    for (int32_t y = 0; y < in->dim[1]; y++) {
+        float line[POOL_BLOCK] = {0};
+        for (int32_t x = 0; x < in->dim[2]; x++) {
+            const float *pixel = from + y * in->stride[1] + x * in->stride[2];
+            for (int32_t c = 0; c < channels; c++)
+                line[c] += pixel[c * in->stride[0]];
+        }
+        for (int32_t c = 0; c < channels; c++)
+            total[c] += line[c];
+    }
+}
+
+static void pool2d_global_max(const bs_operand *in, const float *from, int32_t channels, float *top)
+{
+    for (int32_t c = 0; c < channels; c++)
+        top[c] = from[c * in->stride[0]];
+    for (int32_t y = 0; y < in->dim[1]; y++)
+        for (int32_t x = 0; x < in->dim[2]; x++) {
+            const float *pixel = from + y * in->stride[1] + x * in->stride[2];
+            for (int32_t c = 0; c < channels; c++)
+                top[c] = pixel[c * in->stride[0]] > top[c] ? pixel[c * in->stride[0]] : top[c];
+        }
+}
+
+/* A cell without pixels (its frame shrank below it) gives zero. */
+static void pool2d_global(const bs_call *call, int32_t row)
+{
+    const bs_pool2d_desc *desc = call->params;
+    const bs_operand *in = &call->in[0], *out = &call->out[0];
+    const float area = (float)in->dim[1] * (float)in->dim[2];
+    float *to = bs_f32_at(out, row * out->row_stride);
+    if (area > 0.0f && pool2d_by_kernel(call, bs_f32_at(in, row * in->row_stride), in->stride[1], in->stride[2],
+                                        in->dim[1], in->dim[2],
+                                        desc->kind == BS_POOL_MAX ? BS_POOL_LARGEST : BS_POOL_MEAN_OF_ROWS, area, to))
+        return;
+    for (int32_t first = 0; first < in->dim[0]; first += POOL_BLOCK) {
+        const float *from = bs_f32_at(in, row * in->row_stride + first * in->stride[0]);
+        const int32_t channels = bs_min_i32(POOL_BLOCK, in->dim[0] - first);
+        float block[POOL_BLOCK] = {0};
+        if (area > 0.0f && desc->kind == BS_POOL_MAX)
+            pool2d_global_max(in, from, channels, block);
+        else if (area > 0.0f)
+            pool2d_global_sum(in, from, channels, block);
+        for (int32_t c = 0; c < channels; c++)
+            to[(first + c) * out->stride[0]] = desc->kind == BS_POOL_MAX || area == 0.0f ? block[c] : block[c] / area;
+    }
+}
+#undef POOL_BLOCK
+
+static bs_status pool2d_run(const bs_call *call)
+{
+    const bs_pool2d_desc *desc = call->params;
+    for (int32_t row = 0; row < call->rows; row++) {
+        if (desc->global)
+            pool2d_global(call, row);
+        else
+            pool2d_windows(call, row);
+    }
+    return BS_OK;
+}
+
+static const bs_op_rules pool2d_rules = {.halo = pool2d_halo, .upgrade = pool2d_upgrade};
+
+const bs_op bs_op_pool2d = {.name = "pool2d",
+                            .min_in = 1,
+                            .layout = {.images = true, .edges = true},
+                            BS_PARAMS(bs_pool2d_desc, pool2d_fields),
+                            .rules = &pool2d_rules,
+                            .infer = pool2d_infer,
+                            .flops = pool2d_flops,
+                            .run = pool2d_run};
+
+bs_value bs_pool2d(bs_graph *graph, bs_value x, const bs_pool2d_desc *desc)
+{
+    return bs_op_build_one(graph, x, desc, &bs_op_pool2d);
+}
+/* ==== end src/ops/pool2d.c ==================================================================== */
 
 /* ==== begin src/ops/resize.c ================================================================== */
 /* ops/resize.c - images of another size: by an integer factor, with weights by phase; and by any ratio, or to a size.
@@ -33296,665 +35663,6 @@ bs_value bs_resize(bs_graph *graph, bs_value x, const bs_resize_desc *desc)
     return bs_op_build_one(graph, x, desc, &bs_op_resize);
 }
 /* ==== end src/ops/resize.c ==================================================================== */
-
-/* ==== begin src/ops/structure.h =============================================================== */
-/* ops/structure.h - the structural ops: where values come from, cells, routers. They have no kernels: the planner
- * lowers them to moves and decisions. Their parameters, as stored in nodes and model files. */
-#ifndef BS_STRUCTURE_H
-#define BS_STRUCTURE_H
-
-/* #include "ops/table.h" */
-
-extern const bs_op bs_op_input, bs_op_state, bs_op_state_write, bs_op_output, bs_op_patches, bs_op_assemble, bs_op_rows,
-    bs_op_collect, bs_op_route, bs_op_scatter, bs_op_gather, bs_op_route_price, bs_op_route_score, bs_op_look_ahead,
-    bs_op_segments, bs_op_state_append, bs_op_segment_spread, bs_op_segment_reduce, bs_op_segment_index,
-    bs_op_loop_carry;
-
-/* input, state. dim > 0: a constant; dim < 0: -dim is symbol number (from 1, in order of creation) + 65536 (factor -
- * 1). */
-typedef struct bs_source_params {
-    const char *name;
-    int32_t dtype, rank, dim[BS_MAX_RANK];
-} bs_source_params;
-
-typedef struct bs_name_params {
-    const char *name;
-} bs_name_params;
-
-typedef struct bs_router_params { /* of scatter, route_price, route_score */
-    const char *name;
-    int32_t router, path;
-} bs_router_params;
-
-typedef struct bs_gather_params { /* operands: one for each path (0: none), then the residual (0: none) */
-    const char *name;
-    int32_t router, mode;
-} bs_gather_params;
-
-typedef struct bs_loop_params {
-    const char *name;
-    int32_t bound, in_turn, grows, no_lift;
-} bs_loop_params;
-
-/* `mode` of a loop_trip: the number of the trip, from 0 or from 1, as [1]; or from 0 as a number alone, an index. */
-enum { BS_TRIP_FROM_0, BS_TRIP_FROM_1, BS_TRIP_INDEX };
-
-/* `mode` of a loop_parent: the row that made a row, or which one it is of those that this one made. */
-enum { BS_PARENT_ROW, BS_PARENT_CHILD };
-
-/* The protocol of loops, which no bs_route has: a predicate, a count or a dimension decides after each trip. */
-enum { BS_ROUTE_LOOP = BS_PROTOCOL_COUNT };
-
-/* Whether `node` is of this op. */
-static inline bool bs_node_is(const bs_node *node, const bs_op *op)
-{
-    return bs_node_op(node) == op;
-}
-
-BS_INTERNAL const char *bs_protocol_name(bs_protocol protocol);
-/* Whether what a row takes depends on other rows, or on the caller's function. */
-bool bs_protocol_sees_all_rows(int32_t protocol);
-
-/* Same dtype, rank and dimensions, in every run. */
-BS_INTERNAL bool bs_same_shape(const bs_value_info *a, const bs_value_info *b);
-
-/* A router's name must be there and new; then the router is added, which decides for the rows of `domain`. NULL: it is
- * refused. */
-BS_INTERNAL bool bs_infer_router_name(bs_infer *infer);
-BS_INTERNAL bs_router_info *bs_infer_router(bs_infer *infer, const bs_route_desc *desc, int32_t domain);
-
-/* The domain of the rows that infer->router sends to a path; below 0: there is no room for it. */
-BS_INTERNAL int32_t bs_infer_path(const bs_infer *infer, int32_t path);
-
-/* The value whose rows a view shows: its operand, or what a carried value is after a trip. */
-static inline int32_t bs_view_of(const bs_graph *g, const bs_node *view)
-{
-    return view->writer ? g->nodes[view->writer].first_out : bs_node_in(g, view)[0];
-}
-
-/* Whether a view shows the part of each row that belongs to the trip of its loop, along dimension 0. */
-static inline bool bs_view_slices(const bs_graph *g, const bs_node *view)
-{
-    return view->router != 0 && g->values[bs_view_of(g, view)].rank > g->values[view->first_out].rank;
-}
-
-/* Whether it keeps what each trip of a loop gives, not what the last one does. */
-static inline bool bs_loop_collects(const bs_graph *g, const bs_node *node)
-{
-    return bs_node_gathers(node) && bs_router_loops(g, node->router) && node->n_in == 2;
-}
-
-/* Refuses unless operand 0 is a state that no node writes yet. */
-BS_INTERNAL bool bs_infer_state(bs_infer *infer);
-
-/* bs_infer_row_shape gives out[0] the shape of a row of operand 0, which must be a root value that has rows;
- * bs_infer_row_domain the domain of those rows. `lengths`: the value that groups them in segments, or 0. */
-BS_INTERNAL bool bs_infer_row_shape(bs_infer *infer);
-BS_INTERNAL bool bs_infer_row_domain(bs_infer *infer, int32_t lengths);
-
-/* Segments (ops/segments.c). The two below refuse and return false.
- * Operand `index` is an input i32 [n], the same n as dims[0] of the lengths of `domain` (domain 0: any n). */
-BS_INTERNAL bool bs_infer_segment_input(bs_infer *infer, int32_t index, int32_t domain, const char *what);
-/* The domain of operand `index`, one of segments or a path in it, or 0 after refusing. */
-BS_INTERNAL int32_t bs_infer_segments(bs_infer *infer, int32_t index);
-/* Number of segments that rows of such a domain are in. */
-static inline bs_dim_id bs_segment_dim(const bs_graph *graph, int32_t domain)
-{
-    return graph->values[graph->domains[bs_segmented(graph, domain)].lengths].dims[0];
-}
-
-#endif
-/* ==== end src/ops/structure.h ================================================================= */
-
-/* ==== begin src/ops/decide.h ================================================================== */
-/* ops/decide.h - the rules of the protocols: what the scores of a row decide, which row is served before which, and
- * which data is refused. run/route.c loops over the rows, the threads of a device (cuda/route_*.cuh) share them; both
- * use these rules.
- * Relies on base/base.h and graph/rows.h. Must never know where rows lie, nor what others chose. */
-#ifndef BS_DECIDE_H
-#define BS_DECIDE_H
-
-/* #include "base/base.h" */
-/* #include "graph/rows.h" */
-
-/* The parameters of a router in words of four bytes. A route step on a device begins with them. */
-typedef struct bs_rule {
-    int32_t protocol, paths, width; /* width: scores a row */
-    int32_t capacity;               /* CAPACITY: rows a path. TABLE: keys. BUDGET: variants */
-    int32_t fallback, normalise, floor, spill;
-    float threshold;
-} bs_rule;
-
-static inline bs_rule bs_rule_of(const bs_route_desc *d, int32_t width)
-{
-    const bs_rule rule = {d->protocol,
-                          d->paths,
-                          width,
-                          d->protocol == BS_ROUTE_TABLE    ? bs_or_default(d->keys, 256)
-                          : d->protocol == BS_ROUTE_BUDGET ? bs_or_default(d->variants, d->paths)
-                                                           : d->capacity,
-                          d->fallback,
-                          d->normalise,
-                          d->floor,
-                          d->spill,
-                          d->threshold};
-    return rule;
-}
-
-/* What a row chose, in order of choice: a path or -1. */
-typedef struct bs_choices {
-    int32_t *path;
-    float *gate;
-    int32_t count; /* most paths of a row */
-} bs_choices;
-
-static inline BS_BOTH void bs_choose(const bs_choices *to, int32_t k, int32_t path, float gate)
-{
-    to->path[k] = path;
-    to->gate[k] = gate;
-}
-
-/* ------------------------------------------------------------------------------------------------- scores */
-
-/* The scores of a row: i32 or f32. */
-typedef struct bs_scores {
-    const void *data;
-    ptrdiff_t stride; /* in elements */
-    bool integer;
-} bs_scores;
-
-static inline BS_BOTH int32_t bs_score_int(const bs_scores *x, int32_t i)
-{
-    return ((const int32_t *)x->data)[i * x->stride];
-}
-
-static inline BS_BOTH float bs_score_at(const bs_scores *x, int32_t i)
-{
-    return x->integer ? (float)bs_score_int(x, i) : ((const float *)x->data)[i * x->stride];
-}
-
-/* Whether path a has a better score than path b. Large i32 scores are compared exactly. NaN, which a look-ahead may
- * see, is worse than all others. */
-static inline BS_BOTH bool bs_score_above(const bs_scores *x, int32_t a, int32_t b)
-{
-    if (x->integer)
-        return bs_score_int(x, a) > bs_score_int(x, b);
-    const float first = bs_score_at(x, a), second = bs_score_at(x, b);
-    return first > second || (isnan(second) && !isnan(first));
-}
-
-/* Whether path a is worse than path b; of equal scores the lower path is better. */
-static inline BS_BOTH bool bs_score_worse(const bs_scores *x, int32_t a, int32_t b)
-{
-    return bs_score_above(x, b, a) || (a > b && !bs_score_above(x, a, b));
-}
-
-/* Adds path p to a heap of n, whose root is the worst path. */
-static inline BS_BOTH void bs_heap_put(const bs_scores *x, int32_t *heap, int32_t n, int32_t p)
-{
-    for (; n > 0 && bs_score_worse(x, p, heap[(n - 1) / 2]); n = (n - 1) / 2)
-        heap[n] = heap[(n - 1) / 2];
-    heap[n] = p;
-}
-
-/* Replaces the root of a heap of n by path p. */
-static inline BS_BOTH void bs_heap_sink(const bs_scores *x, int32_t *heap, int32_t n, int32_t p)
-{
-    int32_t at = 0;
-    for (int32_t child; (child = 2 * at + 1) < n; at = child) {
-        if (child + 1 < n && bs_score_worse(x, heap[child + 1], heap[child]))
-            child++;
-        if (!bs_score_worse(x, heap[child], p))
-            break;
-        heap[at] = heap[child];
-    }
-    heap[at] = p;
-}
-
-/* Finds the `count` best paths in falling order; of equal scores the lower path comes first. Keeps the best so far in
- * a heap, then sorts it: the worst goes to the end, again and again. */
-static inline BS_BOTH void bs_best_paths(const bs_scores *x, int32_t paths, int32_t count, int32_t *best)
-{
-    int32_t root = 0;
-    for (int32_t p = 0; p < paths; p++) { /* an equal later path is worse, so only a better one is taken */
-        if (p >= count && !bs_score_above(x, p, root))
-            continue;
-        if (p < count)
-            bs_heap_put(x, best, p, p);
-        else
-            bs_heap_sink(x, best, count, p);
-        root = best[0];
-    }
-    for (int32_t n = bs_min_i32(count, paths) - 1; n > 0; n--) {
-        root = best[0];
-        bs_heap_sink(x, best, n, best[n]);
-        best[n] = root;
-    }
-}
-
-/* -------------------------------------------------------------------------------------------------- faults */
-
-/* Why a router cannot decide, or what is wrong with what a caller's function returned. `number` of bs_route_fault
- * is: */
-typedef enum bs_route_fault_kind {
-    BS_ROUTE_SOUND,
-    BS_ROUTE_BAD_SCORE, /* index of a score that is NaN */
-    BS_ROUTE_BAD_KNOB,  /* the knob is NaN */
-    /* the value below 0, or not below `end`: */
-    BS_ROUTE_BAD_LABEL,
-    BS_ROUTE_BAD_KEY,
-    BS_ROUTE_BAD_ENTRY,   /* a path in the table */
-    BS_ROUTE_BAD_VARIANT, /* the path of a variant */
-    BS_ROUTE_BAD_ANSWER,  /* a path that the function chose */
-    BS_ROUTE_BAD_STATUS,  /* the status that the function returned */
-    BS_ROUTE_NO_FUNCTION, /* no function is set */
-    /* of a loop, whose bound is `end`: */
-    BS_ROUTE_BAD_COUNT,    /* trips of a row */
-    BS_ROUTE_ENDLESS,      /* its predicate holds after the last trip that there may be */
-    BS_ROUTE_BAD_PREDICATE, /* trip after which it is NaN */
-    BS_ROUTE_FULL           /* rows that a row would make: more than there is room for, of `end` */
-} bs_route_fault_kind;
-
-typedef struct bs_route_fault {
-    int32_t kind; /* bs_route_fault_kind */
-    int32_t row;  /* -1: of all rows */
-    int32_t number, end;
-} bs_route_fault;
-
-/* The fault `kind` if `bad`, else none. */
-static inline BS_BOTH bs_route_fault bs_route_fault_if(bool bad, int32_t kind, int32_t row, int32_t number, int32_t end)
-{
-    const bs_route_fault fault = {bad ? kind : BS_ROUTE_SOUND, row, number, end};
-    return fault;
-}
-
-/* Checks that a number is 0 .. end - 1. */
-static inline BS_BOTH bs_route_fault bs_route_range(int32_t kind, int32_t row, int32_t number, int32_t end)
-{
-    return bs_route_fault_if(number < 0 || number >= end, kind, row, number, end);
-}
-
-static inline BS_BOTH bs_route_fault bs_route_check_scores(const bs_scores *x, int32_t width, int32_t row)
-{
-    int32_t i = x->integer ? width : 0;
-    while (i < width && !isnan(bs_score_at(x, i)))
-        i++;
-    return bs_route_fault_if(i < width, BS_ROUTE_BAD_SCORE, row, i, width);
-}
-
-static inline BS_BOTH bs_route_fault bs_route_check_knob(float knob)
-{
-    return bs_route_fault_if(isnan(knob), BS_ROUTE_BAD_KNOB, -1, 0, 0);
-}
-
-/* Checks the path of each variant: weights come from a file. */
-static inline BS_BOTH bs_route_fault bs_route_check_variants(const int32_t *path_of, int32_t variants, int32_t paths)
-{
-    bs_route_fault fault = {BS_ROUTE_SOUND, -1, 0, 0};
-    for (int32_t v = 0; v < variants && fault.kind == BS_ROUTE_SOUND; v++)
-        fault = bs_route_range(BS_ROUTE_BAD_VARIANT, -1, path_of[v], paths);
-    return fault;
-}
-
-/* -------------------------------------------------------------------------------------------- row by row */
-
-static inline BS_BOTH void bs_decide_topk(const bs_rule *rule, const bs_scores *x, const bs_choices *to)
-{
-    float sum = 0.0f;
-    bs_best_paths(x, rule->paths, to->count, to->path);
-    for (int32_t k = 0; k < to->count; k++) {
-        to->gate[k] = bs_score_at(x, to->path[k]);
-        sum += bs_score_at(x, to->path[k]);
-    }
-    for (int32_t k = 0; rule->normalise && sum > 0.0f && sum < INFINITY && k < to->count; k++)
-        to->gate[k] /= sum;
-}
-
-static inline BS_BOTH void bs_decide_threshold(const bs_rule *rule, float threshold, const bs_scores *x,
-                                               const bs_choices *to)
-{
-    const int32_t fallback = rule->fallback - 1;
-    int32_t n = 0;
-    for (int32_t p = 0; p < rule->paths; p++)
-        if (bs_score_at(x, p) > threshold)
-            bs_choose(to, n++, p, bs_score_at(x, p));
-    if (n == 0 && fallback >= 0)
-        bs_choose(to, n++, fallback, bs_score_at(x, fallback));
-    for (; n < to->count; n++)
-        bs_choose(to, n, -1, 0.0f);
-}
-
-static inline BS_BOTH bs_route_fault bs_decide_label(const bs_rule *rule, const bs_scores *x, int32_t row,
-                                                     const bs_choices *to)
-{
-    const bs_route_fault fault = bs_route_range(BS_ROUTE_BAD_LABEL, row, bs_score_int(x, 0), rule->paths);
-    if (fault.kind == BS_ROUTE_SOUND)
-        bs_choose(to, 0, bs_score_int(x, 0), 1.0f);
-    return fault;
-}
-
-static inline BS_BOTH bs_route_fault bs_decide_table(const bs_rule *rule, const bs_scores *x, const int32_t *table,
-                                                     int32_t row, const bs_choices *to)
-{
-    const int32_t key = bs_score_int(x, 0);
-    bs_route_fault fault = bs_route_range(BS_ROUTE_BAD_KEY, row, key, rule->capacity);
-    if (fault.kind == BS_ROUTE_SOUND)
-        fault = bs_route_range(BS_ROUTE_BAD_ENTRY, row, table[key], rule->paths);
-    if (fault.kind == BS_ROUTE_SOUND)
-        bs_choose(to, 0, table[key], 1.0f);
-    return fault;
-}
-
-/* What a row chooses by itself. table: the path of each key. The knob moves the threshold. */
-static inline BS_BOTH bs_route_fault bs_decide_row(const bs_rule *rule, float knob, const bs_scores *x,
-                                                   const int32_t *table, int32_t row, const bs_choices *to)
-{
-    const bs_route_fault fault = bs_route_check_scores(x, rule->width, row);
-    const float threshold = rule->threshold + knob;
-    if (fault.kind != BS_ROUTE_SOUND)
-        return fault;
-    switch (rule->protocol) {
-    case BS_ROUTE_TOP1:
-    case BS_ROUTE_TOPK:
-    case BS_ROUTE_CAPACITY: bs_decide_topk(rule, x, to); break;
-    case BS_ROUTE_THRESHOLD: bs_decide_threshold(rule, threshold, x, to); break;
-    case BS_ROUTE_RESIDUAL_THRESHOLD: {
-        const int32_t path = bs_score_at(x, 0) + bs_score_at(x, 1) < threshold ? 0 : 1;
-        bs_choose(to, 0, path, bs_score_at(x, path));
-        break;
-    }
-    case BS_ROUTE_BINARY: bs_choose(to, 0, bs_score_at(x, 0) >= threshold ? 0 : 1, bs_score_at(x, 0)); break;
-    case BS_ROUTE_LABEL: return bs_decide_label(rule, x, row, to);
-    case BS_ROUTE_TABLE: return bs_decide_table(rule, x, table, row, to);
-    default: break; /* other protocols do not decide row by row */
-    }
-    return fault;
-}
-
-/* Entry `at` of `chosen` when a route is forced: the path as first choice, then none. */
-static inline BS_BOTH int32_t bs_forced_choice(int32_t at, int32_t per_row, int32_t path)
-{
-    return at % per_row == 0 ? path : -1;
-}
-
-/* ------------------------------------------------------------------------------------------------ capacity */
-
-/* Rows are served in ascending order of this rank: the highest gate first. Of equal gates (-0 equals 0) the lower row
- * goes first. */
-static inline BS_BOTH uint32_t bs_capacity_rank(float gate)
-{
-    const float no_sign = gate + 0.0f; /* makes -0 0 */
-    uint32_t bits;
-    memcpy(&bits, &no_sign, sizeof bits);
-    return bits & 0x80000000u ? bits : bits ^ 0x7fffffffu;
-}
-
-/* Whether a path takes one more row after the `before` rows that it already has. */
-static inline BS_BOTH bool bs_capacity_takes(const bs_rule *rule, int32_t path, int32_t before)
-{
-    return before < rule->capacity || path == rule->spill - 1;
-}
-
-/* In order of choice: what found no room (its path is -1) goes to the spill path, or is dropped and leaves no gap. A
- * row goes to the spill path once. Returns how many found no room. */
-static inline BS_BOTH int32_t bs_spill(const bs_rule *rule, const bs_choices *of)
-{
-    const int32_t spill = rule->spill - 1;
-    int32_t kept = 0, beyond = 0, spilled = -1;
-    for (int32_t k = 0; k < of->count; k++) {
-        const int32_t path = of->path[k] < 0 ? spill : of->path[k];
-        beyond += of->path[k] < 0;
-        if (path < 0)
-            continue;
-        if (path == spill && spilled >= 0) {
-            of->gate[spilled] += of->gate[k];
-            continue;
-        }
-        spilled = path == spill ? kept : spilled;
-        bs_choose(of, kept++, path, of->gate[k]);
-    }
-    for (; kept < of->count; kept++)
-        bs_choose(of, kept, -1, 0.0f);
-    return beyond;
-}
-
-/* ------------------------------------------------------------------------------------------------- packing */
-
-/* Records that entry `at` of `chosen` got the packed row `packed`; -1: it chose no path. */
-static inline BS_BOTH void bs_pack_choice(int32_t at, int32_t per_row, int32_t packed, int32_t *ids, int32_t *inverse)
-{
-    inverse[at] = packed;
-    if (packed >= 0)
-        ids[packed] = at / per_row;
-}
-
-/* ---------------------------------------------------------------------------------------------- look-ahead */
-
-/* How many paths a look-ahead must rank: those that a row takes, and the best of the others. */
-static inline BS_BOTH int32_t bs_guess_asks(int32_t taken, int32_t paths) { return bs_min_i32(taken + 1, paths); }
-
-/* How far the k-th best path lies above the best one that is not taken. */
-static inline BS_BOTH float bs_guess_margin(const bs_scores *x, const int32_t *best, int32_t taken, int32_t asked,
-                                            int32_t k)
-{
-    const float above = asked > taken ? bs_score_at(x, best[k]) - bs_score_at(x, best[taken]) : 0.0f;
-    return above > 0.0f ? above : 0.0f; /* 0 for NaN: it is a choice all the same */
-}
-
-/* ---------------------------------------------------------------------------------------------- loops */
-
-typedef struct bs_loop_rule {
-    int32_t bound; /* trips of any row, at most */
-    int32_t trips; /* extent of the dimension that it goes over; the bound where there is none */
-    bool over, counted, in_turn; /* it goes over a dimension; each row has a count, which is the trip that it makes */
-    bool grows;
-} bs_loop_rule;
-
-/* No row makes more trips, whatever its count becomes while the loop runs: what trips collect has no more places. */
-static inline BS_BOTH int32_t bs_loop_limit(const bs_loop_rule *rule)
-{
-    return rule->counted ? bs_min_i32(rule->bound, rule->trips) : rule->bound;
-}
-
-/* How many trips a row asks for. `count`: its own, read only where rows have one. */
-static inline BS_BOTH int32_t bs_loop_most(const bs_loop_rule *rule, const bs_scores *count)
-{
-    return rule->counted ? bs_score_int(count, 0) : rule->trips;
-}
-
-/* The trip that a row makes, where rows go in turn. */
-static inline BS_BOTH int32_t bs_loop_turn(const bs_loop_rule *rule, const bs_scores *count)
-{
-    return bs_clamp_i32(bs_score_int(count, 0), 1, rule->bound);
-}
-
-/* Whether a row makes the first trip. */
-static inline BS_BOTH bs_route_fault bs_loop_begins(const bs_loop_rule *rule, const bs_scores *count, int32_t row,
-                                                    bool *goes)
-{
-    const int32_t most = bs_loop_most(rule, count), limit = bs_loop_limit(rule);
-    *goes = most > 0;
-    return bs_route_fault_if(most > limit, BS_ROUTE_BAD_COUNT, row, most, limit);
-}
-
-/* Where rows go in turn the turn of one that goes, else path 0; 0 or -1: it does not. */
-static inline BS_BOTH int32_t bs_loop_choice(const bs_loop_rule *rule, const bs_scores *count, bool goes)
-{
-    return !rule->in_turn ? goes - 1 : goes ? bs_loop_most(rule, count) : 0;
-}
-
-/* Whether a row makes trip number `trip`, after the one before. predicate: what the body gave, or NULL. */
-static inline BS_BOTH bs_route_fault bs_loop_goes_on(const bs_loop_rule *rule, const bs_scores *predicate,
-                                                     const bs_scores *count, int32_t row, int32_t trip, bool *goes)
-{
-    const float score = predicate ? bs_score_at(predicate, 0) : 1.0f;
-    const bool wants = score > 0.0f, must_end = predicate && !rule->counted && !rule->over && trip == rule->bound;
-    const bs_route_fault fault = bs_route_fault_if(isnan(score), BS_ROUTE_BAD_PREDICATE, row, trip - 1, 0);
-    *goes = wants && trip < bs_min_i32(bs_loop_most(rule, count), bs_loop_limit(rule));
-    return fault.kind != BS_ROUTE_SOUND
-               ? fault
-               : bs_route_fault_if(wants && must_end, BS_ROUTE_ENDLESS, row, trip, rule->bound);
-}
-
-/* How many rows a row makes for trip number `trip`, of which `asked` speaks. */
-static inline BS_BOTH bs_route_fault bs_loop_makes(const bs_loop_rule *rule, const bs_scores *asked, int32_t row,
-                                                   int32_t trip, int32_t *makes)
-{
-    const int32_t number = bs_score_int(asked, 0);
-    *makes = number > 0 ? number : 0;
-    return bs_route_fault_if(number > 0 && trip == rule->bound, BS_ROUTE_ENDLESS, row, trip, rule->bound);
-}
-
-/* Which one a row is of those that the same row made, which stand side by side; makers ascend from row to row. */
-static inline BS_BOTH int32_t bs_loop_child_of(const int32_t *made_by, int32_t row)
-{
-    int32_t first = 0, end = made_by[row] < 0 ? 0 : row; /* the first of them is one of first .. end */
-    while (first < end) {
-        const int32_t middle = first + (end - first) / 2;
-        if (made_by[middle] < made_by[row])
-            first = middle + 1;
-        else
-            end = middle;
-    }
-    return made_by[row] < 0 ? 0 : row - first;
-}
-
-#endif
-/* ==== end src/ops/decide.h ==================================================================== */
-
-/* ==== begin src/ops/price.h =================================================================== */
-/* ops/price.h - the arithmetic of the budget protocol: for each row the variant of least cost, at the price that keeps
- * the budget. The callers sum over rows: run/budget.c, and the threads of a device (cuda/route_budget.cuh).
- * Relies on ops/decide.h. Must never use floats where a choice depends on them: choices are the same on every
- * processor. */
-#ifndef BS_PRICE_H
-#define BS_PRICE_H
-
-/* #include "ops/decide.h" */
-
-/* Each row minimises cost + price x loss. The price goes through 2^(t/8 - 12), so the choice is made in integers and
- * is the same everywhere; the smallest price at which the losses fit the budget is taken. At the last step only the
- * loss counts, which fits every budget. */
-#define BS_BUDGET_STEPS 200
-/* A floor is an average over the frame. One row may lose this many times as much (9 dB), or what it would lose by the
- * budget alone. */
-#define BS_FLOOR_ROW 8
-
-typedef struct bs_budget {
-    const bs_rule *rule;
-    const int32_t *costs; /* of the variants */
-    int32_t low, high;    /* search interval of the price's step */
-    int32_t alone;        /* where the floor allows more than the budget: the step that keeps the budget; else -1 */
-    uint64_t allowed;     /* losses that the search allows now */
-    uint64_t floor;       /* losses that the floor allows */
-} bs_budget;
-
-/* Sums over all rows by weight. best: losses of the best variants. range: what the baseline loses beyond these. */
-typedef struct bs_budget_sums {
-    uint64_t range, best, rows;
-} bs_budget_sums;
-
-/* A patch counts by its area; at the frame's edge, by the part inside the frame. */
-static inline BS_BOTH uint64_t bs_patch_area(int32_t size, int32_t height, int32_t width, int32_t patch)
-{
-    const int32_t across = (width + size - 1) / size;
-    return (uint64_t)((int64_t)bs_min_i32(size, height - patch / across * size) *
-                      bs_min_i32(size, width - patch % across * size));
-}
-
-/* Weight of the loss at step t; 0 stands for the last step, at which only the loss counts. */
-static inline BS_BOTH uint64_t bs_budget_weight(int32_t t)
-{
-    /* 256 x 2^(i/8) - 256, a byte each */
-    const uint64_t beyond = (uint64_t)23 << 8 | (uint64_t)48 << 16 | (uint64_t)76 << 24 | (uint64_t)106 << 32 |
-                            (uint64_t)139 << 40 | (uint64_t)175 << 48 | (uint64_t)214 << 56;
-    return t == BS_BUDGET_STEPS ? 0 : (256 + (beyond >> 8 * (t & 7) & 255)) << (t >> 3);
-}
-
-/* Limits a loss or a cost. */
-static inline BS_BOTH int32_t bs_budget_clamp(int32_t n) { return bs_clamp_i32(n, 0, 1 << 24); }
-static inline BS_BOTH int32_t bs_loss(const bs_scores *x, int32_t v) { return bs_budget_clamp(bs_score_int(x, v)); }
-
-/* The variant of least cost + price x loss among those that lose at most `most`; the lower of equal ones. */
-static inline BS_BOTH int32_t bs_budget_cheapest(const bs_budget *b, const bs_scores *x, uint64_t weight, uint64_t most)
-{
-    const int32_t variants = b->rule->capacity;
-    int32_t best = 0;
-    uint64_t best_total = UINT64_MAX;
-    for (int32_t v = 0; v < variants; v++) {
-        const uint64_t loss = (uint64_t)bs_loss(x, v), cost = (uint64_t)bs_budget_clamp(b->costs[v]);
-        const uint64_t total = weight ? (cost << 20) + loss * weight : (loss << 25) + cost;
-        if (total < best_total && loss <= most)
-            best = v, best_total = total;
-    }
-    return best;
-}
-
-static inline BS_BOTH int32_t bs_budget_choice(const bs_budget *b, const bs_scores *x, uint64_t weight)
-{
-    if (b->alone < 0)
-        return bs_budget_cheapest(b, x, weight, UINT64_MAX);
-    const uint64_t alone = (uint64_t)bs_loss(x, bs_budget_cheapest(b, x, bs_budget_weight(b->alone), UINT64_MAX));
-    const uint64_t least = (uint64_t)bs_loss(x, bs_budget_cheapest(b, x, 0, UINT64_MAX));
-    const uint64_t row = least + BS_FLOOR_ROW * (uint64_t)b->rule->floor;
-    return bs_budget_cheapest(b, x, weight, alone > row ? alone : row);
-}
-
-static inline BS_BOTH void bs_budget_add(const bs_budget *b, const bs_scores *x, uint64_t weight, bs_budget_sums *sums)
-{
-    const int32_t baseline = b->rule->fallback;
-    int32_t low = 1 << 24, high = 0;
-    for (int32_t v = 0; v < b->rule->capacity; v++) {
-        const int32_t loss = bs_loss(x, v);
-        low = bs_min_i32(low, loss);
-        high = baseline == 0 || baseline == v + 1 ? bs_max_i32(high, loss) : high;
-    }
-    sums->range += weight * (uint64_t)(high - low);
-    sums->best += weight * (uint64_t)low;
-    sums->rows += weight;
-}
-
-/* Begins the search for the lowest price at which the losses keep the budget, which is a share of the range. */
-static inline BS_BOTH void bs_budget_begin(bs_budget *b, float knob, const bs_budget_sums *sums)
-{
-    const float share = knob < 0.0f ? 0.0f : knob > 1.0f ? 1.0f : knob;
-    b->allowed = sums->best + (uint64_t)((double)share * (double)sums->range);
-    b->floor = sums->best + sums->rows * (uint64_t)b->rule->floor;
-    b->low = 0;
-    b->high = BS_BUDGET_STEPS;
-    b->alone = -1;
-}
-
-/* Whether the search needs the losses at bs_budget_price(). Losses fall as the price rises. Where the floor allows
- * more than the budget, a second search goes on below the first result; rows may still lose what the budget alone let
- * them lose, so a floor never makes the result more expensive. */
-static inline BS_BOTH bool bs_budget_asks(bs_budget *b)
-{
-    if (b->low == b->high && b->floor > b->allowed) {
-        b->allowed = b->floor;
-        b->alone = b->low;
-        b->low = 0;
-    }
-    return b->low < b->high;
-}
-
-static inline BS_BOTH uint64_t bs_budget_price(const bs_budget *b) { return bs_budget_weight((b->low + b->high) / 2); }
-
-static inline BS_BOTH void bs_budget_step(bs_budget *b, uint64_t losses)
-{
-    const int32_t middle = (b->low + b->high) / 2;
-    if (losses <= b->allowed)
-        b->high = middle;
-    else
-        b->low = middle + 1;
-}
-
-/* What bs_route_price gives: log2 of the loss for a unit of cost, which is minus that of the price: 12 - t/8,
- * exactly. */
-static inline BS_BOTH float bs_budget_published(const bs_budget *b) { return (float)(96 - b->low) / 8.0f; }
-
-#endif
-/* ==== end src/ops/price.h ===================================================================== */
 
 /* ==== begin src/ops/structure.c =============================================================== */
 BS_EFFORT_ONCE
@@ -34783,509 +36491,6 @@ bs_value bs_gather(bs_graph *graph, bs_router router, const bs_value *values, bs
 BS_EFFORT_END
 /* ==== end src/ops/routers.c =================================================================== */
 
-/* ==== begin src/ops/loops.c =================================================================== */
-BS_EFFORT_LOOPS
-/* ops/loops.c - loops: a router whose one path is the body, decided again after each trip. Builder functions and shape
- * rules; what a body reads by itself. Relies on structure.h, decide.h, span.h. Must never decide anything itself: that
- * is run/loops.c, when a session runs.
- *
- * A carried value is two nodes: loop_carry gives the body its rows as they were before the trip, loop_next what they
- * are after it. Both are of one storage, the rows of loop_next in the domain of the loop. */
-/* #include "ops/common.h" */
-/* #include "ops/decide.h" */
-/* #include "ops/span.h" */
-/* #include "ops/structure.h" */
-
-static const bs_field loop_fields[] = {BS_INT_OF("bound", 0, BS_MAX_TRIPS), BS_INT_OF("in_turn", 0, 1),
-                                       BS_INT_OF("grows", 0, 1), BS_INT_OF("no_lift", 0, 1)};
-static const bs_field of_loop_fields[] = {BS_INT("router"), BS_INT("mode")};
-
-/* ------------------------------------------------------------------------------------------------------- begin */
-
-static int32_t loop_depth(const bs_graph *g, int32_t domain)
-{
-    int32_t depth = 0;
-    for (int32_t l = g->domains[domain].loop; l; l = g->domains[g->routers[l].domain].loop)
-        depth++;
-    return depth;
-}
-
-/* Whether a row of a domain has the same number in every trip of any loop. */
-static bool has_fixed_rows(bs_infer *infer, int32_t domain)
-{
-    const bs_domain *d = &infer->graph->domains[domain];
-    return (d->kind == BS_DOMAIN_ROWS && !bs_domain_is_patches(d)) ||
-           bs_infer_fail(infer, BS_ERROR_DOMAIN, "a loop of %s, expected rows of a tensor",
-                         bs_say_domain(infer, domain));
-}
-
-/* Operands: what tells the domain, the count or none, what has the number of trips as dimension 0 or none. */
-static bool loop_operands_sound(bs_infer *infer)
-{
-    bs_graph *g = infer->graph;
-    const bs_loop_params *p = infer->params;
-    const bs_value_info *count = infer->in[1], *over = infer->in[2];
-    if (infer->ids[0] == 0)
-        return bs_infer_fail(infer, BS_ERROR_ARGUMENT, "`like` is no value");
-    if (infer->ids[1] && (count->domain != infer->in[0]->domain || count->dtype != BS_I32 || count->rank > 1 ||
-                          (count->rank == 1 && bs_dim_max(g, count->dims[0]) != 1)))
-        return bs_infer_fail(infer, BS_ERROR_SHAPE, "the count is %s of %s, expected i32 [1] of %s",
-                             bs_say_typed(infer, count), bs_say_domain(infer, count->domain),
-                             bs_say_domain(infer, infer->in[0]->domain));
-    if (infer->ids[2] && over->rank < 1)
-        return bs_infer_fail(infer, BS_ERROR_SHAPE, "what it goes over has no dimension");
-    if ((p->in_turn || p->grows) && (infer->ids[1] == 0 || infer->ids[2] != 0 || p->in_turn == p->grows))
-        return bs_infer_fail(infer, BS_ERROR_ARGUMENT,
-                             "rows go in turn, or grow, by their count and over no value, expected one of both");
-    if (p->grows && !has_fixed_rows(infer, infer->in[0]->domain))
-        return false;
-    if (loop_depth(g, infer->in[0]->domain) == BS_MAX_LOOP_DEPTH)
-        return bs_infer_fail(infer, BS_ERROR_LIMIT, "%d loops in loops, expected %d at most", BS_MAX_LOOP_DEPTH + 1,
-                             BS_MAX_LOOP_DEPTH);
-    return true;
-}
-
-static bool loop_bound(bs_infer *infer, int32_t *bound)
-{
-    const bs_loop_params *p = infer->params;
-    const int64_t most = infer->ids[2] ? bs_dim_max(infer->graph, infer->in[2]->dims[0]) : BS_MAX_TRIPS;
-    const int64_t n = infer->ids[2] && p->bound == 0 ? most : p->bound;
-    if (!bs_infer_field(infer, "bound", n, infer->ids[2] ? most : 1, BS_MAX_TRIPS))
-        return false;
-    *bound = (int32_t)n;
-    return true;
-}
-
-static bool loop_infer(bs_infer *infer)
-{
-    bs_graph *g = infer->graph;
-    const bs_loop_params *p = infer->params;
-    bs_route_desc desc = {.name = infer->name, .protocol = BS_ROUTE_LOOP, .paths = 1};
-    infer->n_out = 0;
-    if (!bs_infer_router_name(infer) || !loop_operands_sound(infer) || !loop_bound(infer, &desc.capacity))
-        return false;
-    bs_router_info *router = bs_infer_router(infer, bs_graph_keep(g, &desc, sizeof desc), infer->in[0]->domain);
-    if (!router)
-        return false;
-    router->loop.bound = desc.capacity;
-    router->loop.count = infer->ids[1];
-    router->loop.in_turn = p->in_turn;
-    router->loop.grows = p->grows;
-    router->loop.trips = infer->ids[2] ? infer->in[2]->dims[0] : -1;
-    const bool asks_all = !router->loop.count && (router->loop.trips < 0 || !g->dims[router->loop.trips].node);
-    router->loop.lifts = p->no_lift | p->grows ? BS_LIFTS_NOTHING : asks_all ? BS_LIFTS_ALL : BS_LIFTS_SOUND;
-    router->max_paths_per_cell = 1;
-    router->loop.begun_before = g->open_loop;
-    g->open_loop = infer->router;
-    return bs_infer_path(infer, 0) >= 0;
-}
-
-const bs_op bs_op_loop = {.name = "loop",
-                          .min_in = 3, .rows = {.of = BS_ROWS_ANY}, .named = true, .variadic = true,
-                          .work = BS_WORK_ROUTE,
-                          .roles = {BS_ROLE_LIKE, BS_ROLE_DECIDING, BS_ROLE_LIKE},
-                          BS_PARAMS(bs_loop_params, loop_fields),
-                          .infer = loop_infer};
-
-bs_router bs_loop_begin(bs_graph *graph, bs_value like, bs_value count, const bs_loop_desc *desc)
-{
-    const bs_loop_desc any = desc ? *desc : (bs_loop_desc){.bound = 0};
-    const bs_loop_params p = {any.name ? any.name : "", any.bound, any.in_turn, any.grows, any.no_lift};
-    const int32_t in[3] = {like.id, count.id, any.over.id};
-    const bs_node *node = bs_op_build_node(graph, &bs_op_loop, in, 3, &p);
-    const bs_router loop = {node ? node->router : 0};
-    return loop;
-}
-
-/* --------------------------------------------------------------------------------------------- what a body reads */
-
-/* The loop of a node that is about one, which must be the one that was begun last: its body is being built. */
-static bs_router_info *loop_of(bs_infer *infer)
-{
-    bs_graph *g = infer->graph;
-    const int32_t id = ((const bs_gather_params *)infer->params)->router;
-    if (id < 1 || id >= g->n_routers || !bs_router_loops(g, id)) {
-        bs_infer_fail(infer, BS_ERROR_GRAPH, "router %" PRId32 " is no loop", id);
-        return NULL;
-    }
-    if (id != g->open_loop) {
-        bs_infer_fail(infer, BS_ERROR_GRAPH, "loop \"%s\" %s", g->routers[id].desc->name,
-                      g->routers[id].loop.again ? "has ended" : "is not the one that was begun last");
-        return NULL;
-    }
-    infer->router = id;
-    infer->path = 0;
-    return &g->routers[id];
-}
-
-/* Whether operand `index` is of the domain: that of the loop, or of its body. */
-static bool is_of(bs_infer *infer, int32_t index, int32_t domain)
-{
-    const int32_t has = infer->in[index]->domain;
-    return has == domain || bs_infer_fail(infer, BS_ERROR_DOMAIN, "operand %" PRId32 " is of %s, expected %s", index,
-                                          bs_say_domain(infer, has), bs_say_domain(infer, domain));
-}
-
-static bool carry_infer(bs_infer *infer)
-{
-    bs_router_info *router = loop_of(infer);
-    const bool shared = router && infer->in[0]->domain == 0 && infer->graph->domains[router->domain].patches < 0;
-    if (!router || (!shared && !is_of(infer, 0, router->domain)))
-        return false;
-    router->loop.n_carried++;
-    infer->out[0].domain = router->path_domains;
-    return true;
-}
-
-const bs_op bs_op_loop_carry = {.name = "loop_carry",
-                                .min_in = 1, .rows = {.of = BS_ROWS_ANY},
-                                .work = BS_WORK_VIEW,
-                                BS_PARAMS(bs_gather_params, of_loop_fields),
-                                .infer = carry_infer};
-
-static bs_gather_params params_of(bs_router loop)
-{
-    const bs_gather_params p = {"", loop.id, BS_GATHER_PLACE};
-    return p;
-}
-
-bs_value bs_loop_carry(bs_graph *graph, bs_router loop, bs_value initial)
-{
-    const bs_gather_params p = params_of(loop);
-    return bs_op_build_one(graph, initial, &p, &bs_op_loop_carry);
-}
-
-/* A number that the loop knows of each row of its body, with a mode up to `last`. */
-static bool number_infer(bs_infer *infer, int32_t last, int32_t alone)
-{
-    const bs_router_info *router = loop_of(infer);
-    const int32_t mode = ((const bs_gather_params *)infer->params)->mode;
-    if (!router || !bs_infer_field(infer, "mode", mode, 0, last))
-        return false;
-    bs_value_info *out = &infer->out[0];
-    out->domain = router->path_domains;
-    out->dtype = BS_I32;
-    bs_value_set_rank(out, mode != alone);
-    out->dims[0] = bs_dim_const(infer->graph, 1);
-    return true;
-}
-
-static bool trip_infer(bs_infer *infer) { return number_infer(infer, BS_TRIP_INDEX, BS_TRIP_INDEX); }
-
-static bool parent_infer(bs_infer *infer)
-{
-    const int32_t loop = ((const bs_gather_params *)infer->params)->router;
-    return number_infer(infer, BS_PARENT_CHILD, -1) &&
-           (infer->graph->routers[loop].loop.grows ||
-            bs_infer_fail(infer, BS_ERROR_GRAPH, "loop \"%s\" does not grow", infer->graph->routers[loop].desc->name));
-}
-
-static bs_status trip_run(const bs_call *call)
-{
-    const bool from_1 = ((const bs_gather_params *)call->params)->mode == BS_TRIP_FROM_1;
-    *(int32_t *)call->out[0].data = call->decision->trip + from_1;
-    return BS_OK;
-}
-
-const bs_op bs_op_loop_trip = {.name = "loop_trip",
-                               .rows = {.of = BS_ROWS_DECIDED},
-                               BS_PARAMS(bs_gather_params, of_loop_fields),
-                               .infer = trip_infer,
-                               .run = trip_run};
-
-static bs_status parent_run(const bs_call *call)
-{
-    const bs_decision_data *d = call->decision;
-    const int32_t row = d->ids[call->decided], mode = ((const bs_gather_params *)call->params)->mode;
-    *(int32_t *)call->out[0].data = mode == BS_PARENT_ROW ? d->inverse[row] : bs_loop_child_of(d->inverse, row);
-    return BS_OK;
-}
-
-const bs_op bs_op_loop_parent = {.name = "loop_parent",
-                                 .rows = {.of = BS_ROWS_DECIDED},
-                                 BS_PARAMS(bs_gather_params, of_loop_fields),
-                                 .infer = parent_infer,
-                                 .run = parent_run};
-
-static bs_value number_of(bs_graph *graph, bs_router loop, const bs_op *op, int32_t mode)
-{
-    const bs_gather_params p = {"", loop.id, mode};
-    return bs_op_build(graph, op, NULL, 0, &p);
-}
-
-static bs_value trip_of(bs_graph *graph, bs_router loop, int32_t mode)
-{
-    return number_of(graph, loop, &bs_op_loop_trip, mode);
-}
-
-bs_value bs_loop_parent(bs_graph *graph, bs_router loop)
-{
-    return number_of(graph, loop, &bs_op_loop_parent, BS_PARENT_ROW);
-}
-
-bs_value bs_loop_child(bs_graph *graph, bs_router loop)
-{
-    return number_of(graph, loop, &bs_op_loop_parent, BS_PARENT_CHILD);
-}
-
-bs_value bs_loop_trip(bs_graph *graph, bs_router loop) { return trip_of(graph, loop, BS_TRIP_FROM_0); }
-
-/* Whether a dimension has a place for every trip, in every run. */
-static bool is_as_long(const bs_graph *g, const bs_router_info *router, bs_dim_id dim)
-{
-    return dim == router->loop.trips || (bs_dim_is_const(g, dim) && bs_dim_max(g, dim) >= router->loop.bound);
-}
-
-static bool loop_slice_infer(bs_infer *infer)
-{
-    const bs_router_info *router = loop_of(infer);
-    const bs_value_info *x = infer->in[0];
-    bs_value_info *out = &infer->out[0];
-    if (!router || !is_of(infer, 0, router->domain) || !bs_infer_rank(infer, 0, 1, BS_MAX_RANK) ||
-        !bs_infer_whole(infer, 0))
-        return false;
-    if (!is_as_long(infer->graph, router, x->dims[0]))
-        return bs_infer_fail(infer, BS_ERROR_SHAPE, "dimension 0 is %lld, loop \"%s\" makes up to %" PRId32 " trips",
-                             (long long)bs_dim_max(infer->graph, x->dims[0]), router->desc->name, router->loop.bound);
-    bs_value_set_rank(out, x->rank - 1);
-    for (int32_t i = 0; i < out->rank; i++)
-        out->dims[i] = x->dims[i + 1];
-    out->domain = router->path_domains;
-    return bs_infer_no_new_image(infer);
-}
-
-const bs_op bs_op_loop_slice = {.name = "loop_slice",
-                                .min_in = 1, .rows = {.of = BS_ROWS_ANY},
-                                .work = BS_WORK_VIEW,
-                                BS_PARAMS(bs_gather_params, of_loop_fields),
-                                .infer = loop_slice_infer};
-
-/* Where there may be fewer places than trips each index is checked. */
-bs_value bs_loop_slice(bs_graph *graph, bs_router loop, bs_value x)
-{
-    const bs_gather_params p = params_of(loop);
-    const bool known = graph && graph->status == BS_OK && loop.id > 0 && loop.id < graph->n_routers && x.id > 0 &&
-                       x.id < graph->n_values && graph->values[x.id].rank > 0;
-    if (!known || is_as_long(graph, &graph->routers[loop.id], graph->values[x.id].dims[0]))
-        return bs_op_build_one(graph, x, &p, &bs_op_loop_slice);
-    return bs_select(graph, bs_scatter(graph, loop, 0, x), trip_of(graph, loop, BS_TRIP_INDEX), 0);
-}
-
-/* Whether a node is what the body of this loop reads a carried value by. */
-static bool carries(const bs_infer *infer, const bs_node *node)
-{
-    return bs_node_is(node, &bs_op_loop_carry) && node->router == infer->router;
-}
-
-/* Whether operand `index` is a value that the loop carries. */
-static bool is_carried(bs_infer *infer, int32_t index)
-{
-    const bs_node *carry = &infer->graph->nodes[infer->in[index]->node];
-    return carries(infer, carry) ||
-           bs_infer_fail(infer, BS_ERROR_GRAPH, "operand %d is made by %s, expected a value that loop \"%s\" carries",
-                         (int)index, bs_op_get(carry->op)->name, infer->graph->routers[infer->router].desc->name);
-}
-
-static bool loop_rows_infer(bs_infer *infer)
-{
-    const bs_router_info *router = loop_of(infer);
-    const bs_value_info *x = infer->in[0], *index = infer->in[1];
-    bs_value_info *out = &infer->out[0];
-    if (!router || !is_carried(infer, 0) || !is_of(infer, 1, router->path_domains) ||
-        !bs_infer_dtype(infer, 1, BS_I32) ||
-        !bs_infer_rank(infer, 1, 0, 1) || !bs_infer_rank_out(infer, x->rank + index->rank) ||
-        !has_fixed_rows(infer, router->domain))
-        return false;
-    out->dims[0] = index->dims[0]; /* of a number alone the next line's */
-    for (int32_t i = 0; i < x->rank; i++)
-        out->dims[i + index->rank] = x->dims[i];
-    return true;
-}
-
-/* One row, or zeros. */
-static void copy_around(const bs_call *call, const bs_operand *to, const void *from)
-{
-    static const float zero = 0;
-    bs_operand row = call->in[0];
-    bs_span span;
-    row.data = from ? (void *)(uintptr_t)from : (void *)(uintptr_t)&zero;
-    for (int32_t d = 0; d < row.rank && !from; d++)
-        row.stride[d] = 0;
-    bs_span_box(&span, to, 1);
-    bs_span_copy(&span, call, to, &row, NULL);
-}
-
-static bs_status loop_rows_run(const bs_call *call)
-{
-    const bs_operand *x = &call->in[0], *index = &call->in[1], *out = &call->out[0];
-    const int32_t count = index->rank ? index->dim[0] : 1;
-    bs_operand to = *x;
-    for (int32_t d = 0; d < x->rank; d++)
-        to.stride[d] = out->stride[d + index->rank];
-    const int64_t line = BS_DENSE_PAYS && bs_operand_line(x) == bs_operand_line(&to) ? bs_operand_line(x) : -1;
-    const size_t bytes = line < 0 ? 0 : (size_t)line * bs_dtype_bytes(x->dtype);
-    for (int32_t i = 0; i < call->rows * count; i++) {
-        const int32_t row = i / count, k = i % count;
-        const int32_t named = *(const int32_t *)bs_operand_at(index, row * index->row_stride + k * index->stride[0]);
-        if (named < -1 || named >= call->around)
-            return bs_call_fail(call, "index %d is %d, expected -1 .. %d", (int)k, (int)named, (int)call->around - 1);
-        to.data = bs_operand_at(out, row * out->row_stride + (index->rank ? k * out->stride[0] : 0));
-        const void *from = named < 0 ? NULL : bs_operand_at(x, named * x->row_stride);
-        if (line < 0)
-            copy_around(call, &to, from);
-        else if (from)
-            bs_copy(to.data, from, bytes);
-        else
-            memset(to.data, 0, bytes);
-    }
-    return BS_OK;
-}
-
-const bs_op bs_op_loop_rows = {.name = "loop_rows",
-                               .min_in = 2, .rows = {.of = BS_ROWS_AROUND},
-                               BS_PARAMS(bs_gather_params, of_loop_fields),
-                               .infer = loop_rows_infer,
-                               .run = loop_rows_run};
-
-bs_value bs_loop_rows(bs_graph *graph, bs_router loop, bs_value carried, bs_value index)
-{
-    const bs_gather_params p = params_of(loop);
-    return bs_op_build_two(graph, carried, index, &p, &bs_op_loop_rows);
-}
-
-/* -------------------------------------------------------------------------------------------- what a body gives */
-
-/* Operands: the value of the body, what was there before the first trip (none: zeros), the carried value or none. */
-static bool next_infer(bs_infer *infer)
-{
-    bs_graph *g = infer->graph;
-    bs_router_info *router = loop_of(infer);
-    const bs_value_info *value = infer->in[0];
-    bs_node *carry = &g->nodes[infer->in[2]->node];
-    if (!router || !is_of(infer, 0, router->path_domains))
-        return false;
-    infer->out[0].domain = router->domain;
-    if (infer->ids[2] == 0)
-        return infer->ids[1] == 0 || bs_infer_fail(infer, BS_ERROR_GRAPH, "what it begins with is of no carried value");
-    if (!carries(infer, carry) || bs_node_in(g, carry)[0] != infer->ids[1])
-        return bs_infer_fail(infer, BS_ERROR_GRAPH,
-                             "operand 2 is made by %s, expected a value that loop \"%s\" carries from operand 1",
-                             bs_op_get(carry->op)->name, router->desc->name);
-    if (carry->writer)
-        return bs_infer_fail(infer, BS_ERROR_GRAPH, "the carried value is given twice");
-    const bs_value_info *carried = infer->in[2];
-    if (!bs_same_shape(value, carried))
-        return bs_infer_fail(infer, BS_ERROR_SHAPE, "the carried value is %s, after a trip it would be %s",
-                             bs_say_typed(infer, carried), bs_say_typed(infer, value));
-    carry->writer = g->n_nodes; /* the node to be added; if refused, the graph has failed */
-    router->loop.n_carried--;
-    return bs_infer_same_scale(infer, carried, value);
-}
-
-const bs_op bs_op_loop_next = {.name = "loop_next",
-                               .min_in = 3, .rows = {.of = BS_ROWS_ANY}, .variadic = true,
-                               .work = BS_WORK_MOVE,
-                               .roles = {BS_ROLE_DATA, BS_ROLE_DATA, BS_ROLE_LIKE},
-                               BS_PARAMS(bs_gather_params, of_loop_fields),
-                               .infer = next_infer};
-
-bs_value bs_loop_next(bs_graph *graph, bs_router loop, bs_value carried, bs_value value)
-{
-    const bs_gather_params p = params_of(loop);
-    const bool known = graph && graph->status == BS_OK && carried.id > 0 && carried.id < graph->n_values;
-    const bs_node *carry = known ? &graph->nodes[graph->values[carried.id].node] : NULL;
-    const int32_t in[3] = {value.id, carry && carry->n_in > 0 ? bs_node_in(graph, carry)[0] : 0, carried.id};
-    return bs_op_build(graph, &bs_op_loop_next, in, 3, &p);
-}
-
-bs_value bs_loop_trips(bs_graph *graph, bs_router loop)
-{
-    return bs_loop_next(graph, loop, (bs_value){0}, trip_of(graph, loop, BS_TRIP_FROM_1));
-}
-
-/* A place for the value of each trip in front of the value's own dimensions. */
-static bool loop_collect_infer(bs_infer *infer)
-{
-    bs_graph *g = infer->graph;
-    const bs_router_info *router = loop_of(infer);
-    const bs_value_info *value = infer->in[0];
-    bs_value_info *out = &infer->out[0];
-    if (!router || !is_of(infer, 0, router->path_domains))
-        return false;
-    if (infer->ids[1])
-        return bs_infer_fail(infer, BS_ERROR_GRAPH, "what is collected begins with zeros");
-    if (!bs_infer_rank_out(infer, value->rank + 1) || !bs_infer_whole(infer, 0))
-        return false;
-    for (int32_t i = 0; i < value->rank; i++)
-        out->dims[i + 1] = value->dims[i];
-    out->dims[0] = router->loop.trips >= 0 ? router->loop.trips : bs_dim_const(g, router->loop.bound);
-    out->domain = router->domain;
-    return bs_infer_no_new_image(infer);
-}
-
-const bs_op bs_op_loop_collect = {.name = "loop_collect",
-                                  .min_in = 2, .rows = {.of = BS_ROWS_ANY}, .variadic = true,
-                                  .work = BS_WORK_MOVE,
-                                  BS_PARAMS(bs_gather_params, of_loop_fields),
-                                  .infer = loop_collect_infer};
-
-bs_value bs_loop_collect(bs_graph *graph, bs_router loop, bs_value value)
-{
-    const bs_gather_params p = params_of(loop);
-    const int32_t in[2] = {value.id, 0};
-    return bs_op_build(graph, &bs_op_loop_collect, in, 2, &p);
-}
-
-/* --------------------------------------------------------------------------------------------------------- end */
-
-/* Operands: the predicate or none, the loop's count or none. */
-static bool again_infer(bs_infer *infer)
-{
-    bs_graph *g = infer->graph;
-    bs_router_info *router = loop_of(infer);
-    const bs_value_info *go_on = infer->in[0];
-    infer->n_out = 0;
-    if (!router)
-        return false;
-    infer->domain = router->path_domains;
-    if (router->loop.grows && (infer->ids[0] == 0 || go_on->dtype != BS_I32))
-        return bs_infer_fail(infer, BS_ERROR_GRAPH, "how many rows a row makes is missing, expected i32 [1]");
-    if (infer->ids[0] && router->loop.in_turn)
-        return bs_infer_fail(infer, BS_ERROR_GRAPH, "a predicate, where rows go in turn: a row makes one trip");
-    if (infer->ids[0] && !is_of(infer, 0, router->path_domains))
-        return false;
-    if (infer->ids[0] && ((go_on->dtype != BS_F32 && go_on->dtype != BS_I32) || go_on->rank > 1 ||
-                          (go_on->rank == 1 && bs_dim_max(g, go_on->dims[0]) != 1)))
-        return bs_infer_fail(infer, BS_ERROR_SHAPE, "the predicate is %s, expected f32 or i32 [1]",
-                             bs_say_typed(infer, go_on));
-    if (infer->ids[1] != router->loop.count)
-        return bs_infer_fail(infer, BS_ERROR_GRAPH, "operand 1 is value %d, expected the loop's count, value %d",
-                             (int)infer->ids[1], (int)router->loop.count);
-    if (router->loop.n_carried > 0)
-        return bs_infer_fail(infer, BS_ERROR_GRAPH, "%" PRId32 " carried values have no bs_loop_next",
-                             router->loop.n_carried);
-    router->loop.again = g->n_nodes; /* the node to be added */
-    g->open_loop = router->loop.begun_before;
-    return true;
-}
-
-const bs_op bs_op_loop_again = {.name = "loop_again",
-                                .min_in = 2, .rows = {.of = BS_ROWS_ANY}, .variadic = true,
-                                .work = BS_WORK_ROUTE,
-                                .roles = {BS_ROLE_DECIDING, BS_ROLE_DECIDING},
-                                BS_PARAMS(bs_gather_params, of_loop_fields),
-                                .infer = again_infer};
-
-void bs_loop_end(bs_graph *graph, bs_router loop, bs_value go_on)
-{
-    const bool known = graph && graph->status == BS_OK && loop.id > 0 && loop.id < graph->n_routers;
-    const bs_gather_params p = {known ? graph->routers[loop.id].desc->name : "", loop.id, BS_GATHER_PLACE};
-    const int32_t in[2] = {go_on.id, known ? graph->routers[loop.id].loop.count : 0};
-    bs_op_build_node(graph, &bs_op_loop_again, in, 2, &p);
-}
-BS_EFFORT_END
-/* ==== end src/ops/loops.c ===================================================================== */
-
 /* ==== begin src/ops/lift.c ==================================================================== */
 BS_EFFORT_ONCE
 /* ops/lift.c - lifting: what a body makes of values that are the same in every trip is made before its loop, for all
@@ -35351,254 +36556,6 @@ bs_node *bs_lift(bs_graph *graph, bs_node *node)
 }
 BS_EFFORT_END
 /* ==== end src/ops/lift.c ====================================================================== */
-
-/* ==== begin src/ops/trees.h =================================================================== */
-/* ops/trees.h - the lists by which rows get their levels, for the plain kernel and a device.
- * Relies on base/base.h. Must never know where indices come from. */
-#ifndef BS_OPS_TREES_H
-#define BS_OPS_TREES_H
-
-/* #include "base/base.h" */
-/* #include "base/both.h" */
-
-typedef struct bs_children_params {
-    const char *name;
-    int32_t slots;
-} bs_children_params;
-
-/* Of [rows, slots] children. An index is named by where it stands among all of them: row * slots + slot. */
-typedef struct bs_level_lists {
-    int32_t *above; /* [rows] the first index that names a row; -1 none */
-    int32_t *waits; /* [rows] children that have no level yet */
-    int32_t *order; /* [rows] rows that have a level, in the order in which they got it */
-    int32_t *next;  /* [rows * slots] another index that names the same row; -1 none */
-} bs_level_lists;
-
-enum { BS_LEVEL_WORDS = 3 }; /* of a row, beside those of its indices */
-
-static inline BS_BOTH bs_level_lists bs_level_lists_in(void *scratch, int64_t rows)
-{
-    int32_t *at = (int32_t *)scratch;
-    const bs_level_lists lists = {at, at + rows, at + 2 * rows, at + BS_LEVEL_WORDS * rows};
-    return lists;
-}
-
-#endif
-/* ==== end src/ops/trees.h ===================================================================== */
-
-/* ==== begin src/ops/trees.c =================================================================== */
-BS_EFFORT_LOOPS
-/* ops/trees.c - the structure of trees and graphs whose vertices are rows: children, levels.
- * Relies on common.h and trees.h. Must never let an index that was not checked reach an address. */
-/* #include "ops/common.h" */
-/* #include "ops/trees.h" */
-
-static const bs_field children_fields[] = {BS_INT_OF("slots", 1, 1 << 15)};
-
-/* ---------------------------------------------------------------------------------------------------- children */
-
-static bool children_infer(bs_infer *infer)
-{
-    bs_value_info *out = &infer->out[0];
-    for (int32_t i = 0; i < 2; i++)
-        if (!bs_infer_dtype(infer, i, BS_I32) || !bs_infer_rank(infer, i, 1, 1))
-            return false;
-    if (!bs_infer_root(infer, 0)) /* operand 1 is of the same domain */
-        return false;
-    bs_value_set_rank(out, 2);
-    out->dims[1] = bs_dim_const(infer->graph, ((const bs_children_params *)infer->params)->slots);
-    return true;
-}
-
-static int32_t *index_at(const bs_operand *o, int64_t row, int64_t slot)
-{
-    return bs_operand_at(o, row * o->stride[0] + slot * o->stride[1]);
-}
-
-static bs_status children_run(const bs_call *call)
-{
-    const bs_operand *lengths = &call->in[0], *indices = &call->in[1], *out = &call->out[0];
-    int32_t taken = 0;
-    for (int32_t row = 0; row < out->dim[0]; row++) {
-        const int32_t length = *index_at(lengths, row, 0), most = bs_min_i32(out->dim[1], indices->dim[0] - taken);
-        if (length < 0 || length > most)
-            return bs_call_fail(call, "row %" PRId32 " has %" PRId32 " children, expected 0 .. %" PRId32, row, length,
-                                most);
-        for (int32_t k = 0; k < out->dim[1]; k++)
-            *index_at(out, row, k) = k < length ? *index_at(indices, taken + k, 0) : -1;
-        taken += length;
-    }
-    return BS_OK;
-}
-
-const bs_op bs_op_children = {.name = "children",
-                              .min_in = 2,
-                              .roles = {BS_ROLE_DECIDING, BS_ROLE_DECIDING},
-                              BS_PARAMS(bs_children_params, children_fields),
-                              .infer = children_infer,
-                              .run = children_run};
-
-bs_value bs_children(bs_graph *graph, bs_value lengths, bs_value indices, int32_t slots)
-{
-    return bs_op_build_two(graph, lengths, indices, &(bs_children_params){"", slots}, &bs_op_children);
-}
-
-/* ------------------------------------------------------------------------------------------------------ levels */
-
-static bool levels_infer(bs_infer *infer)
-{
-    bs_value_info *out = &infer->out[0];
-    if (!bs_infer_root(infer, 0) || !bs_infer_dtype(infer, 0, BS_I32) || !bs_infer_rank(infer, 0, 2, 2) ||
-        !bs_infer_field(infer, "children", (int64_t)bs_bytes_figure(bs_value_elements(infer->graph, infer->in[0])), 1,
-                        INT32_MAX))
-        return false;
-    out->dims[1] = bs_dim_const(infer->graph, 1);
-    return true;
-}
-
-/* For each row the list of rows above it, and how many of its children have no level yet; for each index the next one
- * of its list; and the rows that have a level, in the order in which they got it. */
-static void levels_plan(const bs_graph *graph, const bs_node *node, bs_conv_choice choice, int32_t max_h, int32_t max_w,
-                        bs_node_plan *plan)
-{
-    (void)choice, (void)max_h, (void)max_w;
-    const bs_value_info *x = bs_value_get(graph, bs_node_in(graph, node)[0]);
-    plan->scratch_bytes = bs_bytes_add(
-        bs_bytes_times(bs_value_elements(graph, x), sizeof(int32_t)),
-        bs_bytes_times(bs_value_elements(graph, bs_value_get(graph, node->first_out)),
-                       BS_LEVEL_WORDS * sizeof(int32_t)));
-}
-
-typedef struct levels_job {
-    const bs_operand *children, *levels;
-    bs_level_lists lists;
-    int32_t done; /* rows that have a level */
-} levels_job;
-
-/* Row `row` has its level, when `waits` of its children have none yet. */
-static void levels_put(levels_job *job, int32_t row, int32_t level, int32_t waits)
-{
-    *index_at(job->levels, row, 0) = level;
-    if (waits == 0)
-        job->lists.order[job->done++] = row;
-}
-
-static bs_status levels_list(const bs_call *call, levels_job *job)
-{
-    const int32_t rows = job->children->dim[0], slots = job->children->dim[1];
-    for (int32_t row = 0; row < rows; row++)
-        job->lists.above[row] = -1;
-    for (int32_t row = 0; row < rows; row++) {
-        int32_t waits = 0;
-        for (int32_t k = 0; k < slots; k++) {
-            const int32_t child = *index_at(job->children, row, k), at = row * slots + k;
-            if (child < -1 || child >= rows)
-                return bs_call_fail(call,
-                                    "child %" PRId32 " of row %" PRId32 " is %" PRId32 ", expected -1 .. %" PRId32, k,
-                                    row, child, rows - 1);
-            if (child < 0)
-                continue;
-            job->lists.next[at] = job->lists.above[child];
-            job->lists.above[child] = at;
-            waits++;
-        }
-        job->lists.waits[row] = waits;
-        levels_put(job, row, 1, waits);
-    }
-    return BS_OK;
-}
-
-/* A row has its level when its last child has one. Rows get theirs in rising order, so that child has the highest. */
-static bs_status levels_run(const bs_call *call)
-{
-    const int32_t rows = call->in[0].dim[0], slots = call->in[0].dim[1];
-    levels_job job = {&call->in[0], &call->out[0], bs_level_lists_in(call->scratch, rows), 0};
-    const bs_status status = levels_list(call, &job);
-    for (int32_t i = 0; i < job.done && status == BS_OK; i++) {
-        const int32_t row = job.lists.order[i], level = *index_at(job.levels, row, 0) + 1;
-        for (int32_t at = job.lists.above[row]; at >= 0; at = job.lists.next[at]) {
-            const int32_t parent = at / slots;
-            levels_put(&job, parent, level, --job.lists.waits[parent]);
-        }
-    }
-    int32_t row = 0;
-    while (status == BS_OK && row < rows && job.lists.waits[row] == 0)
-        row++;
-    return status != BS_OK || row == rows ? status
-                                          : bs_call_fail(call, "the children of row %" PRId32 " go round", row);
-}
-
-static const bs_op_rules levels_rules = {.plan = levels_plan};
-
-const bs_op bs_op_levels = {.name = "levels",
-                            .min_in = 1,
-                            .roles = {BS_ROLE_DECIDING},
-                            .infer = levels_infer,
-                            .memory = {.on_device = true},
-                            .rules = &levels_rules,
-                            .run = levels_run};
-
-bs_value bs_levels(bs_graph *graph, bs_value children)
-{
-    return bs_op_build_one(graph, children, NULL, &bs_op_levels);
-}
-BS_EFFORT_END
-/* ==== end src/ops/trees.c ===================================================================== */
-
-/* ==== begin src/ops/look_ahead.c ============================================================== */
-BS_EFFORT_LOOPS
-/* ops/look_ahead.c - predicts what a later router will choose by scores that are known now, so that weights are read
- * before they are needed. Relies on ops/decide.h. Must never decide anything. */
-/* #include "ops/common.h" */
-/* #include "ops/decide.h" */
-/* #include "ops/structure.h" */
-
-/* The router is looked up when a plan is made: it does not exist yet. */
-static bool look_ahead_infer(bs_infer *infer)
-{
-    infer->n_out = 0;
-    if (!infer->name[0])
-        return bs_infer_fail(infer, BS_ERROR_ARGUMENT, "the name of a router is needed");
-    const bs_value_info *score = infer->in[0];
-    if (score->rank != 1 || (score->dtype != BS_F32 && score->dtype != BS_I32) ||
-        !bs_dim_is_const(infer->graph, score->dims[0]))
-        return bs_infer_fail(infer, BS_ERROR_SHAPE, "operand 0 is %s, expected f32 or i32 [paths]",
-                             bs_say_typed(infer, score));
-    return true;
-}
-
-/* For each path, the largest margin of any row that chooses it: how far it lies above the best path not chosen. */
-static bs_status look_ahead_run(const bs_call *call)
-{
-    const bs_router_info *router = &call->graph->routers[call->plan->ahead_of];
-    const bs_operand *o = &call->in[0];
-    const int32_t paths = router->desc->paths, taken = router->max_paths_per_cell, asked = bs_guess_asks(taken, paths);
-    float *const margins = call->margins;
-    for (int32_t row = 0; row < call->rows; row++) {
-        const bs_scores x = {(const int32_t *)o->data + row * o->row_stride, o->stride[0], o->dtype == BS_I32};
-        bs_best_paths(&x, paths, asked, call->order);
-        for (int32_t k = 0; k < taken; k++) {
-            const float margin = bs_guess_margin(&x, call->order, taken, asked, k);
-            margins[call->order[k]] = margins[call->order[k]] < margin ? margin : margins[call->order[k]];
-        }
-    }
-    return BS_OK;
-}
-
-const bs_op bs_op_look_ahead = {.name = "look_ahead",
-                                .min_in = 1,
-                                .rows = {.of = BS_ROWS_ANY},
-                                .roles = {BS_ROLE_DECIDING}, .params_bytes = sizeof(bs_name_params),
-                                .infer = look_ahead_infer,
-                                .run = look_ahead_run};
-
-void bs_look_ahead(bs_graph *graph, bs_value score, const char *router)
-{
-    const bs_name_params p = {router ? router : ""};
-    bs_op_build_node(graph, &bs_op_look_ahead, &score.id, 1, &p);
-}
-BS_EFFORT_END
-/* ==== end src/ops/look_ahead.c ================================================================ */
 
 /* ==== begin src/ops/segments.c ================================================================ */
 BS_EFFORT_ONCE
@@ -35704,905 +36661,6 @@ void bs_state_append(bs_graph *graph, bs_value state, bs_value value, bs_value c
 }
 BS_EFFORT_END
 /* ==== end src/ops/segments.c ================================================================== */
-
-/* ==== begin src/ops/segment_rows.c ============================================================ */
-BS_EFFORT_LOOPS
-/* ops/segment_rows.c - between segments and their rows: the number of a row in its segment, one row of each segment
- * spread over its rows, or its rows reduced to one. Relies on span.h and ops/structure.h. Must never read rows but
- * those of the call's segments. Sums go from the first row of a segment to its last. One code for every tier. */
-/* #include "ops/common.h" */
-/* #include "ops/span.h" */
-/* #include "ops/structure.h" */
-
-/* Row `index` of a root operand [n, ...], as an operand with the shape of a cell. */
-static bs_operand segment_row(const bs_operand *root, int32_t index, const bs_operand *cell)
-{
-    bs_operand row = *cell;
-    row.data = bs_operand_at(root, index * root->stride[0]);
-    row.row_stride = 0;
-    for (int32_t d = 0; d < cell->rank; d++)
-        row.stride[d] = root->stride[d + 1];
-    return row;
-}
-
-/* Row `index` of cells. */
-static bs_operand segment_cell(const bs_operand *cells, int32_t index)
-{
-    bs_operand row = *cells;
-    row.data = bs_operand_at(cells, index * cells->row_stride);
-    return row;
-}
-
-/* ------------------------------------------------------------------------------------------------------- index */
-
-static bool segment_index_infer(bs_infer *infer)
-{
-    const int32_t domain = bs_infer_segments(infer, 0);
-    infer->out[0].dtype = BS_I32;
-    bs_value_set_rank(&infer->out[0], 0);
-    return domain && (infer->n_in < 2 || bs_infer_segment_input(infer, 1, domain, "cache_lengths"));
-}
-
-/* Cache lengths are 2^30 at most (run/segments.c): the sums fit. */
-static bs_status segment_index_run(const bs_call *call)
-{
-    const bs_operand *out = &call->out[0], *lengths = &call->in[1];
-    for (int32_t r = 0; r < call->rows; r++) {
-        const int32_t row = call->row + r, segment = bs_segment_at(&call->segments, row),
-                      before = call->n_in > 1 ? ((const int32_t *)lengths->data)[segment * lengths->stride[0]] : 0;
-        ((int32_t *)out->data)[r * out->row_stride] = before + (row - bs_segment_first(&call->segments, segment));
-    }
-    return BS_OK;
-}
-
-const bs_op bs_op_segment_index = {.name = "segment_index",
-                                   .min_in = 1,
-                                   .max_in = 2,
-                                   .rows = {.of = BS_ROWS_SEGMENT},
-                                   .roles = {[1] = BS_ROLE_CACHE_LENGTH},
-                                   .params_bytes = sizeof(bs_name_params),
-                                   .infer = segment_index_infer,
-                                   .run = segment_index_run};
-
-bs_value bs_segment_index(bs_graph *graph, bs_value like, bs_value cache_lengths)
-{
-    return bs_op_build_two(graph, like, cache_lengths, NULL, &bs_op_segment_index);
-}
-
-/* ------------------------------------------------------------------------------------------------------ spread */
-
-static bool segment_spread_infer(bs_infer *infer)
-{
-    const bs_value_info *parent = infer->in[0];
-    const int32_t domain = bs_infer_segments(infer, 1);
-    if (!domain || !bs_infer_row_shape(infer))
-        return false;
-    const bs_dim_id segments = bs_segment_dim(infer->graph, domain);
-    if (parent->dims[0] != segments)
-        return bs_infer_fail(infer, BS_ERROR_SHAPE, "operand 0 is %s, expected a row for each of %s segments",
-                             bs_say_value(infer, parent), bs_say_dim(infer, segments));
-    infer->out[0].domain = domain;
-    return true;
-}
-
-static bs_status segment_spread_run(const bs_call *call)
-{
-    const bs_operand *out = &call->out[0];
-    for (int32_t r = 0; r < call->rows; r++) {
-        const bs_operand to = segment_cell(out, r);
-        const bs_operand from = segment_row(&call->in[0], bs_segment_at(&call->segments, call->row + r), &to);
-        bs_span span;
-        bs_span_box(&span, &to, 1);
-        bs_span_copy(&span, call, &to, &from, NULL);
-    }
-    return BS_OK;
-}
-
-/* The second operand only tells the domain and is not read (bs_plan_in). */
-const bs_op bs_op_segment_spread = {.name = "segment_spread",
-                                    .min_in = 2,
-                                    .rows = {.of = BS_ROWS_SEGMENT},
-                                    .roles = {BS_ROLE_DATA, BS_ROLE_LIKE}, .params_bytes = sizeof(bs_name_params),
-                                    .infer = segment_spread_infer,
-                                    .run = segment_spread_run};
-
-bs_value bs_segment_spread(bs_graph *graph, bs_value parent, bs_value like)
-{
-    return bs_op_build_two(graph, parent, like, NULL, &bs_op_segment_spread);
-}
-
-/* ------------------------------------------------------------------------------------------------------ reduce */
-
-static bool segment_reduce_infer(bs_infer *infer)
-{
-    const bool to_rows = ((const bs_segment_reduce_desc *)infer->params)->to_rows != 0;
-    const int32_t domain = bs_infer_segments(infer, 0);
-    if (!domain || !bs_infer_f32(infer, 0, 0, BS_MAX_RANK - 1))
-        return false;
-    if (!to_rows && infer->graph->domains[domain].loop)
-        return bs_infer_fail(infer, BS_ERROR_DOMAIN,
-                             "operand 0 is of %s: a trip has no result of its own for a segment, only for its rows "
-                             "(to_rows)",
-                             bs_say_domain(infer, domain));
-    return to_rows || bs_infer_stacked(infer, bs_segment_dim(infer->graph, domain));
-}
-
-/* Most tasks that segments are divided into. */
-#define SEGMENT_TASKS 64
-
-static void segment_reduce_plan(const bs_graph *graph, const bs_node *node, bs_conv_choice choice, int32_t max_h,
-                                int32_t max_w, bs_node_plan *plan)
-{
-    (void)choice, (void)max_h, (void)max_w;
-    const bool to_rows = ((const bs_segment_reduce_desc *)node->params)->to_rows != 0;
-    const int64_t segments = bs_dim_max(graph, bs_segment_dim(graph, graph->values[bs_node_in(graph, node)[0]].domain));
-    plan->work_items = to_rows ? 1 : (int32_t)bs_min_i64(segments, SEGMENT_TASKS);
-}
-
-static double segment_reduce_flops(const bs_graph *graph, const bs_node *node)
-{
-    const bs_value_info *x = bs_value_get(graph, bs_node_in(graph, node)[0]);
-    return (double)graph->domains[x->domain].max_rows * bs_value_work(graph, bs_node_in(graph, node)[0]);
-}
-
-typedef struct segment_job {
-    bool first, max; /* first: no result yet, the row becomes it */
-    float divisor;   /* not 0: divides at the end of a mean */
-} segment_job;
-
-static float segment_step(const segment_job *job, float so_far, float x)
-{
-    if (job->first)
-        return x;
-    return job->max ? (x > so_far ? x : so_far) : so_far + x;
-}
-
-/* Sums keep NaN; a maximum ignores NaN unless it comes first. */
-static void segment_lines(const void *context, int64_t n, char *const *at, const ptrdiff_t *step)
-{
-    const segment_job *job = context;
-    for (int64_t i = 0; i < n; i++) {
-        float *to = (float *)(void *)(at[0] + i * step[0]);
-        *to = segment_step(job, *to, *(const float *)(const void *)(at[1] + i * step[1]));
-    }
-}
-
-static void segment_add_dense(const void *context, int64_t n, char *const *at, const ptrdiff_t *step)
-{
-    float *to = (float *)(void *)at[0];
-    const float *x = (const float *)(const void *)at[1];
-    if (!bs_span_dense_f32(step, 2)) {
-        segment_lines(context, n, at, step);
-        return;
-    }
-    for (int64_t i = 0; i < n; i++)
-        to[i] += x[i];
-}
-
-static void segment_divide(const void *context, int64_t n, char *const *at, const ptrdiff_t *step)
-{
-    const segment_job *job = context;
-    for (int64_t i = 0; i < n; i++)
-        *(float *)(void *)(at[0] + i * step[0]) /= job->divisor;
-}
-
-static void segment_zero(const void *context, int64_t n, char *const *at, const ptrdiff_t *step)
-{
-    (void)context;
-    for (int64_t i = 0; i < n; i++)
-        *(float *)(void *)(at[0] + i * step[0]) = 0.0f;
-}
-
-static void segment_walk(const bs_operand *to, const bs_operand *from, bs_span_inner inner, const segment_job *job)
-{
-    bs_span span;
-    bs_span_open(&span, to, 1);
-    if (from)
-        bs_span_add(&span, from, NULL);
-    bs_span_run(&span, inner, job);
-}
-
-/* Rows begin .. end - 1 to one row. */
-static void segment_reduce_one(const bs_call *call, int32_t begin, int32_t end, const bs_operand *to)
-{
-    const bs_segment_reduce_desc *desc = call->params;
-    segment_job job = {true, desc->mode == BS_SEGMENT_MAX, 0};
-    if (begin == end)
-        segment_walk(to, NULL, segment_zero, &job);
-    for (int32_t r = desc->mode == BS_SEGMENT_LAST ? bs_max_i32(end - 1, begin) : begin; r < end; r++) {
-        const bs_operand from = segment_cell(&call->in[0], r);
-        segment_walk(to, &from, job.first || job.max ? segment_lines : segment_add_dense, &job);
-        job.first = false;
-    }
-    job.divisor = (float)(end - begin);
-    if (desc->mode == BS_SEGMENT_MEAN && end > begin)
-        segment_walk(to, NULL, segment_divide, &job);
-}
-
-/* What the rows of a call get: the first of each segment what it gives, the others a copy. Each call sums the whole of
- * a segment that it has rows of. */
-static void segment_reduce_to_rows(const bs_call *call)
-{
-    for (int32_t r = 0, end; r < call->rows; r = end) {
-        const int32_t segment = bs_segment_at(&call->segments, call->row + r),
-                      last = bs_segment_first(&call->segments, segment + 1);
-        const bs_operand first = segment_cell(&call->out[0], r);
-        segment_reduce_one(call, bs_segment_first(&call->segments, segment), last, &first);
-        end = bs_min_i32(call->rows, last - call->row);
-        for (int32_t k = r + 1; k < end; k++) {
-            const bs_operand to = segment_cell(&call->out[0], k);
-            bs_span span;
-            bs_span_box(&span, &to, 1);
-            bs_span_copy(&span, call, &to, &first, NULL);
-        }
-    }
-}
-
-static bs_status segment_reduce_run(const bs_call *call)
-{
-    if (((const bs_segment_reduce_desc *)call->params)->to_rows) {
-        segment_reduce_to_rows(call);
-        return BS_OK;
-    }
-    for (int32_t s = call->work_item; s < call->segments.count; s += call->plan->work_items) {
-        const bs_operand to = segment_row(&call->out[0], s, &call->in[0]);
-        segment_reduce_one(call, bs_segment_first(&call->segments, s), bs_segment_first(&call->segments, s + 1), &to);
-    }
-    return BS_OK;
-}
-
-static const bs_field segment_reduce_fields[] = {BS_FIELD_OF("mode", SEGMENT),
-                                                 BS_INT_OF("to_rows", 0, 1)};
-
-static const bs_op_rules segment_reduce_rules = {.plan = segment_reduce_plan};
-
-const bs_op bs_op_segment_reduce = {.name = "segment_reduce",
-                                    .min_in = 1,
-                                    .rows = {.of = BS_ROWS_SEGMENT},
-                                    BS_PARAMS(bs_segment_reduce_desc, segment_reduce_fields),
-                                    .infer = segment_reduce_infer,
-                                    .flops = segment_reduce_flops,
-                                    .rules = &segment_reduce_rules,
-                                    .run = segment_reduce_run};
-
-bs_value bs_segment_reduce(bs_graph *graph, bs_value x, const bs_segment_reduce_desc *desc)
-{
-    return bs_op_build_one(graph, x, desc, &bs_op_segment_reduce);
-}
-BS_EFFORT_END
-/* ==== end src/ops/segment_rows.c ============================================================== */
-
-/* ==== begin src/ops/unary.c =================================================================== */
-BS_EFFORT_LOOPS
-/* ops/unary.c - unary: a function of one operand, element by element.
- * Relies on span.h for the walk, kernels/functions.h for exp, log and erf, maths.h for the others. Must never look at
- * neighbours: exact in patch domains. All but exp, log and erf is one code for every tier, with the same results. */
-/* #include "kernels/functions.h" */
-/* #include "ops/common.h" */
-/* #include "ops/maths.h" */
-/* #include "ops/span.h" */
-
-typedef struct bs_unary_desc {
-    const char *name;
-    int32_t kind;
-} bs_unary_desc;
-
-static const bs_field unary_fields[] = {BS_FIELD_OF("kind", UNARY)};
-
-static bool unary_op_infer(bs_infer *infer)
-{
-    const bs_unary_desc *desc = infer->params;
-    if (desc->kind == BS_UNARY_NOT)
-        return bs_infer_dtype(infer, 0, BS_I32);
-    return bs_unary_takes_i32((bs_unary_kind)desc->kind) ? bs_infer_number(infer, 0) : bs_infer_dtype(infer, 0, BS_F32);
-}
-
-/* Loops over what processors have an instruction for: compilers make vectors of these. */
-#define UNARY_LOOP(kind)                                  \
-    case kind:                                            \
-        BS_EACH_BY_ITSELF                                 \
-        for (int64_t i = 0; i < n; i++)                   \
-            out[i] = bs_unary_apply(kind, x[i]);          \
-        break;
-static void unary_dense(bs_unary_kind kind, int64_t n, const float *x, float *out)
-{
-    switch (kind) {
-        UNARY_LOOP(BS_UNARY_ABS)
-        UNARY_LOOP(BS_UNARY_NEG)
-        UNARY_LOOP(BS_UNARY_SQRT)
-        UNARY_LOOP(BS_UNARY_RSQRT)
-        UNARY_LOOP(BS_UNARY_RECIPROCAL)
-    default:
-        for (int64_t i = 0; i < n; i++)
-            out[i] = bs_unary_apply(kind, x[i]);
-    }
-}
-#undef UNARY_LOOP
-
-static void unary_inner_f32(const void *context, int64_t n, char *const *at, const ptrdiff_t *step)
-{
-    const bs_call *call = context;
-    const bs_unary_kind kind = (bs_unary_kind)((const bs_unary_desc *)call->params)->kind;
-    float *out = (float *)(void *)at[0];
-    const float *x = (const float *)(const void *)at[1];
-    const ptrdiff_t o = step[0] / 4, s = step[1] / 4;
-    if (bs_is_row_unary(kind))
-        bs_row_unary((bs_tier)call->plan->tier, kind, x, s, out, o, n);
-    else if (bs_span_dense_f32(step, 2))
-        unary_dense(kind, n, x, out);
-    else
-        for (int64_t i = 0; i < n; i++)
-            out[i * o] = bs_unary_apply(kind, x[i * s]);
-}
-
-static void unary_inner_i32(const void *context, int64_t n, char *const *at, const ptrdiff_t *step)
-{
-    const bs_call *call = context;
-    const bs_unary_kind kind = (bs_unary_kind)((const bs_unary_desc *)call->params)->kind;
-    for (int64_t i = 0; i < n; i++) {
-        const uint32_t x = *(const uint32_t *)(const void *)(at[1] + i * step[1]);
-        *(uint32_t *)(void *)(at[0] + i * step[0]) = bs_unary_apply_i32(kind, x);
-    }
-}
-
-static bs_status unary_op_run(const bs_call *call)
-{
-    bs_span span;
-    bs_span_call(&span, call);
-    bs_span_run(&span, call->out[0].dtype == BS_F32 ? unary_inner_f32 : unary_inner_i32, call);
-    return BS_OK;
-}
-
-extern const bs_op bs_op_unary;
-const bs_op bs_op_unary = {.name = "unary",
-                           .min_in = 1,
-                           .layout = {.images = true},
-                           BS_PARAMS(bs_unary_desc, unary_fields),
-                           .infer = unary_op_infer,
-                           .memory = {.elements = true, .chained = true},
-                           .run = unary_op_run};
-
-bs_value bs_unary(bs_graph *graph, bs_value x, bs_unary_kind kind)
-{
-    const bs_unary_desc desc = {NULL, (int32_t)kind};
-    return bs_op_build_one(graph, x, &desc, &bs_op_unary);
-}
-BS_EFFORT_END
-/* ==== end src/ops/unary.c ===================================================================== */
-
-/* ==== begin src/ops/unique.c ================================================================== */
-BS_EFFORT_LOOPS
-/* ops/unique.c - the different elements of a value, in rising order: unique.
- * Relies on common.h for the dimension that a node makes, found.h for the order, base/sort.c. Must never write an
- * element beyond its maximum: what there is is counted all the same, and the run then ends (run/extents.c). */
-/* #include "ops/common.h" */
-/* #include "ops/found.h" */
-
-static const bs_field unique_fields[] = {BS_INT_OF("maximum", 0, 1 << 30)};
-
-enum { UNIQUE_VALUES, UNIQUE_FIRST, UNIQUE_INVERSE, UNIQUE_COUNTS, UNIQUE_OUTPUTS };
-
-static bool unique_infer(bs_infer *infer)
-{
-    const bs_value_info *x = infer->in[0];
-    if (!bs_infer_number(infer, 0) || !bs_infer_rank(infer, 0, 1, BS_MAX_RANK))
-        return false;
-    const int64_t elements = (int64_t)bs_bytes_figure(bs_value_elements(infer->graph, x));
-    if (elements > INT32_MAX)
-        return bs_infer_fail(infer, BS_ERROR_LIMIT, "operand 0 has 2^31 elements or more");
-    const bs_dim_id found = bs_infer_found_dim(infer, ((const bs_extent_desc *)infer->params)->maximum, elements);
-    infer->n_out = UNIQUE_OUTPUTS;
-    for (int32_t i = 0; i < UNIQUE_OUTPUTS; i++) {
-        bs_value_info *out = &infer->out[i];
-        out->dtype = i == UNIQUE_VALUES ? x->dtype : BS_I32;
-        if (i == UNIQUE_INVERSE)
-            continue; /* of the shape of x: a product of symbols would be no dimension */
-        bs_value_set_rank(out, 1);
-        out->dims[0] = found;
-    }
-    return found >= 0;
-}
-
-/* For each element a key, an id and room to sort ids; on a device a key with its id, and where an element begins. */
-static void unique_plan(const bs_graph *graph, const bs_node *node, bs_conv_choice choice, int32_t max_h, int32_t max_w,
-                        bs_node_plan *plan)
-{
-    (void)choice, (void)max_h, (void)max_w;
-    const bs_value_info *x = bs_value_get(graph, bs_node_in(graph, node)[0]);
-    plan->scratch_bytes = bs_bytes_times(bs_value_elements(graph, x), 3 * sizeof(uint32_t));
-}
-
-/* Element `index` of an operand, the last dimension fastest. */
-static void *element_at(const bs_operand *o, int64_t index)
-{
-    int64_t at = 0;
-    for (int32_t d = o->rank - 1; d >= 0; d--) {
-        at += index % o->dim[d] * o->stride[d];
-        index /= o->dim[d];
-    }
-    return bs_operand_at(o, at);
-}
-
-static bool key_is_less(const void *keys, int32_t a, int32_t b)
-{
-    return ((const uint32_t *)keys)[a] < ((const uint32_t *)keys)[b];
-}
-
-static int32_t *count_at(const bs_call *call, int32_t output, int64_t row)
-{
-    return bs_operand_at(&call->out[output], row * call->out[output].stride[0]);
-}
-
-/* One more element, in order: of those before it, or the first of its kind. */
-static void unique_put(const bs_call *call, int32_t id, bool first)
-{
-    const int64_t row = (*call->extent += first) - 1;
-    *(int32_t *)element_at(&call->out[UNIQUE_INVERSE], id) = (int32_t)row;
-    if (row >= call->out[UNIQUE_VALUES].dim[0])
-        return;
-    if (first) {
-        memcpy(count_at(call, UNIQUE_VALUES, row), element_at(&call->in[0], id), sizeof(int32_t));
-        *count_at(call, UNIQUE_FIRST, row) = id;
-        *count_at(call, UNIQUE_COUNTS, row) = 0;
-    }
-    ++*count_at(call, UNIQUE_COUNTS, row);
-}
-
-static bs_status unique_run(const bs_call *call)
-{
-    const bs_operand *x = &call->in[0];
-    int32_t n = 1;
-    for (int32_t d = 0; d < x->rank; d++)
-        n *= x->dim[d];
-    uint32_t *keys = call->scratch;
-    int32_t *ids = (int32_t *)keys + n;
-    for (int32_t i = 0; i < n; i++) {
-        keys[i] = bs_order_key(x->dtype, *(const uint32_t *)element_at(x, i));
-        ids[i] = i;
-    }
-    bs_sort(ids, ids + n, n, key_is_less, keys);
-    for (int32_t i = 0; i < n; i++)
-        unique_put(call, ids[i], i == 0 || keys[ids[i]] != keys[ids[i - 1]]);
-    return BS_OK;
-}
-
-static const bs_op_rules unique_rules = {.plan = unique_plan};
-
-const bs_op bs_op_unique = {.name = "unique",
-                            .min_in = 1,
-                            .more_out = UNIQUE_OUTPUTS - 1,
-                            .roles = {BS_ROLE_DECIDING},
-                            .layout = {.empty = true},
-                            BS_PARAMS(bs_extent_desc, unique_fields),
-                            .infer = unique_infer,
-                            .memory = {.on_device = true},
-                            .rules = &unique_rules,
-                            .run = unique_run};
-
-bs_value bs_unique(bs_graph *graph, bs_value x, const bs_extent_desc *desc, bs_value *outputs)
-{
-    const bs_node *node = bs_op_build_node(graph, &bs_op_unique, &x.id, 1, desc);
-    const bs_value values = {node ? node->first_out : 0};
-    for (int32_t i = 0; outputs && i < UNIQUE_OUTPUTS; i++)
-        outputs[i].id = node ? node->first_out + i : 0;
-    return values;
-}
-BS_EFFORT_END
-/* ==== end src/ops/unique.c ==================================================================== */
-
-/* ==== begin src/ops/compare.c ================================================================= */
-BS_EFFORT_LOOPS
-/* ops/compare.c - compare: truth values of two operands; where: a choice of two by truth values.
- * Truth values are i32: 0 is false, all else true, and what is made is 0 or 1. Relies on broadcast.h for shapes and the
- * walk. Must never look at neighbours: exact in patch domains. One code for every tier. */
-/* #include "ops/broadcast.h" */
-/* #include "ops/maths.h" */
-
-typedef struct bs_compare_desc {
-    const char *name;
-    int32_t kind;
-} bs_compare_desc;
-
-static const bs_field compare_fields[] = {BS_FIELD_OF("kind", COMPARE)};
-
-static bool compare_infer(bs_infer *infer)
-{
-    const bs_compare_desc *desc = infer->params;
-    const bool logic = desc->kind >= BS_COMPARE_AND;
-    const bool sound = logic ? bs_infer_dtype(infer, 0, BS_I32) : bs_infer_number(infer, 0);
-    if (!sound || !bs_infer_dtype(infer, 1, infer->in[0]->dtype) || !bs_infer_broadcast(infer))
-        return false;
-    infer->out[0].dtype = BS_I32;
-    return true;
-}
-
-/* Loops that compilers make vectors of, of the kinds that are not others with their operands exchanged. */
-#define COMPARE_LOOP(kind, of)                \
-    case kind:                                \
-        for (int64_t i = 0; i < n; i++)       \
-            out[i] = of(kind, a[i], b[i]);    \
-        break;
-#define COMPARE_INNER(name, type, of)                                                                                \
-    static void name##_dense(bs_compare_kind kind, int64_t n, const type *a, const type *b, int32_t *out)            \
-    {                                                                                                                \
-        switch (kind) {                                                                                              \
-            COMPARE_LOOP(BS_COMPARE_EQUAL, of)                                                                       \
-            COMPARE_LOOP(BS_COMPARE_LESS, of)                                                                        \
-            COMPARE_LOOP(BS_COMPARE_LESS_EQUAL, of)                                                                  \
-            COMPARE_LOOP(BS_COMPARE_GREATER, of)                                                                     \
-            COMPARE_LOOP(BS_COMPARE_GREATER_EQUAL, of)                                                               \
-        default:                                                                                                     \
-            for (int64_t i = 0; i < n; i++)                                                                          \
-                out[i] = of(kind, a[i], b[i]);                                                                       \
-        }                                                                                                            \
-    }                                                                                                                \
-    static void name##_inner(const void *context, int64_t n, char *const *at, const ptrdiff_t *step)                 \
-    {                                                                                                                \
-        const bs_compare_kind kind = (bs_compare_kind)((const bs_compare_desc *)context)->kind;                      \
-        int32_t *out = (int32_t *)(void *)at[0];                                                                     \
-        const type *a = (const type *)(const void *)at[1], *b = (const type *)(const void *)at[2];                   \
-        if (bs_span_dense_f32(step, 3))                                                                              \
-            name##_dense(kind, n, a, b, out);                                                                        \
-        else                                                                                                         \
-            for (int64_t i = 0; i < n; i++)                                                                          \
-                out[i * (step[0] / 4)] = of(kind, a[i * (step[1] / 4)], b[i * (step[2] / 4)]);                       \
-    }
-COMPARE_INNER(compare_f32, float, bs_compare_apply)
-COMPARE_INNER(compare_i32, int32_t, bs_compare_apply_i32)
-#undef COMPARE_INNER
-#undef COMPARE_LOOP
-
-static bs_status compare_run(const bs_call *call)
-{
-    bs_span span;
-    bs_span_open(&span, &call->out[0], call->rows);
-    bs_broadcast_add(&span, call, 0);
-    bs_broadcast_add(&span, call, 1);
-    bs_span_run(&span, call->in[0].dtype == BS_F32 ? compare_f32_inner : compare_i32_inner, call->params);
-    return BS_OK;
-}
-
-extern const bs_op bs_op_compare;
-const bs_op bs_op_compare = {.name = "compare",
-                             .min_in = 2,
-                             .rows = {.captures = true},
-                             .layout = {.images = true},
-                             BS_PARAMS(bs_compare_desc, compare_fields),
-                             .infer = compare_infer,
-                             .memory = {.elements = true},
-                             .run = compare_run};
-
-bs_value bs_compare(bs_graph *graph, bs_value a, bs_value b, bs_compare_kind kind)
-{
-    const bs_compare_desc desc = {NULL, (int32_t)kind};
-    return bs_op_build_two(graph, a, b, &desc, &bs_op_compare);
-}
-
-/* --------------------------------------------------------------------------------------------------- where */
-
-static bool where_infer(bs_infer *infer)
-{
-    const bs_dtype dtype = infer->out[0].dtype = infer->in[1]->dtype;
-    return bs_infer_dtype(infer, 0, BS_I32) && bs_infer_number(infer, 1) && bs_infer_dtype(infer, 2, dtype) &&
-           bs_infer_broadcast(infer);
-}
-
-/* Floats as their bits. */
-static void where_inner(const void *context, int64_t n, char *const *at, const ptrdiff_t *step)
-{
-    (void)context;
-    uint32_t *out = (uint32_t *)(void *)at[0];
-    const uint32_t *c = (const uint32_t *)(const void *)at[1], *a = (const uint32_t *)(const void *)at[2],
-                   *b = (const uint32_t *)(const void *)at[3];
-    if (bs_span_dense_f32(step, 4)) {
-        BS_EACH_BY_ITSELF
-        for (int64_t i = 0; i < n; i++)
-            out[i] = c[i] ? a[i] : b[i];
-        return;
-    }
-    for (int64_t i = 0; i < n; i++)
-        out[i * (step[0] / 4)] = c[i * (step[1] / 4)] ? a[i * (step[2] / 4)] : b[i * (step[3] / 4)];
-}
-
-static bs_status where_run(const bs_call *call)
-{
-    bs_span span;
-    bs_span_open(&span, &call->out[0], call->rows);
-    for (int32_t i = 0; i < 3; i++)
-        bs_broadcast_add(&span, call, i);
-    bs_span_run(&span, where_inner, NULL);
-    return BS_OK;
-}
-
-extern const bs_op bs_op_where;
-const bs_op bs_op_where = {.name = "where",
-                           .min_in = 3,
-                           .rows = {.captures = true},
-                           .layout = {.images = true},
-                           .infer = where_infer,
-                           .memory = {.elements = true},
-                           .run = where_run};
-
-bs_value bs_where(bs_graph *graph, bs_value condition, bs_value a, bs_value b)
-{
-    const int32_t in[3] = {condition.id, a.id, b.id};
-    return bs_op_build(graph, &bs_op_where, in, 3, NULL);
-}
-BS_EFFORT_END
-/* ==== end src/ops/compare.c =================================================================== */
-
-/* ==== begin src/ops/attention.c =============================================================== */
-BS_EFFORT_LOOPS
-/* ops/attention.c - attention of the rows of a segment, to themselves behind a cache of earlier ones or to another's.
- * A task is some rows and the heads that share their keys. What is added to what depends on positions alone, wherever
- * keys lie, so that a sequence in one run or token by token gives the same bits.
- * Relies on ops/structure.h and kernels/attend.h. Must never trust a position: offsets, cache lengths and the bounds of
- * a bias come checked (run/segments.c), and the ring is addressed modulo its window. */
-/* #include "kernels/attend.h" */
-/* #include "ops/common.h" */
-/* #include "ops/structure.h" */
-
-enum { ATTENTION_Q, ATTENTION_K, ATTENTION_V, ATTENTION_CACHE_K, ATTENTION_CACHE_V, ATTENTION_CACHE_LENGTHS };
-
-static int32_t attention_heads(const bs_attention_desc *desc) { return bs_or_default(desc->heads, 1); }
-static int32_t attention_kv_heads(const bs_attention_desc *desc)
-{
-    return bs_or_default(desc->kv_heads, attention_heads(desc));
-}
-static bool attention_cached(int32_t n_in) { return n_in > ATTENTION_CACHE_LENGTHS; }
-/* A mask or a bias is the last operand, behind the cache if there is one. */
-static bool attention_masked(int32_t n_in) { return n_in % 3 == 1; }
-
-/* ------------------------------------------------------------------------------------------------------- shape */
-
-/* Keys and values share a domain; which it is. It is that of the queries, or for attention that is not causal another
- * one of as many segments. 0 after refusing. */
-static int32_t attention_keys(bs_infer *infer, int32_t domain)
-{
-    const bs_attention_desc *desc = infer->params;
-    const bs_graph *g = infer->graph;
-    const int32_t keys = infer->in[ATTENTION_K]->domain;
-    for (int32_t i = ATTENTION_Q; i <= ATTENTION_V; i++) {
-        const int32_t expected = i == ATTENTION_V ? keys : domain, found = infer->in[i]->domain;
-        if (!bs_infer_f32(infer, i, 1, 1))
-            return 0;
-        if (found == expected || (i == ATTENTION_K && desc->bidirectional && bs_segmented(g, found)))
-            continue;
-        bs_infer_fail(infer, BS_ERROR_DOMAIN, "operand %" PRId32 " is of %s, operand %" PRId32 " of %s", i,
-                      bs_say_domain(infer, found), i - 1, bs_say_domain(infer, expected));
-        return 0;
-    }
-    const bs_dim_id ours = bs_segment_dim(g, domain), theirs = bs_segment_dim(g, keys);
-    if (ours == theirs || !bs_dim_is_const(g, ours) || !bs_dim_is_const(g, theirs))
-        return keys;
-    bs_infer_fail(infer, BS_ERROR_SHAPE, "operand 1 has %s segments, operand 0 %s", bs_say_dim(infer, theirs),
-                  bs_say_dim(infer, ours));
-    return 0;
-}
-
-/* Checks heads, and that cells are a whole number of them. */
-static bool attention_heads_fit(bs_infer *infer, int32_t domain)
-{
-    const bs_attention_desc *desc = infer->params;
-    const int32_t heads = attention_heads(desc), kv_heads = attention_kv_heads(desc);
-    int32_t d, each;
-    if (!bs_infer_const(infer, 0, 0, "d", &d))
-        return false;
-    if (heads < 1 || d % heads != 0)
-        return bs_infer_fail(infer, BS_ERROR_ARGUMENT,
-                             "%" PRId32 " heads of cells [%" PRId32 "]: not a whole number of elements each", heads, d);
-    if (kv_heads < 1 || heads % kv_heads != 0)
-        return bs_infer_fail(infer, BS_ERROR_ARGUMENT,
-                             "%" PRId32 " heads share %" PRId32 " kv_heads: not a whole number of them each", heads,
-                             kv_heads);
-    for (int32_t i = ATTENTION_K; i <= ATTENTION_V; i++)
-        if (!bs_infer_const(infer, i, 0, "d", &each) || each != d / heads * kv_heads)
-            return bs_infer_fail(infer, BS_ERROR_SHAPE,
-                                 "operand %" PRId32 " is %s, expected %" PRId32 " heads of %" PRId32 " elements", i,
-                                 bs_say_value(infer, infer->in[i]), kv_heads, d / heads);
-    if (infer->graph->domains[domain].max_rows * heads > (int64_t)1 << 30)
-        return bs_infer_fail(infer, BS_ERROR_LIMIT, "%" PRId32 " heads of up to %lld rows are more than 2^30 tasks",
-                             heads, (long long)infer->graph->domains[domain].max_rows);
-    return true;
-}
-
-/* Checks that both caches are [segments, window, d] with the same window. */
-static bool attention_cache_fits(bs_infer *infer, int32_t keys)
-{
-    int32_t window;
-    for (int32_t i = ATTENTION_CACHE_K; i <= ATTENTION_CACHE_V; i++) {
-        const bs_value_info *cache = infer->in[i];
-        if (!bs_infer_dtype(infer, i, BS_F32) || !bs_infer_root(infer, i))
-            return false;
-        if (cache->rank != 3 || cache->dims[0] != bs_segment_dim(infer->graph, keys) ||
-            cache->dims[1] != infer->in[ATTENTION_CACHE_K]->dims[1] ||
-            cache->dims[2] != infer->in[ATTENTION_K]->dims[0])
-            return bs_infer_fail(
-                infer, BS_ERROR_SHAPE,
-                "operand %" PRId32
-                " is %s, expected [segments, window, d] with the window of operand 3 and the d of operand 1",
-                i, bs_say_value(infer, cache));
-    }
-    return bs_infer_const(infer, ATTENTION_CACHE_K, 1, "the window", &window) &&
-           bs_infer_segment_input(infer, ATTENTION_CACHE_LENGTHS, keys, "cache_lengths");
-}
-
-/* A number for each key, or a bias for each pair of positions. */
-static bool attention_mask_fits(bs_infer *infer, int32_t keys)
-{
-    const bs_graph *g = infer->graph;
-    const int32_t index = infer->n_in - 1;
-    const bs_value_info *m = infer->in[index];
-    const int64_t first = m->rank > 0 && bs_dim_is_const(g, m->dims[0]) ? bs_dim_max(g, m->dims[0]) : 0;
-    if (m->domain == keys && (m->dtype == BS_F32 || m->dtype == BS_I32) &&
-        (m->rank == 0 || (m->rank == 1 && first == 1)))
-        return !attention_cached(infer->n_in) ||
-               bs_infer_fail(infer, BS_ERROR_GRAPH,
-                             "operand %" PRId32 " masks the keys of a run, but a cache has others", index);
-    if (m->domain == 0 && m->dtype == BS_F32 && m->rank == 3 &&
-        (first == 1 || first == attention_heads(infer->params)))
-        return true;
-    return bs_infer_fail(infer, BS_ERROR_SHAPE,
-                         "operand %" PRId32
-                         " is %s of %s, expected a mask, [] or [1] of each key, or a bias, a root value f32 [1 "
-                         "or heads, positions, positions of keys]",
-                         index, bs_say_typed(infer, m), bs_say_domain(infer, m->domain));
-}
-
-static bool attention_infer(bs_infer *infer)
-{
-    const int32_t domain = bs_infer_segments(infer, 0), keys = domain ? attention_keys(infer, domain) : 0;
-    if (!keys || !attention_heads_fit(infer, domain))
-        return false;
-    if (infer->n_in == 5)
-        return bs_infer_fail(infer, BS_ERROR_GRAPH,
-                             "%" PRId32 " operands: cache_k, cache_v and cache_lengths are given all three or none",
-                             infer->n_in);
-    return (!attention_cached(infer->n_in) || attention_cache_fits(infer, keys)) &&
-           (!attention_masked(infer->n_in) || attention_mask_fits(infer, keys));
-}
-
-/* Most positions that rows of one call attend to together: all rows of the run, and those of the cache. */
-static int64_t attention_most(const bs_graph *graph, const bs_node *node)
-{
-    const int32_t *in = bs_node_in(graph, node);
-    const int64_t rows = graph->domains[graph->values[in[ATTENTION_K]].domain].max_rows;
-    if (!attention_cached(node->n_in))
-        return rows;
-    const bool causal = !((const bs_attention_desc *)node->params)->bidirectional;
-    return bs_dim_max(graph, graph->values[in[ATTENTION_CACHE_K]].dims[1]) +
-           (causal ? bs_min_i64(rows, BS_CROSS_ROWS) : rows);
-}
-
-static double attention_flops(const bs_graph *graph, const bs_node *node)
-{
-    return 4.0 * (double)attention_most(graph, node) * bs_value_work(graph, node->first_out);
-}
-
-static void attention_plan(const bs_graph *graph, const bs_node *node, bs_conv_choice choice, int32_t max_h,
-                           int32_t max_w, bs_node_plan *plan)
-{
-    const bs_attention_desc *desc = node->params;
-    const int64_t d = bs_dim_max(graph, graph->values[node->first_out].dims[0]);
-    (void)choice, (void)max_h, (void)max_w;
-    plan->work_items = attention_kv_heads(desc);
-    plan->scratch_bytes = bs_bytes_array(
-        bs_attend_scratch_floats(plan->tier, attention_most(graph, node), d / attention_heads(desc)), sizeof(float));
-}
-
-/* ------------------------------------------------------------------------------------------------------ kernel */
-
-/* Keys, or values (operand `kind`), of a segment, from row `first` and the head's first element on. */
-static bs_attend_side attention_side(const bs_call *call, int32_t kind, int32_t segment, int32_t first, int32_t element)
-{
-    const bs_operand *fresh = &call->in[kind], *ring = &call->in[kind + ATTENTION_CACHE_K - ATTENTION_K];
-    bs_attend_side side = {
-        .fresh = bs_f32_at(fresh, first * fresh->row_stride + element * fresh->stride[0]),
-        .fresh_row = fresh->row_stride,
-        .fresh_step = fresh->stride[0]};
-    if (attention_cached(call->n_in)) {
-        side.ring = bs_f32_at(ring, segment * ring->stride[0] + element * ring->stride[2]);
-        side.ring_row = ring->stride[1];
-        side.ring_step = ring->stride[2];
-    }
-    return side;
-}
-
-static void attention_mask(const bs_call *call, int32_t first_key, bs_attend *a)
-{
-    const bs_operand *m = &call->in[call->n_in - 1];
-    if (m->rank < 3) {
-        a->mask = bs_operand_at(m, first_key * m->row_stride);
-        a->mask_row = m->row_stride;
-        a->mask_is_truth = m->dtype == BS_I32;
-        return;
-    }
-    a->bias_head = m->dim[0] > 1 ? m->stride[0] : 0;
-    a->bias = bs_f32_at(m, a->first_head * a->bias_head);
-    a->bias_row = m->stride[1];
-    a->bias_step = m->stride[2];
-}
-
-/* Rows of one segment, from `row` on. */
-static void attention_rows(const bs_call *call, int32_t segment, int32_t row, int32_t rows)
-{
-    const bs_attention_desc *desc = call->params;
-    const bs_operand *q = &call->in[ATTENTION_Q], *lengths = &call->in[ATTENTION_CACHE_LENGTHS], *out = &call->out[0];
-    const int32_t heads = attention_heads(desc), shared = heads / call->plan->work_items, n = q->dim[0] / heads;
-    const int32_t element = call->work_item * shared * n,
-                  row_of_segment = row - bs_segment_first(&call->segments, segment);
-    const bool cached = attention_cached(call->n_in);
-    const int32_t first_key = bs_segment_first(&call->of_keys, segment),
-                  keys = bs_segment_first(&call->of_keys, segment + 1) - first_key;
-    bs_attend a = {.n = n,
-                   .rows = rows,
-                   .heads = shared,
-                   .q = bs_f32_at(q, row * q->row_stride + element * q->stride[0]),
-                   .q_row = q->row_stride,
-                   .q_step = q->stride[0],
-                   .out = bs_f32_at(out, (row - call->row) * out->row_stride + element * out->stride[0]),
-                   .out_row = out->row_stride,
-                   .out_step = out->stride[0],
-                   .k = attention_side(call, ATTENTION_K, segment, first_key, call->work_item * n),
-                   .v = attention_side(call, ATTENTION_V, segment, first_key, call->work_item * n),
-                   .cache_length = cached ? ((const int32_t *)lengths->data)[segment * lengths->stride[0]] : 0,
-                   .window = cached ? call->in[ATTENTION_CACHE_K].dim[1] : INT32_MAX,
-                   .causal = !desc->bidirectional,
-                   .scale = desc->scale != 0.0f ? desc->scale : 1.0f / sqrtf((float)n),
-                   .first_head = call->work_item * shared,
-                   .alibi_heads = desc->alibi ? heads : 0,
-                   .scratch = call->scratch};
-    a.position = row_of_segment + (call->segments.domain == call->of_keys.domain ? a.cache_length : 0);
-    a.low = bs_max_i32(0, a.cache_length - a.window);
-    a.end = a.cache_length + keys;
-    if (attention_masked(call->n_in))
-        attention_mask(call, first_key, &a);
-    bs_attend_run(call->plan->tier, &a);
-}
-
-static bs_status attention_run(const bs_call *call)
-{
-    const int32_t end = call->row + call->rows;
-    for (int32_t row = call->row, rows; row < end; row += rows) {
-        const int32_t segment = bs_segment_at(&call->segments, row);
-        rows = bs_min_i32(bs_segment_first(&call->segments, segment + 1), end) - row;
-        attention_rows(call, segment, row, rows);
-    }
-    return BS_OK;
-}
-
-static const bs_field attention_fields[] = {BS_INT("heads"), BS_INT_OF("alibi", 0, 1), BS_INT("kv_heads"),
-                                            BS_INT_OF("bidirectional", 0, 1), BS_FLOAT("scale")};
-
-static const bs_op_rules attention_rules = {.plan = attention_plan};
-
-const bs_op bs_op_attention = {.name = "attention",
-                               .min_in = 3,
-                               .max_in = 7,
-                               .rows = {.of = BS_ROWS_SEGMENT},
-                               .roles = {[1] = BS_ROLE_KEYS, [5] = BS_ROLE_CACHE_LENGTH},
-                               BS_PARAMS(bs_attention_desc, attention_fields),
-                               .infer = attention_infer,
-                               .flops = attention_flops,
-                               .rules = &attention_rules,
-                               .run = attention_run};
-
-bs_value bs_attention(bs_graph *graph, bs_value q, bs_value k, bs_value v, bs_value cache_k, bs_value cache_v,
-                      bs_value cache_lengths, const bs_attention_desc *desc)
-{
-    return bs_attention_masked(graph, q, k, v, cache_k, cache_v, cache_lengths, (bs_value){0}, desc);
-}
-
-bs_value bs_attention_masked(bs_graph *graph, bs_value q, bs_value k, bs_value v, bs_value cache_k, bs_value cache_v,
-                             bs_value cache_lengths, bs_value mask, const bs_attention_desc *desc)
-{
-    int32_t in[7] = {q.id, k.id, v.id, cache_k.id, cache_v.id, cache_lengths.id, 0};
-    const int32_t n_in = cache_k.id || cache_v.id || cache_lengths.id ? 6 : 3;
-    in[n_in] = mask.id;
-    return bs_op_build(graph, &bs_op_attention, in, n_in + (mask.id != 0), desc);
-}
-BS_EFFORT_END
-/* ==== end src/ops/attention.c ================================================================= */
 
 /* ==== begin src/ops/table.c =================================================================== */
 BS_EFFORT_ONCE
@@ -36960,57 +37018,6 @@ bs_status bs_graph_node_get(const bs_graph *graph, int32_t index, bs_node_facts 
 }
 BS_EFFORT_END
 /* ==== end src/ops/ports.c ===================================================================== */
-
-/* ==== begin src/ops/weights.h ================================================================= */
-/* ops/weights.h - from a weight source to the tensor that an op wants.
- * Owns the checks between what a source offers and what an op declares, and the widening of storage types.
- * Relies on base/base.h and graph/op.h (bs_weight_spec). Must never know files, and never trust a source's shapes. */
-#ifndef BS_WEIGHTS_H
-#define BS_WEIGHTS_H
-
-/* #include "ops/table.h" */
-
-/* Bytes of the tensor as the op wants it (spec->dtype). UINT64_MAX when they cannot be counted. */
-BS_INTERNAL bs_bytes bs_weight_spec_bytes(const bs_weight_spec *spec);
-
-/* "body.0.weight", from the node and the op's suffix; [2 * BS_MAX_NAME] holds every name. */
-BS_INTERNAL void bs_weight_name(char *text, size_t bytes, const bs_node *node, const char *suffix);
-/* "[8, 4, 3, 3]", for messages. */
-BS_INTERNAL const char *bs_weight_shape_text(int32_t rank, const int64_t *dim, char *buffer, size_t bytes);
-
-/* Finds `name` and checks it against what the op declares: same rank and dimensions; same type, or f16/bf16 where
- * f32 is wanted. BS_ERROR_WEIGHTS with a message that names tensor, shape found and shape wanted. */
-BS_INTERNAL bs_status bs_weight_find(const bs_weights *weights, const char *name, const bs_weight_spec *spec, bs_weight_info *info,
-                         bs_error *error);
-
-/* The tensor in place, when the source can map it and its type is already the wanted one; else NULL. */
-BS_INTERNAL const void *bs_weight_view(const bs_weights *weights, const bs_weight_spec *spec, const bs_weight_info *info);
-
-/* Reads a found tensor to `target` (bs_weight_spec_bytes, 4-byte aligned) in the wanted type. Needs no scratch:
- * narrow storage is read into the far half of the target and widened in place. */
-BS_INTERNAL bs_status bs_weight_load(const bs_weights *weights, const char *name, const bs_weight_spec *spec,
-                         const bs_weight_info *info, bs_tier tier, void *target, bs_error *error);
-/* The same of its rows (of the first dimension) first .. first + count. */
-BS_INTERNAL bs_status bs_weight_load_rows(const bs_weights *weights, const char *name, const bs_weight_spec *spec,
-                              const bs_weight_info *info, int32_t first, int32_t count, bs_tier tier, void *target,
-                              bs_error *error);
-
-/* f16 or bf16 to f32, first to last: `narrow` may lie in the same memory, element i at or beyond the end of target
- * element i, or wholly apart. Neither needs to be aligned. */
-BS_INTERNAL void bs_weight_widen(bs_tier tier, void *target, const void *narrow, bs_bytes elements, bs_dtype stored);
-
-/* Staging that reading a node's tensors takes: rows of the first one at a time where its op prepares rows, none where
- * they are copied. */
-BS_INTERNAL bs_bytes bs_weight_staging(const bs_op *op, const bs_weight_spec *specs, int32_t count);
-/* Rows of the first tensor that are read at a time. 0: it is read whole. */
-BS_INTERNAL int32_t bs_weight_rows(const bs_op *op, const bs_weight_spec *specs);
-
-/* Prepares a node's tensors, in the order in which its op declares them, as its kernel wants them. */
-BS_INTERNAL void bs_weight_prepare(const bs_graph *graph, const bs_node *node, const bs_node_plan *plan, const void *const *tensors,
-                       void *prepared);
-
-#endif
-/* ==== end src/ops/weights.h =================================================================== */
 
 /* ==== begin src/ops/weights.c ================================================================= */
 BS_EFFORT_ONCE

@@ -1,6 +1,6 @@
 /* brainstorm_cuda.cu - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: 9d32e5e744a16f9e91dcf15bd4047a25d29baa9a08bfa75735737bf7de752fb0
+ * sha256 of the parts: 559ac4d138a3ce67b13f4393802dfe5dc9ce5a5dbe0cb021e714c0a2a2fddeb8
  */
 #include "brainstorm.h"
 
@@ -3018,7 +3018,8 @@ static inline int64_t bs_cu_item(const bs_cu_node *n, int64_t amount, int64_t mo
 /* ops/list.h - the list of all ops: one line of the op table each, for CPU and device.
  * BS_OP_LIST(X) names each op and what a device does with it: NONE: the planner lowers it to moves and views; KERNEL:
  * a function of src/cuda/ describes its step. Relies on nothing.
- * Append only: model files name ops, but the order here is also that of `inspect` and of the tests.
+ * Append only: model files name ops, but the order here is also that of `inspect` and of the tests. An op is in the op
+ * set that brought it; the newest is BS_MODEL_OPSET, or that one brought parameters alone, as set 3 did.
  *
  * A build with BS_ONLY_OPS has only the ops whose macros are defined (BS_OP_conv2d for conv2d), and the structural
  * ones. BS_OP_IF(name, yes, no) chooses one or the other: numbers stay the same, and an op that is left out has an
@@ -3026,7 +3027,7 @@ static inline int64_t bs_cu_item(const bs_cu_node *n, int64_t amount, int64_t mo
 #ifndef BS_OPS_LIST_H
 #define BS_OPS_LIST_H
 
-#define BS_OP_LIST(X)                                                                                                 \
+#define BS_OPS_OF_SET_1(X)                                                                                            \
     /* structure.c, routers.c: lowered by the planner */                                                              \
     X(input, NONE) X(state, NONE) X(state_write, NONE) X(output, NONE) X(patches, NONE) X(assemble, NONE)             \
     X(rows, NONE) X(collect, NONE) X(route, KERNEL) X(scatter, NONE) X(gather, NONE)                                  \
@@ -3037,26 +3038,32 @@ static inline int64_t bs_cu_item(const bs_cu_node *n, int64_t amount, int64_t mo
     X(clip, KERNEL) X(affine, KERNEL) X(convert, KERNEL) X(concat, KERNEL) X(slice, KERNEL) X(reshape, KERNEL)        \
     X(transpose, KERNEL) X(pad, KERNEL) X(softmax, KERNEL) X(layer_norm, KERNEL) X(batch_norm, KERNEL)                \
     X(pool2d, KERNEL) X(resize, KERNEL) X(reduce, KERNEL) X(argmax, KERNEL) X(topk, KERNEL) X(gather_rows, KERNEL)    \
-    X(constant, NONE) X(patch_features, KERNEL)                                                                       \
+    X(constant, NONE) X(patch_features, KERNEL)
+
+#define BS_OPS_OF_SET_2(X)                                                                                            \
     /* segments: segments.c and files of their own */                                                                 \
     X(segments, NONE) X(state_append, NONE) X(segment_spread, KERNEL) X(segment_reduce, KERNEL) X(attention, KERNEL)  \
     /* streaming: routers.c */                                                                                        \
-    X(look_ahead, KERNEL)                                                                                             \
-    /* op set 4: lines.c, reduce.c, rope.c, segment_rows.c, lrn.c */                                                  \
+    X(look_ahead, KERNEL)
+
+#define BS_OPS_OF_SET_4(X)                                                                                            \
+    /* lines.c, reduce.c, rope.c, segment_rows.c, lrn.c */                                                            \
     X(rms_norm, KERNEL) X(argmin, KERNEL) X(cumsum, KERNEL) X(rope, KERNEL) X(segment_index, KERNEL) X(lrn, KERNEL)   \
-    /* op set 4: gather_rows.c, concat_slice.c */                                                                     \
+    /* gather_rows.c, concat_slice.c */                                                                               \
     X(select, KERNEL) X(gather_elements, KERNEL) X(scatter_elements, KERNEL) X(scatter_rows, KERNEL) X(roll, KERNEL)  \
     /* recurrent.c */                                                                                                 \
     X(lstm, KERNEL) X(gru, KERNEL)                                                                                    \
-    /* op set 4: unary.c, binary.c, compare.c */                                                                      \
+    /* unary.c, binary.c, compare.c */                                                                                \
     X(unary, KERNEL) X(binary, KERNEL) X(compare, KERNEL) X(where, KERNEL)                                            \
-    /* op set 4: from_data.c, unique.c, nms.c */                                                                      \
+    /* from_data.c, unique.c, nms.c */                                                                                \
     X(arange, KERNEL) X(nonzero, KERNEL) X(unique, KERNEL) X(nms, KERNEL)                                             \
-    /* op set 4: loops.c, lowered by the planner */                                                                   \
+    /* loops.c, lowered by the planner */                                                                             \
     X(loop, KERNEL) X(loop_carry, NONE) X(loop_trip, KERNEL) X(loop_slice, NONE) X(loop_next, NONE)                   \
     X(loop_collect, NONE) X(loop_again, KERNEL) X(loop_rows, KERNEL) X(loop_parent, KERNEL)                           \
-    /* op set 4: trees.c */                                                                                           \
+    /* trees.c */                                                                                                     \
     X(children, KERNEL) X(levels, KERNEL)
+
+#define BS_OP_LIST(X) BS_OPS_OF_SET_1(X) BS_OPS_OF_SET_2(X) BS_OPS_OF_SET_4(X)
 
 #if defined(BS_ONLY_OPS)
 #define BS_OP_input 1

@@ -45,21 +45,20 @@ source_alone() { # COMPILER FLAGS OBJECT
 # Headers through a file that includes one alone. Some files a process: a compiler takes as long to start as for one.
 parts_separately() { # COMPILER
     mkdir -p "$BUILD/headers"
-    for part in $(sed 's/#.*//' src/ORDER | awk '$1 != "template" { print $NF }'); do
-        case $part in
-        *.c) echo "src/$part" ;;
-        *)
+    {
+        ls src/*/*.c
+        for part in $(sed 's/#.*//' src/ORDER | awk '$1 != "template" && /\.h$/ { print $NF }'); do
             file="$BUILD/headers/$(echo "$part" | tr / _).c"
             printf '#include "%s"\nint not_empty;\n' "$part" >"$file" && echo "$file"
-            ;;
-        esac
-    done | xargs -P "$(nproc 2>/dev/null || echo 2)" -n 16 $1 -std=c11 $SOURCE_STRICT -I. -Isrc -fsyntax-only
+        done
+    } | xargs -P "$(nproc 2>/dev/null || echo 2)" -n 16 $1 -std=c11 $SOURCE_STRICT -I. -Isrc -fsyntax-only
 }
 
 # Which folder uses which; the objects want no speed.
 floors() { # COMPILER
-    for part in $(sed 's/#.*//' src/ORDER | awk '$1 != "template" && /\.c$/ { print $NF }'); do
-        mkdir -p "$BUILD/parts/$(dirname "$part")" && echo "src/$part $BUILD/parts/${part%.c}.o"
+    for part in src/*/*.c; do
+        object=$BUILD/parts/${part#src/}
+        mkdir -p "$(dirname "$object")" && echo "$part ${object%.c}.o"
     done | xargs -P "$(nproc 2>/dev/null || echo 2)" -n 2 sh -c '$0 -std=c11 -O0 -I. -Isrc -c "$1" -o "$2"' "$1" &&
         "$PYTHON" tests/tower.py "$BUILD/parts"
 }
@@ -138,6 +137,11 @@ if have "$PYTHON"; then
     check "tests/test_amalgamate.py passes" "$PYTHON" tests/test_amalgamate.py
     check "brainstorm.c and brainstorm_cuda.cu are what src/ generates" "$PYTHON" tools/amalgamate.py --check
     check "the lists of kinds in Python are those of brainstorm.h" "$PYTHON" tools/lists.py --check
+    if have cc; then
+        check "what Python, tests and docs/format.md have of ops is what the library has" "$PYTHON" tools/ops.py --check
+    else
+        skip "what Python, tests and docs/format.md have of ops is what the library has (no cc)"
+    fi
 else
     skip "brainstorm.c and brainstorm_cuda.cu are what src/ generates (no $PYTHON)"
 fi

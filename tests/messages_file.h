@@ -10,6 +10,8 @@
 #include "gguf_tiny.h"
 
 #define F BS_ERROR_FORMAT
+#define TEXT_OF(macro) TEXT_OF_(macro)
+#define TEXT_OF_(text) #text
 static const struct {
     const char *record;
     forge_part part;
@@ -54,7 +56,7 @@ static const struct {
     {"brainstorm.version", AT_VALUE, 0, 4, 3, BS_ERROR_VERSION,
      "memory: key \"brainstorm.version\" is 3, this library knows 1 .. 2"},
     {"brainstorm.opset", AT_VALUE, 0, 4, 1000, BS_ERROR_VERSION,
-     "memory: key \"brainstorm.opset\" is 1000, this library knows 1 .. 4"},
+     "memory: key \"brainstorm.opset\" is 1000, this library knows 1 .. " TEXT_OF(BS_MODEL_OPSET)},
     {"brainstorm.opset", AT_TYPE, 0, 4, T_F32, F, "memory: key \"brainstorm.opset\" is f32, expected u32"},
     {"brainstorm.model.scale", AT_VALUE, 0, 4, 65, F, "memory: key \"brainstorm.model.scale\" is 65, expected 0 .. 64"},
     {"brainstorm.value.count", AT_VALUE, 0, 4, 11, F,

@@ -2,65 +2,7 @@
 #ifndef BS_TEST_NAIVE_OPS_H
 #define BS_TEST_NAIVE_OPS_H
 
-#include "naive_graph.h"
-
-/* Where weights are that were asked for before; another is looked for from the last one on: nodes and tensors have one
- * order, as a rule. */
-enum { NAIVE_FOUND = 256 };
-static struct {
-    const char *name, *suffix;
-    int32_t at;
-} naive_found[NAIVE_FOUND];
-static int32_t naive_last;
-
-/* Whether it is `name`, a dot and `suffix`; without a suffix, `name`. */
-static inline bool naive_is_weight(const char *full, const char *name, size_t length, const char *suffix)
-{
-    return strncmp(full, name, length) == 0 &&
-           (*suffix ? full[length] == '.' && strcmp(full + length + 1, suffix) == 0 : full[length] == '\0');
-}
-
-static inline const bs_tensor *naive_find_weight(const naive *n, const char *name, const char *suffix)
-{
-    const size_t slot = ((uintptr_t)name / 8 + (uintptr_t)suffix) % NAIVE_FOUND, length = strlen(name);
-    if (naive_found[slot].name == name && naive_found[slot].suffix == suffix)
-        return &n->weights->tensors[naive_found[slot].at];
-    for (int32_t i = 0; i < n->weights->count; i++) {
-        naive_last = naive_last + 1 < n->weights->count ? naive_last + 1 : 0;
-        if (!naive_is_weight(n->weights->tensors[naive_last].name, name, length, suffix))
-            continue;
-        naive_found[slot].name = name;
-        naive_found[slot].suffix = suffix;
-        naive_found[slot].at = naive_last;
-        return &n->weights->tensors[naive_last];
-    }
-    printf("FAIL the oracle has no weight \"%s\", \"%s\"\n", name, suffix);
-    exit(1);
-}
-
-static inline double naive_weight_at(const bs_tensor *tensor, int64_t index)
-{
-    return tensor->dtype == BS_I32 ? ((const int32_t *)tensor->data)[index]
-                                   : (double)((const float *)tensor->data)[index];
-}
-
-static inline double naive_weight(const naive *n, const char *name, const char *suffix, int64_t index)
-{
-    return naive_weight_at(naive_find_weight(n, name, suffix), index);
-}
-
-/* So many of its elements. */
-static inline void naive_weights(const naive *n, const char *name, const char *suffix, double *to, int64_t count)
-{
-    const bs_tensor *tensor = naive_find_weight(n, name, suffix);
-    for (int64_t i = 0; i < count; i++)
-        to[i] = naive_weight_at(tensor, i);
-}
-
-static inline double naive_act(int32_t act, float param, double x)
-{
-    return (double)bs_act_apply((bs_act)act, param, 0.0f, (float)x);
-}
+#include "naive_images.h"
 
 /* Of f32 and i32 alike. */
 static inline double naive_unary_kind(bs_unary_kind kind, double x)
@@ -216,102 +158,6 @@ static inline void naive_recurrent(const naive *n, const bs_node *node, const do
             const double next = naive_act(BS_TANH, 0, of_x[2] + gate[0] * of_h[2]);
             out[0][i] = (1 - gate[1]) * next + gate[1] * in[1][i];
         }
-    }
-}
-
-/* A field's own number, or what it defaults to. */
-static inline int32_t naive_first(int32_t own, int32_t both, int32_t otherwise)
-{
-    return own ? own : both ? both : otherwise;
-}
-
-static inline void naive_conv(naive *n, const bs_node *node, const double *x, double *y)
-{
-    const bs_conv2d_desc *p = node->params;
-    const int32_t in = bs_node_in(n->g, node)[0], out = node->first_out;
-    const int64_t c = naive_dim(n, in, 0), h = naive_dim(n, in, 1), w = naive_dim(n, in, 2);
-    const int64_t oh = naive_dim(n, out, 1), ow = naive_dim(n, out, 2);
-    const int32_t square = bs_or_default(p->kernel, 3), kh = bs_or_default(p->kernel_h, square),
-                  kw = bs_or_default(p->kernel_w, square);
-    const int32_t step[2] = {naive_first(p->stride_h, p->stride, 1), naive_first(p->stride_w, p->stride, 1)};
-    const int32_t apart[2] = {naive_first(p->dilation_h, p->dilation, 1), naive_first(p->dilation_w, p->dilation, 1)};
-    const bool same = p->padding == BS_PAD_DEFAULT;
-    const int32_t top = same ? apart[0] * (kh - 1) / 2 : bs_or_default(p->pad_top, p->pad),
-                  left = same ? apart[1] * (kw - 1) / 2 : bs_or_default(p->pad_left, p->pad);
-    const size_t mark = n->used;
-    double *weight = naive_take(n, (size_t)(p->out * c * kh * kw) * sizeof *weight);
-    naive_weights(n, p->name, "weight", weight, p->out * c * kh * kw);
-    for (int64_t o = 0; o < p->out; o++) {
-        const double bias = p->no_bias ? 0 : naive_weight(n, p->name, "bias", o);
-        for (int64_t oy = 0; oy < oh; oy++)
-            for (int64_t ox = 0; ox < ow; ox++) {
-                const double *of = weight + o * c * kh * kw;
-                double sum = bias;
-                for (int64_t i = 0; i < c * kh; i++, of += kw) {
-                    const int64_t iy = oy * step[0] - top + i % kh * apart[0];
-                    for (int64_t kx = 0, ix = ox * step[1] - left; kx < kw && iy >= 0 && iy < h; kx++, ix += apart[1])
-                        if (ix >= 0 && ix < w)
-                            sum += x[(i / kh * h + iy) * w + ix] * of[kx];
-                }
-                y[(o * oh + oy) * ow + ox] = naive_act(p->act, p->act_param, sum);
-            }
-    }
-    n->used = mark;
-}
-
-/* Maxima or means of windows clipped to the frame, or of the core. */
-static inline void naive_pool2d(const naive *n, const bs_node *node, int32_t row, const double *x, double *y)
-{
-    const bs_pool2d_desc *p = node->params;
-    const int32_t in = bs_node_in(n->g, node)[0], out = node->first_out;
-    const int64_t h = naive_dim(n, in, 1), w = naive_dim(n, in, 2);
-    const int32_t k[2] = {naive_first(p->kernel_h, p->kernel, 2), naive_first(p->kernel_w, p->kernel, 2)};
-    const int32_t step[2] = {naive_first(p->stride_h, p->stride, k[0]), naive_first(p->stride_w, p->stride, k[1])};
-    const int32_t dy = p->global ? 1 : naive_first(p->dilation_h, 0, 1),
-                  dx = p->global ? 1 : naive_first(p->dilation_w, 0, 1);
-    const naive_box core = naive_core(n, in, row);
-    const int64_t oh = p->global ? 1 : naive_dim(n, out, 1), ow = p->global ? 1 : naive_dim(n, out, 2);
-    for (int64_t i = 0; i < naive_dim(n, in, 0) * oh * ow; i++) {
-        const int64_t oy = i / ow % oh, ox = i % ow, c = i / ow / oh;
-        const int64_t y0 = p->global ? core.y : oy * step[0] - naive_first(p->pad_top, p->pad, 0),
-                      x0 = p->global ? core.x : ox * step[1] - naive_first(p->pad_left, p->pad, 0);
-        const int64_t kh = p->global ? core.h : k[0], kw = p->global ? core.w : k[1];
-        double best = -INFINITY, sum = 0;
-        int64_t count = 0;
-        for (int64_t ky = y0; ky < y0 + kh * dy; ky += dy)
-            for (int64_t kx = x0; kx < x0 + kw * dx; kx += dx)
-                if (ky >= 0 && ky < h && kx >= 0 && kx < w) {
-                    best = x[(c * h + ky) * w + kx] > best ? x[(c * h + ky) * w + kx] : best;
-                    sum += x[(c * h + ky) * w + kx];
-                    count++;
-                }
-        /* a cell without pixels, a window without any in the frame: 0 */
-        y[i] = count == 0 ? 0 : p->kind == BS_POOL_MAX ? best : sum / (double)count;
-    }
-}
-
-/* Sample [c, y, x] of the smaller image of a shuffle or resize belongs to r x r of the larger. */
-static inline void naive_enlarge(const naive *n, const bs_node *node, const char *op, const double *x, double *y)
-{
-    const int32_t in = bs_node_in(n->g, node)[0], out = node->first_out;
-    const bs_resize_desc *resize = node->params;
-    const int32_t den = naive_named(op, "resize") ? bs_or_default(resize->den, 1) : 1;
-    const int32_t r = naive_named(op, "resize") ? bs_or_default(resize->factor, 2)
-                                                : ((const struct {
-                                                       const char *name;
-                                                       int32_t r;
-                                                   } *)node->params)
-                                                      ->r;
-    const int64_t h = naive_dim(n, in, 1), w = naive_dim(n, in, 2), oh = naive_dim(n, out, 1),
-                  ow = naive_dim(n, out, 2);
-    for (int64_t i = 0; i < naive_elements(n, out); i++) {
-        const int64_t c = i / ow / oh, oy = i / ow % oh, ox = i % ow;
-        if (naive_named(op, "resize"))
-            y[i] = x[(c * h + (2 * oy + 1) * den / (2 * r)) * w + (2 * ox + 1) * den / (2 * r)];
-        else if (naive_named(op, "pixel_shuffle"))
-            y[i] = x[((c * r * r + oy % r * r + ox % r) * h + oy / r) * w + ox / r];
-        else
-            y[i] = x[(c / (r * r) * h + oy * r + c / r % r) * w + ox * r + c % r];
     }
 }
 
@@ -483,6 +329,64 @@ static inline void naive_arg(naive *n, const bs_node *node, bool least, const do
             y[l] = (least ? v < best : v > best) ? (double)i : y[l];
         }
     }
+}
+
+/* Ops of this file; false: it is none of them. */
+static inline bool naive_op_here(naive *n, const bs_node *node, int32_t row, const double *const *in,
+                                 double *const *out)
+{
+    const char *op = bs_op_get(node->op)->name;
+    const bool binary = naive_named(op, "add") || naive_named(op, "sub") || naive_named(op, "mul") ||
+                        naive_named(op, "binary") || naive_named(op, "compare");
+    if (naive_named(op, "affine") || naive_named(op, "clip") || naive_named(op, "activation") ||
+        naive_named(op, "unary"))
+        naive_unary(op, node, in[0], out[0], naive_elements(n, node->first_out));
+    else if (binary)
+        naive_binary(n, node, in, out[0]);
+    else if (naive_named(op, "where"))
+        naive_where(n, node, in, out[0]);
+    else if (naive_named(op, "linear"))
+        naive_linear(n, node, in[0], out[0]);
+    else if (naive_named(op, "lstm") || naive_named(op, "gru"))
+        naive_recurrent(n, node, in, out);
+    else if (naive_named(op, "conv2d"))
+        naive_conv(n, node, in[0], out[0]);
+    else if (naive_named(op, "pool2d"))
+        naive_pool2d(n, node, row, in[0], out[0]);
+    else if (naive_named(op, "pixel_shuffle") || naive_named(op, "pixel_unshuffle") || naive_named(op, "resize"))
+        naive_enlarge(n, node, op, in[0], out[0]);
+    else if (naive_named(op, "concat"))
+        naive_concat(n, node, in, out[0]);
+    else if (naive_named(op, "slice"))
+        naive_slice(n, node, in[0], out[0]);
+    else if (naive_named(op, "roll"))
+        naive_roll(n, node, in[0], out[0]);
+    else if (naive_named(op, "select") || naive_named(op, "gather_elements") || strncmp(op, "scatter_", 8) == 0)
+        naive_indexed(n, node, op, in, out[0]);
+    else if (naive_named(op, "convert"))
+        naive_convert(n, node, in[0], out[0]);
+    else if (naive_named(op, "reduce"))
+        naive_reduce(n, node, in[0], out[0]);
+    else if (naive_named(op, "cumsum"))
+        naive_cumsum(n, node, in[0], out[0]);
+    else if (naive_named(op, "argmax") || naive_named(op, "argmin"))
+        naive_arg(n, node, op[3] == 'm' && op[4] == 'i', in[0], out[0]);
+    else if (naive_named(op, "topk"))
+        naive_topk(n, node, in[0], out[0], out[1]);
+    else if (naive_named(op, "constant"))
+        for (int64_t i = 0; i < naive_elements(n, node->first_out); i++)
+            out[0][i] = naive_weight(n, bs_node_name(node), "", i);
+    else if (naive_named(op, "gather_rows"))
+        naive_gather_rows(n, node, in, out[0]);
+    else if (naive_named(op, "reshape"))
+        memcpy(out[0], in[0], (size_t)naive_elements(n, node->first_out) * sizeof(double));
+    else if (naive_named(op, "arange"))
+        n->made = naive_arange(node, in, out[0], naive_elements(n, node->first_out));
+    else if (naive_named(op, "nonzero"))
+        n->made = naive_nonzero(n, node, in[0], out[0]);
+    else
+        return false;
+    return true;
 }
 
 #endif

@@ -160,16 +160,10 @@ static inline world world_new(void)
     return w;
 }
 
-/* Operands of op `name`, the turn-th choice of them; false: there are no more. */
+/* Operands of op `name`, the turn-th choice of them; false: there are no more. An op that is not in the list takes as
+ * many as it must have of one value: an image, a line, or rows. */
 static inline bool operands_of(const world *w, const char *name, int32_t turn, int32_t *in, int32_t *n_in)
 {
-    static const char *const of_images[] = {"conv2d",     "deconv2d",  "pixel_shuffle", "pixel_unshuffle", "activation",
-                                            "prelu",      "clip",      "affine",        "convert",         "slice",
-                                            "reshape",    "transpose", "pad",           "softmax",         "layer_norm",
-                                            "batch_norm", "pool2d",    "resize",        "reduce",          "argmax",
-                                            "topk",       "linear",    "patches",       "concat",          "rows",
-                                            "rms_norm", "argmin", "cumsum", "lrn", "roll", "unary", "nonzero",
-                                            "unique"};
     const int32_t words = w->words.id, cells = w->images[3].id;
     const struct {
         const char *op;
@@ -222,19 +216,16 @@ static inline bool operands_of(const world *w, const char *name, int32_t turn, i
                   {"children", 2, {w->integers.id, w->integers.id}},
                   {"levels", 1, {w->table_of_integers.id}},
                   {"look_ahead", 1, {w->score.id}}};
-    for (size_t i = 0; i < sizeof of_images / sizeof *of_images; i++)
-        if (strcmp(of_images[i], name) == 0) {
-            *n_in = 1;
-            in[0] = turn < 5 ? w->images[turn].id : turn == 5 ? w->line.id : w->tokens.id;
-            return turn < 7;
-        }
     for (size_t i = 0; i < sizeof others / sizeof *others; i++)
         if (strcmp(others[i].op, name) == 0) {
             *n_in = others[i].count;
             memcpy(in, others[i].in, sizeof others[i].in);
             return turn == 0 || (turn == 1 && strcmp(name, "route") == 0 && (in[0] = w->losses.id) != 0);
         }
-    return false;
+    *n_in = bs_op_get(bs_op_index(name))->min_in;
+    for (int32_t i = 0; i < *n_in; i++)
+        in[i] = turn < 5 ? w->images[turn].id : turn == 5 ? w->line.id : w->tokens.id;
+    return turn < 7;
 }
 
 #endif

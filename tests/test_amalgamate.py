@@ -136,6 +136,17 @@ def test_unlisted_file_refused():
         tree.text()
 
 
+def test_files_that_no_line_names():
+    listed = {ORDER: "a.h\ntemplate lanes.inc\nonce x/*.c\nx/b.c\nc.c\n", "src/x/e.c": "int e;\n",
+              "src/x/d.c": "int d;\n"}
+    with Sample(listed) as tree:
+        text = tree.text()
+    places = [text.index(begin(name)) for name in ("x/d.c", "x/e.c", "x/b.c", "c.c")]
+    assert places == sorted(places)
+    assert text.count("BS_EFFORT_ONCE") == 2, "b.c has a line of its own"
+    refuses("src/ORDER: y/*.c is no file", {ORDER: "a.h\ny/*.c\n"})
+
+
 def test_wrong_lists_refused():
     refuses("listed twice", {ORDER: "a.h\na.h\n"})
     refuses("lists later", {ORDER: "template lanes.inc\nx/b.c\na.h\nc.c\n"})

@@ -29,7 +29,7 @@ static int32_t chains_of(const bs_plan_desc *desc)
     const bs_plan *plan = bs_plan_create(&arena, NULL, r.graph, desc, NULL);
     for (int32_t i = 1; plan && i < plan->graph->n_nodes; i++) {
         const bs_node *node = &plan->graph->nodes[i];
-        const bs_contract_contract memory = bs_node_op(node)->memory;
+        const bs_memory_contract contract = bs_node_op(node)->memory;
         n += node->n_tail > 0;
         line_chains += node->n_tail > 0 && contract.lines;
         check(node->n_tail == 0 || contract.chained || contract.lines, "no tail but behind such an op");

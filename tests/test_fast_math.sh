@@ -18,9 +18,9 @@ taken() { # COMMAND...
 }
 
 parts_refused() { # COMPILER
-    for part in $(sed 's/#.*//' src/ORDER | awk '$1 != "template" { print $NF }' | grep '\.c$'); do
-        refused "$1" -std=c11 -ffast-math -I. -Isrc -E -o /dev/null "src/$part" ||
-            { echo "src/$part" >>"$work/message" && return 1; }
+    for part in src/*/*.c; do
+        refused "$1" -std=c11 -ffast-math -I. -Isrc -E -o /dev/null "$part" ||
+            { echo "$part" >>"$work/message" && return 1; }
     done
 }
 

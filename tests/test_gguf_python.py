@@ -5,6 +5,7 @@ Owns: one graph with every op and structure that the exporter knows. Relies on: 
 package (tools/requirements.txt). Must never leave a file behind. What the exporter refuses: test_gguf_refusals.py.
 """
 
+import inspect
 import os
 import re
 import struct
@@ -104,13 +105,12 @@ def tokens(g):
     g.output("sum", g.collect(g.reduce(turned, "mean", axis=-1, keep=0)))
     g.output("best", g.collect(best))
     g.output("index", g.collect(index))
-    g.output("first", g.collect(g.argmax(scores)))
     g.output("running", g.collect(g.cumsum(turned, axis=-1, exclusive=1, reverse=1)))
-    g.output("least", g.collect(g.argmin(scores)))
     g.output("all", g.collect(g.reduce(turned, "l2", axis=0, axes=2)))
     g.output("gate", g.collect(g.route_score(router)))
     rounds(g, x, index)
     vertices(g)
+    return scores
 
 
 def vertices(g):
@@ -185,6 +185,15 @@ def whole_images(g):
     g.output("peak", g.pool1d(line, "max", everything=1))
 
 
+def others(g, x):
+    """Ops that stand nowhere else, of as many operands as they must have. One that wants other operands than lines of
+    f32, or numbers, belongs above."""
+    for op in [op for op in bm.OPS if op not in {node.op for node in g.nodes}]:
+        method = getattr(g, op)
+        needs = [p for p in inspect.signature(method).parameters.values() if p.default is p.empty]
+        g.output(op, g.collect(method(*[x] * len(needs))))
+
+
 def everything():
     g = bm.Graph("everything", scale=2)
     height, width = g.symbol("H", 100), g.symbol("W", 120)
@@ -202,9 +211,10 @@ def everything():
     g.state_write(before, out)
     g.output("frame_2x", out)
     g.output("price", g.route_price(router))
-    tokens(g)
+    scores = tokens(g)
     sequences(g)
     whole_images(g)
+    others(g, scores)
     return g
 
 

@@ -86,7 +86,9 @@ static void rows_of_nodes(void)
     WRONG(BS_ERROR_SHAPE, "clip: operand 0 has rank 5, expected 4 at most",
           bs_clip(g, bs_reshape(g, f->line, (bs_shape){5, {1, 1, 2, 2, 1}}), 0, 1));
     WRONG(BS_ERROR_GRAPH, "bs_block_end without bs_block_begin", bs_block_end(g));
-    WRONG(BS_ERROR_GRAPH, "op 81 does not exist", bs_op_build_numbered(g, bs_op_count(), NULL, 0, NULL));
+    char text[40];
+    snprintf(text, sizeof text, "op %d does not exist", (int)bs_op_count());
+    WRONG(BS_ERROR_GRAPH, text, bs_op_build_numbered(g, bs_op_count(), NULL, 0, NULL));
     WRONG(BS_ERROR_GRAPH, "add: 1 operands, expected 2 .. 2",
           bs_op_build_numbered(g, bs_op_index("add"), &f->line.id, 1, NULL));
     WRONG(BS_ERROR_GRAPH, "scatter \"s\": 0 operands, expected 1 .. 1",

@@ -1,7 +1,8 @@
 /* tags: asan tsan */
 /* Promises: a handle, a name or an out-pointer that is NULL does no harm in any public function: what returns a status
  * returns BS_ERROR_ARGUMENT (a session that has no stream: its own refusal), what gives bytes or a handle gives none,
- * and what fills a struct fills it with zeros. One table; a function of the headers without a row is a failure. */
+ * and what fills a struct fills it with zeros. One table, in null_calls.h of builder functions; a function of the
+ * headers without a row is a failure. */
 #include "against.h"
 #include "declarations.h"
 #include "profile_synth.h"
@@ -142,87 +143,9 @@ static void rows_of_graph(void)
 
 static void rows_of_builders(void)
 {
+#include "null_calls.h"
     BUILD(bs_input, bs_input(g, NULL, BS_F32, BS_SHAPE1(4)));
     BUILD(bs_state, bs_state(g, NULL, BS_F32, BS_SHAPE1(4)));
-    BUILD(bs_constant, bs_constant(g, NULL, (bs_dtype)-1, BS_SHAPE1(4)));
-    BUILD(bs_conv2d, bs_conv2d(g, none, NULL));
-    BUILD(bs_conv1d, bs_conv1d(g, none, NULL));
-    BUILD(bs_deconv2d, bs_deconv2d(g, none, NULL));
-    BUILD(bs_linear, bs_linear(g, none, NULL));
-    BUILD(bs_lstm, bs_lstm(g, none, none, none, NULL, NULL));
-    BUILD(bs_gru, bs_gru(g, none, none, NULL));
-    BUILD(bs_matmul, bs_matmul(g, none, none, NULL));
-    BUILD(bs_pixel_shuffle, bs_pixel_shuffle(g, none, 2));
-    BUILD(bs_pixel_unshuffle, bs_pixel_unshuffle(g, none, 2));
-    BUILD(bs_add, bs_add(g, none, none));
-    BUILD(bs_sub, bs_sub(g, none, none));
-    BUILD(bs_mul, bs_mul(g, none, none));
-    BUILD(bs_activation, bs_activation(g, none, BS_RELU, 0));
-    BUILD(bs_prelu, bs_prelu(g, none, NULL));
-    BUILD(bs_clip, bs_clip(g, none, 0, 1));
-    BUILD(bs_unary, bs_unary(g, none, BS_UNARY_EXP));
-    BUILD(bs_binary, bs_binary(g, none, none, BS_BINARY_MIN));
-    BUILD(bs_compare, bs_compare(g, none, none, BS_COMPARE_LESS));
-    BUILD(bs_where, bs_where(g, none, none, none));
-    BUILD(bs_affine, bs_affine(g, none, 1, 0));
-    BUILD(bs_convert, bs_convert(g, none, NULL));
-    BUILD(bs_concat, bs_concat(g, NULL, 2, 0));
-    BUILD(bs_slice, bs_slice(g, none, NULL));
-    BUILD(bs_reshape, bs_reshape(g, none, BS_SHAPE1(4)));
-    BUILD(bs_transpose, bs_transpose(g, none, NULL));
-    BUILD(bs_pad, bs_pad(g, none, NULL));
-    BUILD(bs_softmax, bs_softmax(g, none));
-    BUILD(bs_layer_norm, bs_layer_norm(g, none, NULL));
-    BUILD(bs_rms_norm, bs_rms_norm(g, none, NULL));
-    BUILD(bs_batch_norm, bs_batch_norm(g, none, NULL));
-    BUILD(bs_lrn, bs_lrn(g, none, NULL));
-    BUILD(bs_pool2d, bs_pool2d(g, none, NULL));
-    BUILD(bs_pool1d, bs_pool1d(g, none, NULL));
-    BUILD(bs_resize, bs_resize(g, none, NULL));
-    BUILD(bs_reduce, bs_reduce(g, none, NULL));
-    BUILD(bs_argmax, bs_argmax(g, none));
-    BUILD(bs_argmin, bs_argmin(g, none));
-    BUILD(bs_cumsum, bs_cumsum(g, none, NULL));
-    BUILD(bs_gather_rows, bs_gather_rows(g, none, none));
-    BUILD(bs_select, bs_select(g, none, none, 0));
-    BUILD(bs_gather_elements, bs_gather_elements(g, none, none, 0));
-    BUILD(bs_scatter_elements, bs_scatter_elements(g, none, none, none, NULL));
-    BUILD(bs_scatter_rows, bs_scatter_rows(g, none, none, none, NULL));
-    BUILD(bs_roll, bs_roll(g, none, NULL));
-    BUILD(bs_arange, bs_arange(g, none, none, none, NULL));
-    BUILD(bs_nonzero, bs_nonzero(g, none, NULL));
-    BUILD(bs_unique, bs_unique(g, none, NULL, NULL));
-    BUILD(bs_nms, bs_nms(g, none, none, NULL));
-    BUILD(bs_patch_features, bs_patch_features(g, none, none, NULL));
-    BUILD(bs_rows, bs_rows(g, none, none));
-    BUILD(bs_collect, bs_collect(g, none));
-    BUILD(bs_segments, bs_segments(g, none, none));
-    BUILD(bs_segment_spread, bs_segment_spread(g, none, none));
-    BUILD(bs_segment_reduce, bs_segment_reduce(g, none, NULL));
-    BUILD(bs_segment_index, bs_segment_index(g, none, none));
-    BUILD(bs_rope, bs_rope(g, none, none, NULL));
-    BUILD(bs_attention, bs_attention(g, none, none, none, none, none, none, NULL));
-    BUILD(bs_attention_masked, bs_attention_masked(g, none, none, none, none, none, none, none, NULL));
-    BUILD(bs_patches, bs_patches(g, none, NULL));
-    BUILD(bs_assemble, bs_assemble(g, none));
-    BUILD(bs_route, bs_route(g, none, none, NULL));
-    BUILD(bs_scatter, bs_scatter(g, no_router, 0, none));
-    BUILD(bs_route_price, bs_route_price(g, no_router));
-    BUILD(bs_route_score, bs_route_score(g, no_router));
-    BUILD(bs_branch, bs_branch(g, no_router, 0, NULL, none, NULL, NULL));
-    BUILD(bs_gather, bs_gather(g, no_router, NULL, none, NULL));
-    BUILD(bs_loop_begin, bs_loop_begin(g, none, none, NULL));
-    BUILD(bs_loop_carry, bs_loop_carry(g, no_router, none));
-    BUILD(bs_loop_next, bs_loop_next(g, no_router, none, none));
-    BUILD(bs_loop_collect, bs_loop_collect(g, no_router, none));
-    BUILD(bs_loop_trip, bs_loop_trip(g, no_router));
-    BUILD(bs_loop_slice, bs_loop_slice(g, no_router, none));
-    BUILD(bs_loop_rows, bs_loop_rows(g, no_router, none, none));
-    BUILD(bs_children, bs_children(g, none, none, 0));
-    BUILD(bs_levels, bs_levels(g, none));
-    BUILD(bs_loop_parent, bs_loop_parent(g, no_router));
-    BUILD(bs_loop_child, bs_loop_child(g, no_router));
-    BUILD(bs_loop_trips, bs_loop_trips(g, no_router));
     BUILD(bs_loop_end, (bs_loop_end(g, no_router, none), none));
 }
 

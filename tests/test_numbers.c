@@ -91,7 +91,8 @@ static void test_single_fields(void)
         ops++;
         sound += any;
         if (!any)
-            printf("  %s: %s\n", op->name, w.g->error.message);
+            printf("  %s: %s (operands: numbers_world.h; fields that cannot be 0: sound_number)\n", op->name,
+                   w.g->error.message);
         for (int32_t i = 0; i < op->n_fields; i++)
             for (int32_t k = 0; k < EXTREMES && op->fields[i].holds != BS_FIELD_FLOAT; k++) {
                 sound_params(op, &p);

@@ -8,9 +8,10 @@ Owns the order of text, and which functions a program sees. It never moves a lin
 tests/test_amalgamate.py.
 
 brainstorm.c: src/ORDER lists every part, bottom to top, and they are put one after the other, those that it marks
-between macros of src/base/effort.h. A function that a part's header declares becomes BS_INTERNAL, which is static,
-unless brainstorm_cuda.cu uses it: names that are not of brainstorm.h can then neither clash with a program's nor cost a
-call where one would do without. An #include is treated in one of four ways:
+between macros of src/base/effort.h. `ops/*.c` are those of the folder that no other line names. A function that a
+part's header declares becomes BS_INTERNAL, which is static, unless brainstorm_cuda.cu uses it: names that are not of
+brainstorm.h can then neither clash with a program's nor cost a call where one would do without. An #include is treated
+in one of four ways:
 
     a system header      stays where it is, if it is one of SYSTEM_HEADERS
     a part               becomes a comment: the part stands above already (else: refused)
@@ -28,6 +29,7 @@ Needs nothing but Python's standard library (3.6 or later).
 """
 
 import argparse
+import fnmatch
 import hashlib
 import os
 import re
@@ -117,7 +119,7 @@ class Tree:
 
     def __init__(self, root):
         self.root = root
-        self.parts = [self._load(name, mark) for name, mark in self._order()]
+        self.parts = [self._load(name, mark) for name, mark in self._expanded(list(self._order()))]
         self.by_name = {}
         for part in self.parts:
             if part.name in self.by_name:
@@ -137,16 +139,33 @@ class Tree:
                 raise Refused("%s:%d: expected `PART`, or a mark and a PART: template, %s"
                               % (ORDER, number, ", ".join(EFFORTS)))
 
+    def _expanded(self, lines):
+        named = {name for name, _ in lines}
+        for name, mark in lines:
+            if "*" not in name:
+                yield name, mark
+                continue
+            others = [file for file in self._files() if fnmatch.fnmatch(file, name) and file not in named]
+            if not others:
+                raise Refused("%s: %s is no file" % (ORDER, name))
+            for file in others:
+                yield file, mark
+
     def _load(self, name, mark):
         return Part(name, mark, read(self.root, SOURCE + "/" + name))
 
-    def _refuse_unlisted(self):
+    def _files(self):
         top = os.path.join(self.root, SOURCE)
         for folder, _, files in sorted(os.walk(top)):
             for file in sorted(files):
                 name = os.path.relpath(os.path.join(folder, file), top).replace(os.sep, "/")
-                if name.endswith(SOURCE_ENDINGS) and name not in self.by_name and not name.startswith(OTHER_SOURCES):
-                    raise Refused("%s/%s is not listed in %s" % (SOURCE, name, ORDER))
+                if name.endswith(SOURCE_ENDINGS) and not name.startswith(OTHER_SOURCES):
+                    yield name
+
+    def _refuse_unlisted(self):
+        for name in self._files():
+            if name not in self.by_name:
+                raise Refused("%s/%s is not listed in %s" % (SOURCE, name, ORDER))
 
     def _refuse_clashes(self):
         """Two parts may each have a static function of one name; their amalgam may not."""

@@ -3,7 +3,7 @@
 A file: magic "BSVEC1\\n\\0", then records: u8 name length, name, u8 dtype (bs_dtype), u8 rank, u32 dims, data.
 Names are "<case>/<tensor>": x0 x1 ... operands, y0 y1 results, anything else a weight by its suffix.
 Operands and results have a leading dimension of rows, unless the case is in ROOT or the operand in CAPTURED
-of tests/test_op_vectors.c.
+of tests/vector_cases.h.
 """
 
 import os

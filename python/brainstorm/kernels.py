@@ -1,15 +1,17 @@
-"""The ops that kernels compute, as methods of a graph (graph.py), each the twin of a builder function."""
+"""The ops that kernels compute, as methods of a graph (graph.py), each the twin of a builder function: those that have
+more than operands and numbers. (The others: plain.py.)"""
 
 import functools
 
 import numpy as np
 
 from .file import STORED, stored_array
-from .lists import ACTS, BINARIES, CENTRES, COMPARES, DTYPES, EDGES, POOLS, REDUCES, RESIZES, UNARIES, UPDATES
+from .lists import ACTS, CENTRES, DTYPES, POOLS, REDUCES, RESIZES, UPDATES
 from .ops import MAX_CONCAT, axes_of, gates_each, number_of, one_each, padding_of, reshaped, within
+from .plain import Plain
 
 
-class Kernels:
+class Kernels(Plain):
     def _activation(self, act, prelu=None):
         number = number_of(ACTS, "prelu" if prelu is not None else act, "activation")
         if number == ACTS["prelu"] and prelu is None:
@@ -81,24 +83,6 @@ class Kernels:
         weights = gates_each(name, 3, weight_ih, weight_hh, bias_ih, bias_hh)
         return self.node("gru", [x, h], name, weights, no_bias=bias_hh is None, projected=weight_ih is None)
 
-    def matmul(self, a, b, transpose_b=0, scale=0.0):
-        return self.node("matmul", [a, b], transpose_b=transpose_b, scale=scale)
-
-    def pixel_shuffle(self, x, r):
-        return self.node("pixel_shuffle", [x], r=r)
-
-    def pixel_unshuffle(self, x, r):
-        return self.node("pixel_unshuffle", [x], r=r)
-
-    def add(self, a, b):
-        return self.node("add", [a, b])
-
-    def sub(self, a, b):
-        return self.node("sub", [a, b])
-
-    def mul(self, a, b):
-        return self.node("mul", [a, b])
-
     def activation(self, x, act, param=0.0):
         return self.node("activation", [x], act=self._activation(act), param=param)
 
@@ -109,24 +93,6 @@ class Kernels:
         if not low <= high:
             raise ValueError(f"clip: low {low} is not <= high {high}")
         return self.node("clip", [x], low=low, high=high)
-
-    def affine(self, x, scale, offset):
-        return self.node("affine", [x], scale=scale, offset=offset)
-
-    def unary(self, x, kind):
-        return self.node("unary", [x], kind=number_of(UNARIES, kind, "function"))
-
-    def binary(self, a, b, kind):
-        return self.node("binary", [a, b], kind=number_of(BINARIES, kind, "function"))
-
-    def compare(self, a, b, kind):
-        return self.node("compare", [a, b], kind=number_of(COMPARES, kind, "comparison"))
-
-    def where(self, condition, a, b):
-        return self.node("where", [condition, a, b])
-
-    def convert(self, x, dtype, scale=0.0, code_bits=0):
-        return self.node("convert", [x], dtype=number_of(DTYPES, dtype, "type"), scale=scale, code_bits=code_bits)
 
     def concat(self, values, axis):
         within("the number of values", len(values), 1, MAX_CONCAT)
@@ -150,13 +116,6 @@ class Kernels:
             raise ValueError(f"transpose: order {list(order)}, expected each of 0 .. {len(order) - 1} once")
         return self.node("transpose", [x], **{f"order{i}": axis for i, axis in enumerate(order)})
 
-    def pad(self, x, top=0, bottom=0, left=0, right=0, value=0.0, edge=0):
-        return self.node("pad", [x], top=top, bottom=bottom, left=left, right=right, value=value,
-                         edge=number_of(EDGES, edge, "edge"))
-
-    def softmax(self, x):
-        return self.node("softmax", [x])
-
     def layer_norm(self, x, name, weight, bias, epsilon=0.0):
         each = one_each(name, np.size(weight), {"weight": weight, "bias": bias})
         return self.node("layer_norm", [x], name, each, epsilon=epsilon)
@@ -167,9 +126,6 @@ class Kernels:
     def batch_norm(self, x, name, weight, bias, mean, var, epsilon=0.0):
         each = one_each(name, np.size(weight), {"weight": weight, "bias": bias, "mean": mean, "var": var})
         return self.node("batch_norm", [x], name, each, epsilon=epsilon)
-
-    def lrn(self, x, size=0, alpha=0.0, beta=0.0, bias=0.0):
-        return self.node("lrn", [x], size=size, alpha=alpha, beta=beta, bias=bias)
 
     def pool2d(self, x, kind="average", kernel=0, stride=0, pad=0, everything=0, count_pad=0, padding="default",
                dilation=(0, 0)):
@@ -193,15 +149,6 @@ class Kernels:
     def reduce(self, x, kind, axis, keep=0, axes=0):
         """axes: how many dimensions, from `axis` on; 0 is one."""
         return self.node("reduce", [x], kind=number_of(REDUCES, kind, "reduction"), axis=axis, keep=keep, axes=axes)
-
-    def argmax(self, x):
-        return self.node("argmax", [x])
-
-    def argmin(self, x):
-        return self.node("argmin", [x])
-
-    def cumsum(self, x, axis, exclusive=0, reverse=0):
-        return self.node("cumsum", [x], axis=axis, exclusive=exclusive, reverse=reverse)
 
     def topk(self, x, k):
         """Values and indices."""

@@ -1,7 +1,8 @@
 /* ops/list.h - the list of all ops: one line of the op table each, for CPU and device.
  * BS_OP_LIST(X) names each op and what a device does with it: NONE: the planner lowers it to moves and views; KERNEL:
  * a function of src/cuda/ describes its step. Relies on nothing.
- * Append only: model files name ops, but the order here is also that of `inspect` and of the tests.
+ * Append only: model files name ops, but the order here is also that of `inspect` and of the tests. An op is in the op
+ * set that brought it; the newest is BS_MODEL_OPSET, or that one brought parameters alone, as set 3 did.
  *
  * A build with BS_ONLY_OPS has only the ops whose macros are defined (BS_OP_conv2d for conv2d), and the structural
  * ones. BS_OP_IF(name, yes, no) chooses one or the other: numbers stay the same, and an op that is left out has an
@@ -9,7 +10,7 @@
 #ifndef BS_OPS_LIST_H
 #define BS_OPS_LIST_H
 
-#define BS_OP_LIST(X)                                                                                                 \
+#define BS_OPS_OF_SET_1(X)                                                                                            \
     /* structure.c, routers.c: lowered by the planner */                                                              \
     X(input, NONE) X(state, NONE) X(state_write, NONE) X(output, NONE) X(patches, NONE) X(assemble, NONE)             \
     X(rows, NONE) X(collect, NONE) X(route, KERNEL) X(scatter, NONE) X(gather, NONE)                                  \
@@ -20,26 +21,32 @@
     X(clip, KERNEL) X(affine, KERNEL) X(convert, KERNEL) X(concat, KERNEL) X(slice, KERNEL) X(reshape, KERNEL)        \
     X(transpose, KERNEL) X(pad, KERNEL) X(softmax, KERNEL) X(layer_norm, KERNEL) X(batch_norm, KERNEL)                \
     X(pool2d, KERNEL) X(resize, KERNEL) X(reduce, KERNEL) X(argmax, KERNEL) X(topk, KERNEL) X(gather_rows, KERNEL)    \
-    X(constant, NONE) X(patch_features, KERNEL)                                                                       \
+    X(constant, NONE) X(patch_features, KERNEL)
+
+#define BS_OPS_OF_SET_2(X)                                                                                            \
     /* segments: segments.c and files of their own */                                                                 \
     X(segments, NONE) X(state_append, NONE) X(segment_spread, KERNEL) X(segment_reduce, KERNEL) X(attention, KERNEL)  \
     /* streaming: routers.c */                                                                                        \
-    X(look_ahead, KERNEL)                                                                                             \
-    /* op set 4: lines.c, reduce.c, rope.c, segment_rows.c, lrn.c */                                                  \
+    X(look_ahead, KERNEL)
+
+#define BS_OPS_OF_SET_4(X)                                                                                            \
+    /* lines.c, reduce.c, rope.c, segment_rows.c, lrn.c */                                                            \
     X(rms_norm, KERNEL) X(argmin, KERNEL) X(cumsum, KERNEL) X(rope, KERNEL) X(segment_index, KERNEL) X(lrn, KERNEL)   \
-    /* op set 4: gather_rows.c, concat_slice.c */                                                                     \
+    /* gather_rows.c, concat_slice.c */                                                                               \
     X(select, KERNEL) X(gather_elements, KERNEL) X(scatter_elements, KERNEL) X(scatter_rows, KERNEL) X(roll, KERNEL)  \
     /* recurrent.c */                                                                                                 \
     X(lstm, KERNEL) X(gru, KERNEL)                                                                                    \
-    /* op set 4: unary.c, binary.c, compare.c */                                                                      \
+    /* unary.c, binary.c, compare.c */                                                                                \
     X(unary, KERNEL) X(binary, KERNEL) X(compare, KERNEL) X(where, KERNEL)                                            \
-    /* op set 4: from_data.c, unique.c, nms.c */                                                                      \
+    /* from_data.c, unique.c, nms.c */                                                                                \
     X(arange, KERNEL) X(nonzero, KERNEL) X(unique, KERNEL) X(nms, KERNEL)                                             \
-    /* op set 4: loops.c, lowered by the planner */                                                                   \
+    /* loops.c, lowered by the planner */                                                                             \
     X(loop, KERNEL) X(loop_carry, NONE) X(loop_trip, KERNEL) X(loop_slice, NONE) X(loop_next, NONE)                   \
     X(loop_collect, NONE) X(loop_again, KERNEL) X(loop_rows, KERNEL) X(loop_parent, KERNEL)                           \
-    /* op set 4: trees.c */                                                                                           \
+    /* trees.c */                                                                                                     \
     X(children, KERNEL) X(levels, KERNEL)
+
+#define BS_OP_LIST(X) BS_OPS_OF_SET_1(X) BS_OPS_OF_SET_2(X) BS_OPS_OF_SET_4(X)
 
 #if defined(BS_ONLY_OPS)
 #define BS_OP_input 1

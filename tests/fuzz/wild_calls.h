@@ -1,4 +1,5 @@
-/* wild_calls.h - any builder call with any operands and any numbers, as the bytes of a fuzzer's input say.
+/* wild_calls.h - any builder call with any operands and any numbers, as the bytes of a fuzzer's input say. A builder
+ * function that only makes a node of its op needs no case here: numbered_call() makes any.
  *
  * Owns: the graph that is built and the bytes that are left. Relies on: fuzz.h.
  * Must never: know what a call will be refused for. */
@@ -340,6 +341,25 @@ static inline void end_call(uint8_t which)
     }
 }
 
+/* Any op of the table, as a model file has it: what has no case above is called here. */
+static inline void numbered_call(void)
+{
+    const int32_t which = fuzz_below(&w.in, bs_op_count());
+    const bs_op *op = bs_op_get(which);
+    const int32_t more = bs_min_i32(bs_op_max_in(op), BS_MAX_OPERANDS) - op->min_in,
+                  n_in = op->min_in + (more ? fuzz_below(&w.in, more + 1) : 0);
+    int32_t in[BS_MAX_OPERANDS];
+    struct { const char *name; int32_t field[32]; } params = {name(), {0}};
+    for (int32_t i = 0; i < n_in; i++)
+        in[i] = value().id;
+    for (int32_t i = 0; i < op->n_fields; i++)
+        if (op->fields[i].holds == BS_FIELD_FLOAT)
+            memcpy(&params.field[i], &(float){real()}, sizeof(float));
+        else
+            params.field[i] = number();
+    bs_op_build_numbered(w.g, which, in, n_in, op->params_bytes ? &params : NULL);
+}
+
 static inline void wild_call(void)
 {
     const uint8_t kind = fuzz_u8(&w.in) % 16;
@@ -355,7 +375,10 @@ static inline void wild_call(void)
             new_line_call(fuzz_u8(&w.in) % 24);
     } else if (kind < 12) {
         const uint8_t which = fuzz_u8(&w.in);
-        cell_call(which < 240 ? which % 11 : 11 + which % 2);
+        if (which < 253)
+            cell_call(which < 240 ? which % 11 : 11 + which % 2);
+        else
+            numbered_call();
     } else if (kind < 14)
         route_call(fuzz_u8(&w.in) % 10);
     else
