@@ -1,6 +1,6 @@
 /* tags: plain */
 /* Promises: no more than three flags and rules are there for one op alone; of each op the entries of its contract fit
- * together. What they say of a kernel, test_op_claims.c runs. */
+ * together. What they say of a kernel test_op_claims.c runs, of weights test_op_weights.c. */
 #include "check.h"
 #include "ops/table.h"
 
@@ -237,10 +237,38 @@ static void test_op(const bs_op *op)
     check(!wrong, "%s: what it says of itself goes together%s%s", op->name, wrong ? ": " : "", wrong ? wrong : "");
 }
 
+/* -------------------------------------------------------------------------------------------------- of a device */
+
+/* Whether the switch of a chain in src/cuda/ has the function of an op. */
+static bool has_function(const char *path, const bs_op *op)
+{
+    static char text[1 << 15];
+    char one[64], last[64], line[64];
+    FILE *f = fopen(path, "rb");
+    const size_t size = f ? fread(text, 1, sizeof text - 1, f) : 0;
+    if (f)
+        fclose(f);
+    text[size] = 0;
+    snprintf(one, sizeof one, "case BS_CU_%s:", op->name);
+    snprintf(last, sizeof last, "default: { /* %s */", op->name);
+    snprintf(line, sizeof line, "default: bs_cu_%s_line(", op->name);
+    return strstr(text, one) || strstr(text, last) || strstr(text, line);
+}
+
+static void test_chains(const bs_op *op)
+{
+    const bs_memory_contract m = op->memory;
+    check(m.chained == has_function("src/cuda/op_chain.cuh", op) &&
+              (!m.lines || has_function("src/cuda/op_lines_chain.cuh", op)),
+          "%s: chains of a device have its function, if it says so", op->name);
+}
+
 int main(void)
 {
     test_singles();
     for (int32_t i = 0; i < bs_op_count(); i++)
         test_op(bs_op_get(i));
+    for (int32_t i = 0; i < bs_op_count(); i++)
+        test_chains(bs_op_get(i));
     return check_end();
 }

@@ -46,7 +46,7 @@ static double *input_of(const char *name)
 
 static void test_path(int32_t which)
 {
-    const int64_t extent = MOST;
+    const int64_t extents[3] = {MOST, MOST, SEQS};
     double worst = 0;
     for (int32_t w = 0; w < WAYS; w++) {
         bs_graph *g = new_graph();
@@ -61,7 +61,7 @@ static void test_path(int32_t which)
             break;
         }
         memset(&a, 0, sizeof a);
-        against_inputs(&a, g, NULL, &ways[w], &extent);
+        against_inputs(&a, g, NULL, &ways[w], extents);
         for (int32_t s = 0; s < SEQS; s++)
             input_of("rows")[s] = MOST / SEQS;
         for (int32_t i = 0; i < MOST; i++)
@@ -102,7 +102,7 @@ static const struct {
 
 static bs_status status_of(int32_t which, double past)
 {
-    const int64_t extent = MOST;
+    const int64_t extents[3] = {MOST, MOST, SEQS};
     bs_buffer in[AG_SOURCES], out[AG_SOURCES];
     bs_graph *g = new_graph();
     const bs_value x = in_segments(g, "x", BS_F32, D, bs_symbol(g, "N", MOST));
@@ -110,7 +110,7 @@ static bs_status status_of(int32_t which, double past)
     if (!start(g, &ways[0], NULL))
         return BS_ERROR_GRAPH;
     memset(&a, 0, sizeof a);
-    against_inputs(&a, g, NULL, &ways[0], &extent);
+    against_inputs(&a, g, NULL, &ways[0], extents);
     for (int32_t s = 0; s < SEQS; s++) {
         input_of("rows")[s] = MOST / SEQS;
         input_of("past")[s] = s == 2 ? past : 3;
