@@ -1,6 +1,6 @@
 /* brainstorm.c - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: f94c5c2f1c4a9b724ff6a6d40209a20c12477655b90e95c82463e37e337ddb08
+ * sha256 of the parts: 00b13f366fcf828f8ff72f54861bd26bee418a15959c98be2e28ca02f903c71f
  */
 #if !defined(_POSIX_C_SOURCE) && !defined(BS_NO_POSIX)
 #define _POSIX_C_SOURCE 200809L
@@ -24756,7 +24756,7 @@ typedef struct bs_op {
     uint8_t roles[BS_MAX_OPERANDS];    /* bs_role of each operand; further operands are data */
     /* Shape rule: fills out[] (dtype, rank, dims, scale) or refuses (bs_infer_fail) and returns false. */
     bool (*infer)(bs_infer *infer);
-    /* Cost rule: floating-point operations of one row at maximum extents; NULL: one for each output element. */
+    /* Cost rule: floating-point operations of one row at maximum extents; NULL: so few that they do not count. */
     double (*flops)(const bs_graph *graph, const bs_node *node);
     const bs_op_rules *rules; /* NULL: it has none of these */
     /* The kernel of plan->tier; BS_TIER_SCALAR is the plain reference. BS_ERROR_DATA for bad run-time data. */
@@ -29161,7 +29161,7 @@ static bs_status concat_run(const bs_call *call)
 const bs_op bs_op_concat = {.name = "concat",
                             .min_in = 1,
                             .max_in = BS_MAX_OPERANDS,
-                            .layout = {.images = true, .empty = true}, .variadic = true,
+                            .layout = {.images = true, .empty = true},
                             BS_PARAMS(bs_concat_desc, concat_fields),
                             .infer = concat_infer,
                             .run = concat_run};
@@ -34531,6 +34531,7 @@ static bs_status children_run(const bs_call *call)
 
 const bs_op bs_op_children = {.name = "children",
                               .min_in = 2,
+                              .rows = {.refuses = true},
                               .roles = {BS_ROLE_DECIDING, BS_ROLE_DECIDING},
                               BS_PARAMS(bs_children_params, children_fields),
                               .infer = children_infer,
@@ -34630,6 +34631,7 @@ static const bs_op_rules levels_rules = {.plan = levels_plan};
 
 const bs_op bs_op_levels = {.name = "levels",
                             .min_in = 1,
+                            .rows = {.refuses = true},
                             .roles = {BS_ROLE_DECIDING},
                             .infer = levels_infer,
                             .memory = {.on_device = true},

@@ -1,6 +1,6 @@
 /* brainstorm_cuda.cu - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: 559ac4d138a3ce67b13f4393802dfe5dc9ce5a5dbe0cb021e714c0a2a2fddeb8
+ * sha256 of the parts: 52c2218f0b5dd6dc786a7490a0a5fa9c1f9cf5f61ececc311b85115e94fea233
  */
 #include "brainstorm.h"
 
@@ -1388,7 +1388,7 @@ typedef struct bs_op {
     uint8_t roles[BS_MAX_OPERANDS];    /* bs_role of each operand; further operands are data */
     /* Shape rule: fills out[] (dtype, rank, dims, scale) or refuses (bs_infer_fail) and returns false. */
     bool (*infer)(bs_infer *infer);
-    /* Cost rule: floating-point operations of one row at maximum extents; NULL: one for each output element. */
+    /* Cost rule: floating-point operations of one row at maximum extents; NULL: so few that they do not count. */
     double (*flops)(const bs_graph *graph, const bs_node *node);
     const bs_op_rules *rules; /* NULL: it has none of these */
     /* The kernel of plan->tier; BS_TIER_SCALAR is the plain reference. BS_ERROR_DATA for bad run-time data. */

@@ -269,15 +269,6 @@ static void make_hostile(tensor *t)
             memcpy(t->data + 4 * i, &integers[check_below(sizeof integers / sizeof *integers)], 4);
 }
 
-/* What makes an extent, and operands that decide, are marked by that. */
-static bool may_be_hostile(const bs_node *node)
-{
-    bool data = !node->makes;
-    for (int32_t k = 0; k < node->n_in; k++)
-        data = data && bs_node_role(node, k) == BS_ROLE_DATA;
-    return data;
-}
-
 static const char *try_hostile(trial *t, const claim *c)
 {
     bool refused = false;
@@ -440,7 +431,8 @@ static const char *try_all(const claim *c, bs_tier tier, int32_t layout)
     for (size_t i = 0; i < sizeof ways / sizeof *ways && !t->why; i++)
         if (what & ways[i].what && (ways[i].what != IMAGES || y.rank == 3))
             ways[i].try(t, c, in, &y);
-    const char *why = t->why ? t->why : may_be_hostile(t->r.node) ? try_hostile(t, c) : NULL;
+    const bool unmarked = !t->r.node->makes; /* what makes an extent may refuse, too */
+    const char *why = t->why ? t->why : unmarked ? try_hostile(t, c) : NULL;
     if (!why && op->layout.axes)
         why = try_axes(c, tier);
     for (int32_t k = op->rows.captures_first ? 0 : 1; k < n_in && op->rows.captures && !why; k++)

@@ -270,7 +270,7 @@ typedef struct bs_op {
     uint8_t roles[BS_MAX_OPERANDS];    /* bs_role of each operand; further operands are data */
     /* Shape rule: fills out[] (dtype, rank, dims, scale) or refuses (bs_infer_fail) and returns false. */
     bool (*infer)(bs_infer *infer);
-    /* Cost rule: floating-point operations of one row at maximum extents; NULL: one for each output element. */
+    /* Cost rule: floating-point operations of one row at maximum extents; NULL: so few that they do not count. */
     double (*flops)(const bs_graph *graph, const bs_node *node);
     const bs_op_rules *rules; /* NULL: it has none of these */
     /* The kernel of plan->tier; BS_TIER_SCALAR is the plain reference. BS_ERROR_DATA for bad run-time data. */

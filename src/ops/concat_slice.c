@@ -95,7 +95,7 @@ static bs_status concat_run(const bs_call *call)
 const bs_op bs_op_concat = {.name = "concat",
                             .min_in = 1,
                             .max_in = BS_MAX_OPERANDS,
-                            .layout = {.images = true, .empty = true}, .variadic = true,
+                            .layout = {.images = true, .empty = true},
                             BS_PARAMS(bs_concat_desc, concat_fields),
                             .infer = concat_infer,
                             .run = concat_run};

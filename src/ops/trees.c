@@ -43,6 +43,7 @@ static bs_status children_run(const bs_call *call)
 
 const bs_op bs_op_children = {.name = "children",
                               .min_in = 2,
+                              .rows = {.refuses = true},
                               .roles = {BS_ROLE_DECIDING, BS_ROLE_DECIDING},
                               BS_PARAMS(bs_children_params, children_fields),
                               .infer = children_infer,
@@ -142,6 +143,7 @@ static const bs_op_rules levels_rules = {.plan = levels_plan};
 
 const bs_op bs_op_levels = {.name = "levels",
                             .min_in = 1,
+                            .rows = {.refuses = true},
                             .roles = {BS_ROLE_DECIDING},
                             .infer = levels_infer,
                             .memory = {.on_device = true},
