@@ -141,7 +141,7 @@ static void bs_cu_root(bs_cu_tables *l, int32_t value, bs_device_operand *o)
 }
 
 /* Rows that are found in a root value by their place in it: cells, lines, or all of it. */
-static void bs_cu_seen(const bs_device_operand *root, bs_device_place place, bs_device_operand *o)
+static void bs_cu_seen(const bs_device_operand *root, bs_place place, bs_device_operand *o)
 {
     const int32_t first = place == BS_AT_LINE;
     o->dtype = root->dtype;

@@ -4,23 +4,14 @@
  * for the largest extents, with its operands resolved as far as that depends on no decision, extent or buffer. Extents
  * and buffers are data: before each run the device puts those of the run in place, from a table of all dimensions and
  * one of what is bound. How many rows went where it reads from the decisions, which it made itself.
- * Relies on plan/plan.h and graph/rows.h. C and C++. Must never need a device: a workstation counts a board's bytes. */
+ * Relies on plan/locate.h and graph/rows.h. C and C++. Must never need a device: a workstation counts a board's bytes. */
 #ifndef BS_DEVICE_H
 #define BS_DEVICE_H
 
-#include "plan/plan.h"
+#include "plan/locate.h"
 #include "graph/rows.h"
 
 /* ------------------------------------------------------------------------------------------------- tables */
-
-typedef enum bs_device_place {
-    BS_AT_ROOT, /* one row, at `base` */
-    BS_AT_ROWS, /* base + (first of the domain's rows + row) * row_bytes */
-    BS_AT_TILE, /* base is an offset in the scratch of a tile: + row * row_bytes */
-    BS_AT_CELL, /* in the root image at `base`, where the cell lies */
-    BS_AT_LINE, /* row of the root tensor at `base`: + (row of the top-level domain) * row_bytes */
-    BS_AT_RING  /* of the cache at `base`: the row that state_append writes (segment, then position) */
-} bs_device_place;
 
 /* Where a caller's buffer is on the device, or its copy there. */
 typedef struct bs_device_bound {

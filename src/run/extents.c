@@ -170,8 +170,11 @@ static bool count_rows(bs_session *s, bs_error *error)
 bool bs_session_check_run(bs_session *s, bs_error *error)
 {
     s->any_empty = false;
-    s->epoch += !s->fits;
-    s->fits = s->fits || (set_symbols(s, error) && derive_extents(s, error) && check_bound(s, error));
+    const bool fitted = s->fits;
+    s->epoch += !fitted;
+    s->fits = fitted || (set_symbols(s, error) && derive_extents(s, error) && check_bound(s, error));
+    if (s->fits && !fitted)
+        bs_forms_bind(s);
     if (!s->fits || s->graph->n_domains == 1) /* the root alone has no rows, nor segments */
         return s->fits;
     return count_rows(s, error) && bs_segments_begin(s, error);
@@ -226,6 +229,7 @@ static bool set_made(bs_session *s, int32_t n, int64_t extent, bs_error *error)
 void bs_extents_count(bs_session *s)
 {
     s->fits = false;
+    bs_forms_bind(s);
     for (int32_t d = 1; d < s->graph->n_domains; d++)
         if (bs_domain_maker(s->graph, d))
             s->root.domains[d].count = (int32_t)s->dims[s->graph->domains[d].rows];

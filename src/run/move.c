@@ -154,12 +154,12 @@ static void operand_source(const bs_context *c, int32_t value, int32_t row, bs_o
         bs_operand_trips(c, &view->router, bs_view_slices(s->graph, view), &parent, o);
     } else if (s->graph->nodes[node].n_in > 0) {
         bs_operand root;
-        bs_operand_root(c, bs_node_in(s->graph, &s->graph->nodes[node])[0], &root);
+        bs_operand_make(c, bs_node_in(s->graph, &s->graph->nodes[node])[0], 0, &root);
         bs_operand_step(o, &root, bs_top_row(c, s->graph->values[value].domain, row));
     } else if (bs_node_op(&s->graph->nodes[node])->bound) {
         bs_operand_bound(c, node, o);
     } else { /* a constant */
-        bs_operand_dense(c, &s->graph->values[value], o);
+        bs_operand_dense(c, value, o);
         o->data = bs_bytes_at(s->weights, s->plan->nodes[node].prepared_offset);
     }
 }
@@ -169,7 +169,7 @@ static void operand_cell(const bs_context *c, const bs_instr *i, int32_t row, bs
 {
     const bs_node *node = &c->session->graph->nodes[i->node];
     bs_operand root;
-    bs_operand_root(c, i->target, &root);
+    bs_operand_make(c, i->target, 0, &root);
     bs_operand_extent(c, i->value ? i->value : node->first_out, row, o);
     bs_operand_step(o, &root, bs_top_row(c, i->domain, row));
     if (o->image && root.image)
@@ -202,7 +202,7 @@ static void operand_beyond(const bs_context *c, const bs_instr *i, bs_operand *o
 {
     const bs_graph *g = c->session->graph;
     const int32_t rows = c->domains[g->values[bs_node_in(g, &g->nodes[i->node])[0]].domain].count;
-    bs_operand_root(c, i->target, o);
+    bs_operand_make(c, i->target, 0, o);
     o->data = (uint8_t *)o->data + rows * o->stride[0] * (ptrdiff_t)bs_dtype_bytes(o->dtype);
     o->dim[0] -= rows;
     o->rect = (bs_rect){0, o->dim[1], 0, o->dim[2]};

@@ -1,5 +1,5 @@
-/* run/operands.c - finding the rows of a value, by its storage class in the plan and the context's decisions. Views
- * cost nothing but the lookup. Relies on run/operands.h. Must never move anything, or know of threads. */
+/* run/operands.c - finding the rows of a value, by what plan/locate.h says of it and the context's decisions. Views cost
+ * nothing but the lookup. Relies on run/operands.h. Must never move anything, or know of threads. */
 #include "run/operands.h"
 
 #include "kernels/tier.h"
@@ -11,81 +11,104 @@ int32_t bs_top_row(const bs_context *c, int32_t domain, int32_t row)
     return c->domains[g->domains[domain].top].first + bs_rows_top(g, c->domains, domain, row);
 }
 
-/* Not inlined: other values, which are most, would save and restore the registers that this takes. */
-static BS_OUTLINE void image_extent(const bs_context *c, int32_t value, int32_t row, bs_operand *o)
+/* ---------------------------------------------------------------------------------------------------- forms */
+
+int32_t bs_forms_count(const bs_plan *p)
 {
-    const bs_graph *g = c->session->graph;
-    const int64_t *dims = c->session->dims;
-    const bs_value_info *v = &g->values[value];
-    o->frame_h = o->dim[1];
-    o->frame_w = o->dim[2];
-    o->rect = (bs_rect){0, o->dim[1], 0, o->dim[2]};
-    const int32_t patches = g->domains[v->domain].patches;
-    if (patches < 0)
-        return;
-    const int32_t size = c->session->plan->domains[patches].size;
-    const int32_t cell = (int32_t)bs_ceil_div((int64_t)size * v->scale_num, v->scale_den);
-    const int32_t across = (int32_t)bs_ceil_div(dims[g->domains[patches].width], size);
-    const int32_t top = bs_top_row(c, v->domain, row), margin = c->session->plan->values[value].margin;
-    o->frame_y = top / across * cell;
-    o->frame_x = top % across * cell;
+    int32_t count = 0;
+    for (int32_t v = 1; v < p->graph->n_values && !bs_plan_on_device(p); v++)
+        count += bs_form_twin(p, v) == 0;
+    return count;
+}
+
+static void make_form(const bs_plan *p, int32_t value, bs_form *f)
+{
+    const bs_value_info *v = &p->graph->values[value];
+    const int32_t patches = p->graph->domains[v->domain].patches;
+    int64_t stride[BS_MAX_AXES];
+    bs_strides_stored(p, value, stride);
+    f->value = value;
+    f->operand.dtype = v->dtype;
+    f->operand.rank = v->rank;
+    f->operand.image = v->image;
+    for (int32_t i = 0; i < v->rank; i++)
+        f->operand.stride[i] = (ptrdiff_t)stride[i];
+    if (v->image && patches >= 0)
+        f->cell = (int32_t)bs_ceil_div((int64_t)p->domains[patches].size * v->scale_num, v->scale_den);
+}
+
+void bs_forms_make(bs_session *s)
+{
+    const bs_plan *p = s->plan;
+    int32_t count = 0;
+    for (int32_t v = 1; v < s->graph->n_values && !bs_plan_on_device(p); v++) {
+        const int32_t twin = bs_form_twin(p, v);
+        bs_locate(p, v, &s->locators[v]);
+        s->locators[v].form = twin ? s->locators[twin].form : count;
+        if (!twin)
+            make_form(p, v, &s->forms[count++]);
+    }
+    s->n_forms = count;
+}
+
+void bs_forms_bind(bs_session *s)
+{
+    const bs_graph *g = s->graph;
+    for (bs_form *f = s->forms; f < s->forms + s->n_forms; f++) {
+        const bs_value_info *v = &g->values[f->value];
+        const int32_t patches = g->domains[v->domain].patches;
+        bs_operand *o = &f->operand;
+        for (int32_t i = 0; i < v->rank; i++)
+            o->dim[i] = (int32_t)s->dims[v->dims[i]];
+        if (!v->image)
+            continue;
+        o->frame_h = o->dim[1];
+        o->frame_w = o->dim[2];
+        o->rect = (bs_rect){0, o->dim[1], 0, o->dim[2]};
+        if (f->cell)
+            f->across = (int32_t)bs_ceil_div(s->dims[g->domains[patches].width], s->plan->domains[patches].size);
+    }
+}
+
+/* ------------------------------------------------------------------------------------------------- extents */
+
+/* A cell of the frame. Not inlined: other values, which are most, would save and restore the registers that this
+ * takes. */
+static BS_OUTLINE void cut_cell(const bs_context *c, int32_t value, int32_t row, const bs_form *f, bs_operand *o)
+{
+    const int32_t top = bs_top_row(c, c->session->locators[value].domain, row), cell = f->cell,
+                  margin = c->session->plan->values[value].margin;
+    o->frame_y = top / f->across * cell;
+    o->frame_x = top % f->across * cell;
     o->dim[1] = bs_min_i32(cell, o->frame_h - o->frame_y);
     o->dim[2] = bs_min_i32(cell, o->frame_w - o->frame_x);
     o->rect = (bs_rect){bs_max_i32(-margin, -o->frame_y), bs_min_i32(cell + margin, o->frame_h - o->frame_y),
                         bs_max_i32(-margin, -o->frame_x), bs_min_i32(cell + margin, o->frame_w - o->frame_x)};
 }
 
-static BS_INLINE_IF_FAST void operand_extent(const bs_context *c, int32_t value, int32_t row, bs_operand *o)
+static inline void operand_extent(const bs_context *c, int32_t value, int32_t row, bs_operand *o)
 {
-    const bs_value_info *v = &c->session->graph->values[value];
-    o->dtype = v->dtype;
-    o->rank = v->rank;
-    o->image = v->image;
-    for (int32_t i = 0; i < v->rank; i++)
-        o->dim[i] = (int32_t)c->session->dims[v->dims[i]];
-    o->frame_y = o->frame_x = 0;
-    if (v->image)
-        image_extent(c, value, row, o);
+    const bs_form *f = &c->session->forms[c->session->locators[value].form];
+    *o = f->operand;
+    if (f->cell)
+        cut_cell(c, value, row, f, o);
 }
 
-/* Extents of row `row`, and the rectangle that is computed or present. Independent of where the row is stored. */
 void bs_operand_extent(const bs_context *c, int32_t value, int32_t row, bs_operand *o)
 {
     operand_extent(c, value, row, o);
 }
 
-void bs_operand_dense(const bs_context *c, const bs_value_info *v, bs_operand *o)
+/* ---------------------------------------------------------------------------------------------- where rows lie */
+
+void bs_operand_dense(const bs_context *c, int32_t value, bs_operand *o)
 {
+    const bs_graph *g = c->session->graph;
     ptrdiff_t stride = 1;
-    for (int32_t i = v->rank - 1; i >= 0; i--) {
+    for (int32_t i = o->rank - 1; i >= 0; i--) {
         o->stride[i] = stride;
-        stride *= (ptrdiff_t)bs_dim_max(c->session->graph, v->dims[i]);
+        stride *= (ptrdiff_t)bs_dim_max(g, g->values[value].dims[i]);
     }
-}
-
-/* Channels last, behind the margins above and to the left. */
-static BS_OUTLINE void image_stored(const bs_context *c, const bs_value_info *v, int32_t margin, bs_operand *o)
-{
-    int64_t h, w;
-    bs_plan_core(c->session->plan, v, &h, &w);
-    const ptrdiff_t channels = (ptrdiff_t)bs_dim_max(c->session->graph, v->dims[0]);
-    o->stride[0] = 1;
-    o->stride[2] = channels;
-    o->stride[1] = channels * (ptrdiff_t)(w + 2 * margin);
-    o->data = bs_operand_at(o, margin * o->stride[1] + margin * o->stride[2]);
-}
-
-/* Rows the plan stores: images channels-last with margins, all else dense; strides from the maxima. */
-static BS_INLINE_IF_FAST void operand_stored(const bs_context *c, const bs_value_info *v, const bs_value_plan *p,
-                                             uint8_t *base, bs_operand *o)
-{
-    const ptrdiff_t bytes = (ptrdiff_t)bs_dtype_bytes(v->dtype);
-    o->row_stride = (ptrdiff_t)bs_bytes_figure(p->row_bytes) >> bytes / 2; /* 1, 2 or 4: a division is slow */
-    o->data = base;
-    if (!v->image || p->planar)
-        bs_operand_dense(c, v, o);
-    else
-        image_stored(c, v, p->margin, o);
 }
 
 void bs_operand_bound(const bs_context *c, int32_t node, bs_operand *o)
@@ -118,44 +141,45 @@ void bs_operand_step(bs_operand *o, const bs_operand *root, int32_t top)
     o->data = (uint8_t *)root->data + top * root->stride[0] * bytes;
 }
 
-/* Row `row` of a value that has rows of its own, outside the root. */
-static BS_INLINE_IF_FAST void operand_own(const bs_context *c, int32_t value, int32_t row, bs_operand *o)
-{
-    const bs_value_info *v = &c->session->graph->values[value];
-    const bs_value_plan *p = &c->session->plan->values[value];
-    const bool tile = p->storage == BS_STORAGE_SCRATCH;
-    uint8_t *const memory = tile ? c->scratch : c->session->transient;
-    const int32_t at = tile ? row : c->domains[v->domain].first + row;
-    operand_stored(c, v, p, bs_bytes_row(memory, p->offset, at, p->row_bytes), o);
-}
-
 /* Whether an image with rows of its own lies in what is bound to its source, an output or an input: kernels take images
  * channels last. */
-static bool lies_as_bound(const bs_context *c, const bs_value_plan *p)
+static bool lies_as_bound(const bs_context *c, int32_t node)
 {
-    const bs_buffer *b = &c->session->bound[p->source];
-    return p->storage == BS_STORAGE_TRANSIENT && p->source != 0 && (b->dim[0] == 1 || b->stride[0] == 1) &&
-           b->stride[2] == b->dim[0];
+    const bs_buffer *b = &c->session->bound[node];
+    return (b->dim[0] == 1 || b->stride[0] == 1) && b->stride[2] == b->dim[0];
 }
 
-/* A root value, whatever its storage class. */
-void bs_operand_root(const bs_context *c, int32_t value, bs_operand *o)
+/* The one row of a root value; o has its strides as the plan stores it. */
+static void at_root(const bs_context *c, const bs_locator *l, bs_operand *o)
 {
-    const bs_value_plan *p = &c->session->plan->values[value];
     const bs_session *s = c->session;
-    operand_extent(c, value, 0, o);
-    if (p->storage == BS_STORAGE_INPUT || p->storage == BS_STORAGE_OUTPUT || p->storage == BS_STORAGE_STATE ||
-        lies_as_bound(c, p)) {
-        bs_operand_bound(c, p->source, o);
-    } else if (p->storage == BS_STORAGE_WEIGHT) {
-        o->data = bs_bytes_at(s->weights, s->plan->nodes[p->source].prepared_offset);
-        o->row_stride = 0;
-        bs_operand_dense(c, &s->graph->values[value], o);
+    if (l->memory == BS_OF_CALLER || (l->memory == BS_OF_EITHER && lies_as_bound(c, l->bound))) {
+        bs_operand_bound(c, l->bound, o);
+        return;
+    }
+    o->data = bs_bytes_at(l->memory == BS_OF_WEIGHTS ? s->weights : s->transient, bs_bytes_of(l->base));
+    o->row_stride = 0;
+}
+
+/* Row `row` of a value, as found at the end of the views to it; o has the strides of `l` as the plan stores it. */
+static BS_INLINE_IF_FAST void at_row(const bs_context *c, const bs_locator *l, int32_t row, bs_operand *o)
+{
+    if (l->place == BS_AT_ROOT) {
+        at_root(c, l, o);
+    } else if (l->place == BS_AT_CELL || l->place == BS_AT_LINE) {
+        bs_operand root;
+        bs_operand_make(c, l->source, 0, &root);
+        bs_operand_step(o, &root, bs_top_row(c, l->domain, row));
     } else {
-        operand_stored(c, &s->graph->values[value], p, bs_bytes_at(s->transient, p->offset), o);
-        o->row_stride = 0;
+        const bool tile = l->place == BS_AT_TILE || l->in_tile;
+        uint8_t *const memory = tile ? c->scratch : c->session->transient;
+        const int64_t at = tile ? row : c->domains[l->domain].first + row;
+        o->data = memory + l->base + at * l->row_bytes;
+        o->row_stride = (ptrdiff_t)l->row_bytes >> l->shift; /* a division is slow */
     }
 }
+
+/* -------------------------------------------------------------------------------------------------- views */
 
 /* Whether the rows of a path stand side by side around it: their ids ascend. */
 static bool is_in_a_row(const bs_rows_state *rows)
@@ -163,46 +187,19 @@ static bool is_in_a_row(const bs_rows_state *rows)
     return rows->count > 0 && rows->ids[rows->count - 1] - rows->ids[0] == rows->count - 1;
 }
 
-/* What a view is seen through: itself, or the carried value in whose place it is made. */
-static int32_t seen_through(const bs_session *s, int32_t view)
-{
-    const bs_node *node = &s->graph->nodes[s->graph->values[view].node];
-    return bs_node_is_view(node) ? view : bs_node_in(s->graph, node)[0];
-}
-
 /* So they must on every way from view to view. */
-bool bs_operand_is_seen(const bs_context *c, int32_t value)
+static bool is_seen(const bs_context *c, const bs_locator *l)
 {
-    const bs_session *s = c->session;
-    bool seen = bs_plan_is_seen(s->plan, value);
-    while (seen) {
-        seen = is_in_a_row(&c->domains[s->graph->values[value].domain]);
-        value = s->plan->values[value].source;
-        const bool onward = s->plan->values[value].storage == BS_STORAGE_VIEW;
-        value = onward ? seen_through(s, value) : value;
-        if (!onward || s->graph->nodes[s->graph->values[value].node].router == 0)
-            break;
+    const bs_locator *const all = c->session->locators;
+    bool seen = l->place == BS_AT_SEEN && is_in_a_row(&c->domains[l->domain]);
+    while (seen && all[l->source].place == BS_AT_ABOVE) {
+        l = &all[l->source];
+        seen = is_in_a_row(&c->domains[l->domain]);
     }
     return seen;
 }
 
-/* Row `row` of a value of which no decision says where it lies. */
-static void operand_found(const bs_context *c, int32_t value, int32_t row, bs_operand *o)
-{
-    const bs_session *s = c->session;
-    bs_operand root;
-    if (s->plan->values[value].storage == BS_STORAGE_VIEW) {
-        bs_operand_root(c, s->plan->values[value].source, &root);
-        bs_operand_step(o, &root, bs_top_row(c, s->graph->values[value].domain, row));
-    } else if (s->graph->values[value].domain != 0) {
-        operand_own(c, value, row, o);
-    } else { /* seen from a path of the root */
-        bs_operand_root(c, value, &root);
-        memcpy(o->stride, root.stride, sizeof o->stride);
-        o->data = root.data;
-        o->row_stride = 0;
-    }
-}
+bool bs_operand_is_seen(const bs_context *c, int32_t value) { return is_seen(c, &c->session->locators[value]); }
 
 void bs_operand_trips(const bs_context *c, const int32_t *loops, int32_t count, const bs_operand *whole, bs_operand *o)
 {
@@ -215,72 +212,52 @@ void bs_operand_trips(const bs_context *c, const int32_t *loops, int32_t count, 
     o->row_stride = whole->row_stride;
 }
 
-/* The part of such a row that belongs to the trips that loops make. */
-static BS_OUTLINE void operand_sliced(const bs_context *c, int32_t value, int32_t row, const int32_t *loops,
-                                      int32_t count, bs_operand *o)
-{
-    bs_operand whole;
-    bs_operand_extent(c, value, row, &whole);
-    operand_found(c, value, row, &whole);
-    bs_operand_trips(c, loops, count, &whole, o);
-}
-
 /* From view to view, to the value that has rows of its own or those of a root tensor: which row of it `row` is, and of
  * which loops a trip's part is meant, loops[BS_MAX_RANK]. */
-static int32_t see_through(const bs_context *c, int32_t *value, int32_t row, int32_t *loops, int32_t *slices)
+static const bs_locator *see_through(const bs_context *c, int32_t *value, int32_t *row, int32_t *loops, int32_t *slices)
 {
-    const bs_session *s = c->session;
-    while (s->plan->values[*value].storage == BS_STORAGE_VIEW || bs_operand_is_seen(c, *value)) {
-        *value = seen_through(s, *value);
-        const bs_node *view = &s->graph->nodes[s->graph->values[*value].node];
-        if (view->router == 0)
-            break;
-        if (bs_view_slices(s->graph, view) && *slices < BS_MAX_RANK)
-            loops[(*slices)++] = view->router;
-        row = c->domains[s->graph->values[*value].domain].ids[row];
-        *value = s->plan->values[*value].source;
+    const bs_locator *const all = c->session->locators, *l = &all[*value];
+    while (l->place == BS_AT_ABOVE || is_seen(c, l)) {
+        if (l->loop && *slices < BS_MAX_RANK)
+            loops[(*slices)++] = l->loop;
+        *row = c->domains[l->domain].ids[*row];
+        *value = l->source;
+        l = &all[l->source];
     }
-    return row;
+    return l;
 }
 
-/* Row `row` of a view: where what it is a view of has it. */
-static void operand_viewed(const bs_context *c, int32_t value, int32_t row, bs_operand *o)
+/* Row `row` of a view: where what it is a view of has it. Not inlined, as above. */
+static BS_OUTLINE void operand_viewed(const bs_context *c, int32_t value, int32_t row, bs_operand *o)
 {
-    int32_t loops[BS_MAX_RANK], slices = 0;
-    row = see_through(c, &value, row, loops, &slices);
-    if (slices == 0)
-        operand_found(c, value, row, o);
-    else
-        operand_sliced(c, value, row, loops, slices, o);
+    int32_t loops[BS_MAX_RANK], slices = 0, at = value;
+    const bs_locator *l = see_through(c, &at, &row, loops, &slices);
+    bs_operand whole;
+    if (at != value)
+        operand_extent(c, at, row, &whole);
+    if (slices == 0) {
+        if (at != value)
+            memcpy(o->stride, whole.stride, sizeof o->stride);
+        at_row(c, l, row, o);
+        return;
+    }
+    at_row(c, l, row, &whole);
+    bs_operand_trips(c, loops, slices, &whole, o);
 }
 
 int32_t bs_operand_row(const bs_context *c, int32_t value, int32_t row)
 {
-    const bs_session *s = c->session;
     int32_t loops[BS_MAX_RANK], slices = 0;
-    if (s->plan->values[value].source == 0)
-        return row;
-    row = see_through(c, &value, row, loops, &slices);
-    return s->plan->values[value].storage == BS_STORAGE_VIEW ? bs_top_row(c, s->graph->values[value].domain, row) : row;
-}
-
-/* A row that lies in the root, or where what it is a view of has it. Not inlined, as above. */
-static BS_OUTLINE void operand_elsewhere(const bs_context *c, int32_t value, int32_t row, bs_operand *o)
-{
-    if (c->session->graph->values[value].domain == 0) {
-        bs_operand_root(c, value, o);
-        return;
-    }
-    operand_extent(c, value, row, o);
-    operand_viewed(c, value, row, o);
+    const bs_locator *l = see_through(c, &value, &row, loops, &slices);
+    return l->place == BS_AT_CELL || l->place == BS_AT_LINE ? bs_top_row(c, l->domain, row) : row;
 }
 
 void bs_operand_make(const bs_context *c, int32_t value, int32_t row, bs_operand *o)
 {
-    if (c->session->graph->values[value].domain == 0 || c->session->plan->values[value].source != 0) {
-        operand_elsewhere(c, value, row, o);
-        return;
-    }
-    operand_extent(c, value, row, o);
-    operand_own(c, value, row, o);
+    const bs_locator *l = &c->session->locators[value];
+    operand_extent(c, value, l->place == BS_AT_ROOT ? 0 : row, o);
+    if (l->place >= BS_AT_ABOVE)
+        operand_viewed(c, value, row, o);
+    else
+        at_row(c, l, row, o);
 }

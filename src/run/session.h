@@ -2,7 +2,7 @@
 #ifndef BS_SESSION_H
 #define BS_SESSION_H
 
-#include "plan/plan.h"
+#include "plan/locate.h"
 #include "plan/device.h"
 #include "base/platform.h"
 #include "graph/rows.h"
@@ -32,6 +32,13 @@ typedef struct bs_exec_work {
     int32_t *order;   /* [paths of a router] */
     uint64_t visit;
 } bs_exec_work;
+
+/* What operands of values alike have in common: extents, and strides of rows that the plan stores. */
+typedef struct bs_form {
+    bs_operand operand;   /* with extents of this run; of cells, those of the frame */
+    int32_t value;        /* one that has this form */
+    int32_t cell, across; /* of images in patches: side of a whole cell in pixels, and cells beside each other; else 0 */
+} bs_form;
 
 /* A call or a move in the body of a loop, prepared for its trips, or a call of a network without decisions, for its
  * runs. (run/kept.c) */
@@ -65,6 +72,9 @@ struct bs_session {
     uint64_t ops_rest_ns;  /* of running that must pass before another one does */
     int32_t n_watched, *watched; /* [n_watched] nodes of which something is asked before or after every run */
     int64_t *dims;    /* [dims] of this run; what comes from data has its maximum until it is known */
+    bs_locator *locators; /* [values] */
+    int32_t n_forms;
+    bs_form *forms;   /* [n_forms] */
     bool fits;        /* `dims` are those of what is bound, which has been checked; a run has changed none of them */
     bool writes_states; /* some needed node does */
     bool any_empty;   /* some dimension of this run is 0 */
@@ -164,6 +174,10 @@ void bs_extents_count(bs_session *session);
 bool bs_session_owns_state(const bs_session *s, int32_t node);
 
 /* run/operands.c, run/move.c: finding rows, and moving them */
+/* How many forms the values of a plan have; makes them and the locators, once; and gives them the extents of a run. */
+int32_t bs_forms_count(const bs_plan *plan);
+void bs_forms_make(bs_session *session);
+void bs_forms_bind(bs_session *session);
 void bs_operand_make(const bs_context *c, int32_t value, int32_t row, bs_operand *operand);
 /* The number that row `row` has among those that lie row_stride apart: where the next one is, of any value but images,
  * follows from its own. */
