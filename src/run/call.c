@@ -7,12 +7,6 @@
 #include "ops/structure.h"
 #include "plan/tails.h"
 
-#define BAND_ROWS 32  /* of an image, per task; a multiple of the Winograd tile, so cutting changes no bit */
-#define BATCH_ROWS 16 /* cells of a non-image op, per task; of an op that cuts itself, BS_CROSS_ROWS */
-#define HEAVY_ROWS 64 /* cells that share one reading of many weights, as kernels of products take them */
-#define HEAVY      (128 << 10) /* bytes of weights that do not stay in the second cache beside a task's rows */
-#define SMALL_ROW  1024 /* bytes: a task gets many such rows, though each is found by itself */
-
 static bs_call *call_in(bs_call_room *room)
 {
     room->call.in = room->in;
@@ -144,37 +138,24 @@ static bool wants_kernel(const bs_session *s, const bs_node *node, const bs_call
     return !empty;
 }
 
-bool bs_exec_scattered(const bs_session *s, const bs_instr *i)
-{
-    int32_t n_in;
-    const int32_t *in = bs_plan_in(s->plan, i->node, &n_in);
-    bool scattered = false;
-    for (int32_t k = 0; k < n_in; k++)
-        scattered = scattered || (s->plan->values[in[k]].storage == BS_STORAGE_VIEW &&
-                                  s->graph->domains[s->graph->values[in[k]].domain].kind == BS_DOMAIN_PATH);
-    return scattered;
-}
-
-static bs_status run_kernel(const bs_session *s, const bs_node *node, const bs_call *call)
+static inline bs_status run_kernel(const bs_session *s, const bs_step *step, const bs_call *call)
 {
     bs_status status = BS_OK;
-    if (s->any_empty && !wants_kernel(s, node, call, &status))
-        return status;
-    if (call->plan->fusion)
-        return bs_fusion_run(call);
-    return node->n_tail ? bs_exec_tail(call) : bs_node_op(node)->run(call);
+    return s->any_empty && !wants_kernel(s, call->node, call, &status) ? status : step->run(call);
 }
 
-static void end_call(bs_session *s, bs_status status, int32_t node, const char *fault)
+void bs_exec_end_call(bs_session *s, bs_status status, int32_t node, const char *fault)
 {
     if (bs_exec_fail(s, status, node))
         memcpy(s->fault, fault, BS_FAULT_BYTES);
 }
 
 /* Row by row: of these calls only addresses differ. */
-static void run_scattered(const bs_context *c, const bs_node *node, int32_t row, int32_t rows)
+static void run_scattered(const bs_context *c, const bs_instr *i, int32_t row, int32_t rows)
 {
     bs_session *s = c->session;
+    const bs_step *step = bs_step_of(s, i);
+    const bs_node *node = &s->graph->nodes[i->node];
     bs_call_room room;
     bs_call *const call = call_in(&room);
     char fault[BS_FAULT_BYTES] = "";
@@ -183,24 +164,26 @@ static void run_scattered(const bs_context *c, const bs_node *node, int32_t row,
     call->fault = fault;
     call->extent = NULL; /* rows of a path make no extents */
     call_advance(c, row, true, &at, call);
-    bs_status status = run_kernel(s, node, call);
+    bs_status status = run_kernel(s, step, call);
     for (int32_t r = row + 1; r < row + rows && status == BS_OK; r++) {
         call_advance(c, r, false, &at, call);
-        status = run_kernel(s, node, call);
+        status = run_kernel(s, step, call);
     }
-    end_call(s, status, (int32_t)(node - s->graph->nodes), fault);
+    bs_exec_end_call(s, status, i->node, fault);
 }
 
 void bs_exec_kernel(bs_session *s, const bs_instr *i, bs_call *call)
 {
-    char fault[BS_FAULT_BYTES] = "";
+    char fault[BS_FAULT_BYTES];
     int64_t extent = 0;
+    fault[0] = fault[BS_FAULT_BYTES - 1] = '\0';
     call->fault = fault;
     call->extent = &extent;
-    bs_status status = run_kernel(s, call->node, call);
+    bs_status status = run_kernel(s, bs_step_of(s, i), call);
     if (status == BS_OK && call->node->makes)
         status = bs_extents_made(s, i, extent, fault);
-    end_call(s, status, i->node, fault);
+    if (status != BS_OK)
+        bs_exec_end_call(s, status, i->node, fault);
     call->fault = NULL;
     call->extent = NULL;
 }
@@ -248,18 +231,18 @@ void bs_exec_call(const bs_context *c, const bs_instr *i, int32_t row, int32_t r
     bs_session *s = c->session;
     bs_call_room room;
     bs_call *const call = call_in(&room);
+    const bs_step *step = bs_step_of(s, i);
     const bs_node *node = &s->graph->nodes[i->node];
-    if (bs_node_op(node)->rows.of == BS_ROWS_DECIDED) {
+    if (step->decided) {
         run_decided(c, node, row, rows);
         return;
     }
-    if (rows > 1 && s->plan->nodes[i->node].work_items == 0 && bs_exec_scattered(s, i)) {
-        run_scattered(c, node, row, rows);
+    if (rows > 1 && step->scattered && s->plan->nodes[i->node].work_items == 0) {
+        run_scattered(c, i, row, rows);
         return;
     }
     bs_exec_prepare(c, node, row, rows, call);
-    const bool zeroed = s->zeroed && s->zeroed[i - s->plan->instrs];
-    if (band <= 0 && i->extent != BS_EXTENT_RING && !zeroed)
+    if (band <= 0 && i->extent != BS_EXTENT_RING && !step->zeroed)
         zero_margins(c, call);
     if (i->extent != BS_EXTENT_ALL) {
         run_extent(c, i, call);
@@ -269,71 +252,11 @@ void bs_exec_call(const bs_context *c, const bs_instr *i, int32_t row, int32_t r
         call->work_item = band;
     } else if (band >= 0 && call->n_out > 0) {
         bs_rect *r = &call->out[0].rect;
-        const int32_t y0 = r->y0 + band * BAND_ROWS;
+        const int32_t y0 = r->y0 + band * BS_BAND_ROWS;
         if (y0 >= r->y1)
             return;
-        r->y1 = bs_min_i32(y0 + BAND_ROWS, r->y1);
+        r->y1 = bs_min_i32(y0 + BS_BAND_ROWS, r->y1);
         r->y0 = y0;
     }
     bs_exec_kernel(s, i, call);
-}
-
-static bool is_small(const bs_session *s, int32_t value)
-{
-    return value && !s->graph->values[value].image &&
-           bs_bytes_figure(s->plan->values[value].row_bytes) <= SMALL_ROW;
-}
-
-/* Each task reads all weights: of many, from memory. Tasks are about equally long, and enough for all threads. */
-static int32_t heavy_batch(const bs_session *s, const bs_instr *i)
-{
-    const int32_t rows = s->root.domains[i->domain].count, threads = s->plan->threads;
-    const int32_t turns = (int32_t)bs_ceil_div(rows, (int64_t)HEAVY_ROWS * threads);
-    return bs_max_i32((int32_t)bs_ceil_div(rows, bs_max_i32(turns, 1) * threads), BATCH_ROWS);
-}
-
-/* Images in a call: as many as its op wants, where they have the same extents and a kernel's bytes go straight to its
- * result, and as each thread gets. */
-static int32_t image_batch(const bs_session *s, const bs_instr *i)
-{
-    const bs_node *node = &s->graph->nodes[i->node];
-    const int32_t rows = s->root.domains[i->domain].count, threads = s->plan->threads;
-    const int32_t images = s->plan->nodes[i->node].images;
-    if (images == 1 || s->graph->domains[node->domain].patches >= 0 || bs_tails_move(s->graph, node))
-        return 1;
-    return bs_min_i32(images, (rows + threads - 1) / threads);
-}
-
-/* Few images; and one row of those that are found one by one, or moved, unless they are small. */
-int32_t bs_exec_batch(const bs_session *s, const bs_instr *i)
-{
-    const bs_node *node = &s->graph->nodes[i->node];
-    int32_t n_in;
-    const int32_t *in = bs_plan_in(s->plan, i->node, &n_in);
-    if (i->kind != BS_INSTR_CALL)
-        return is_small(s, i->value ? i->value : i->target) ? BATCH_ROWS : 1;
-    if (s->plan->nodes[i->node].work_items > 0)
-        return BS_CROSS_ROWS;
-    const bool across = bs_node_op(node)->rows.of == BS_ROWS_SEGMENT;
-    if (bs_exec_scattered(s, i) && (across || !is_small(s, node->first_out)))
-        return 1;
-    bool image = node->n_out > 0 && s->graph->values[node->first_out].image;
-    for (int32_t k = 0; k < n_in; k++)
-        image = image || s->graph->values[in[k]].image;
-    if (image)
-        return image_batch(s, i);
-    return bs_bytes_figure(s->plan->nodes[i->node].prepared_bytes) > HEAVY ? heavy_batch(s, i) : BATCH_ROWS;
-}
-
-int32_t bs_exec_bands(const bs_session *s, const bs_instr *i)
-{
-    const bs_node *node = &s->graph->nodes[i->node];
-    int64_t h, w;
-    if (i->kind == BS_INSTR_CALL && s->plan->nodes[i->node].work_items > 0)
-        return s->plan->nodes[i->node].work_items;
-    if (i->kind != BS_INSTR_CALL || node->n_out != 1 || !bs_node_op(node)->layout.images ||
-        !s->graph->values[node->first_out].image)
-        return 0;
-    bs_plan_core(s->plan, &s->graph->values[node->first_out], &h, &w);
-    return (int32_t)bs_ceil_div(h + 2 * s->plan->values[node->first_out].margin, BAND_ROWS);
 }

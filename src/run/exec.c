@@ -28,8 +28,8 @@ static void record_event(const bs_session *s, bs_event_kind kind, uint64_t start
 static uint64_t record_op(const bs_context *c, const bs_instr *i, uint64_t since)
 {
     const bs_session *s = c->session;
-    if (!s->times_ops || i->kind == BS_INSTR_RUN) /* its tiles record themselves */
-        return s->times_ops ? bs_session_now(s) : since;
+    if (i->kind == BS_INSTR_RUN) /* its tiles record themselves */
+        return bs_session_now(s);
     const bs_event event = {since, bs_session_now(s), (uint64_t)c->domains[i->domain].count,
                             i->node, c->tile, BS_EVENT_OP, (int16_t)c->thread, 0};
     bs_profile_add(s->profile, &event);
@@ -108,13 +108,13 @@ static void open_paths(bs_context *c, int32_t router)
 
 static void tell_decision(const bs_session *s, int32_t router, const int32_t *counts)
 {
-    const uint64_t now = s->profile ? bs_session_now(s) : 0;
-    for (int32_t p = 0; s->profile && p < s->graph->routers[router].desc->paths; p++)
+    const uint64_t now = bs_session_now(s);
+    for (int32_t p = 0; p < s->graph->routers[router].desc->paths; p++)
         if (counts[p] > 0)
             record_event(s, BS_EVENT_DECISION, now, now, router, p, (uint64_t)counts[p]);
 }
 
-/* again: after a trip of a loop, whose rows are counted in every trip and chosen before the first. */
+/* Rows of a loop are counted in every trip and chosen before the first. */
 static void record_decision(bs_context *c, int32_t router, bool again)
 {
     bs_session *s = c->session;
@@ -128,24 +128,37 @@ static void record_decision(bs_context *c, int32_t router, bool again)
     if (c->tile)
         return;
     s->dropped[router] += again ? 0 : d->dropped; /* in a loop there is a decision a trip */
-    tell_decision(s, router, d->counts);
+    if (s->profile)
+        tell_decision(s, router, d->counts);
 }
 
-static void route_here(bs_context *c, const bs_instr *i)
+/* Decides again after a trip: rows that may have moved begin a new epoch. Rows that do not go in turn and do not grow
+ * only leave. */
+static bs_status decide_again(bs_context *c, int32_t router)
 {
-    const bs_graph *g = c->session->graph;
-    const int32_t router = g->nodes[i->node].router;
-    const bool again = g->routers[router].loop.again == i->node;
-    const int32_t before = again ? c->decisions[router].counts[0] : -1;
-    const bs_status status = again ? bs_route_again(c, router) : bs_route_decide(c, router);
-    const bool same = again && c->decisions[router].counts[0] == before && !g->routers[router].loop.in_turn &&
-                      !g->routers[router].loop.grows; /* rows only leave */
-    if (!c->tile && !same)
-        c->session->epoch++;
-    if (bs_exec_fail(c->session, status, i->node))
-        memcpy(c->session->fault, c->fault, BS_FAULT_BYTES);
-    if (status != BS_OK)
+    const bs_loop_info *loop = &c->session->graph->routers[router].loop;
+    const int32_t before = c->decisions[router].counts[0];
+    const bs_status status = bs_route_again(c, router);
+    const bool same = c->decisions[router].counts[0] == before && !loop->in_turn && !loop->grows;
+    c->session->epoch += !c->tile && !same;
+    return status;
+}
+
+static bs_status decide_first(bs_context *c, int32_t router)
+{
+    c->session->epoch += !c->tile;
+    return bs_route_decide(c, router);
+}
+
+static void route_here(bs_context *c, const bs_step *step)
+{
+    const int32_t router = step->router;
+    const bool again = step->back >= 0;
+    const bs_status status = again ? decide_again(c, router) : decide_first(c, router);
+    if (status != BS_OK) {
+        bs_exec_end_call(c->session, status, step->node, c->fault);
         return;
+    }
     open_paths(c, router);
     record_decision(c, router, again);
 }
@@ -155,11 +168,10 @@ static void route_here(bs_context *c, const bs_instr *i)
 static int32_t next_after(const bs_context *c, int32_t k)
 {
     const bs_session *s = c->session;
-    const int32_t router = s->graph->nodes[s->plan->instrs[k].node].router;
-    if (s->plan->routers[router].again != k || bs_exec_failed(c->session))
+    const bs_step *step = &s->steps[k];
+    if (step->back < 0 || bs_exec_failed(c->session))
         return k;
-    const int32_t body = s->graph->routers[router].path_domains;
-    return c->domains[body].count > 0 ? s->plan->routers[router].instr : k;
+    return c->domains[s->graph->routers[step->router].path_domains].count > 0 ? step->back : k;
 }
 
 /* ------------------------------------------------------------------------------------------------- phases */
@@ -249,7 +261,7 @@ static void route_on_device(bs_session *s, const bs_instr *i)
     run_parallel(s, i);
     const bs_status status = s->device->api->fetch_counts(s->on_device, router, counts, &node, NULL);
     bs_exec_fail(s, status, node);
-    if (status == BS_OK)
+    if (status == BS_OK && s->profile)
         tell_decision(s, router, counts);
     for (int32_t k = s->graph->routers[router].path_domains; status == BS_OK && k; k = s->graph->domains[k].next)
         s->root.domains[k].count = counts[s->graph->domains[k].path];
@@ -314,7 +326,7 @@ static void run_in_tile(bs_context *c, const bs_instr *i)
     switch ((bs_instr_kind)i->kind) {
     case BS_INSTR_CALL:
     case BS_INSTR_MOVE: run_rows_here(c, i); break;
-    case BS_INSTR_ROUTE: route_here(c, i); break;
+    case BS_INSTR_ROUTE: route_here(c, bs_step_of(c->session, i)); break;
     case BS_INSTR_RUN: break;
     }
 }
@@ -335,7 +347,8 @@ void bs_exec_tile(bs_context *c, int32_t first, int32_t count, int32_t domain)
             domain = i->domain;
         }
         run_in_tile(c, i);
-        op_since = record_op(c, i, op_since);
+        if (s->times_ops)
+            op_since = record_op(c, i, op_since);
         k = decides ? next_after(c, k) : k;
     }
     charge(c, domain, since);
@@ -345,40 +358,69 @@ void bs_exec_tile(bs_context *c, int32_t first, int32_t count, int32_t domain)
 
 /* ---------------------------------------------------------------------------------------- the session's list */
 
-static void run_call_or_move(bs_session *s, const bs_instr *i)
+static void run_at_top(bs_session *s, const bs_instr *i, bs_way way)
 {
-    if (i->kind == BS_INSTR_CALL && s->graph->nodes[i->node].n_out == 0)
-        run_look_ahead(s, i);
-    else if (bs_instr_streams(i))
-        run_streamed(s, i);
-    else if (!bs_exec_kept(s, i))
-        run_parallel(s, i);
-}
-
-static void run_at_top(bs_session *s, const bs_instr *i)
-{
-    switch ((bs_instr_kind)i->kind) {
-    case BS_INSTR_CALL:
-    case BS_INSTR_MOVE: run_call_or_move(s, i); break;
-    case BS_INSTR_ROUTE:
+    switch (way) {
+    case BS_WAY_PLAIN:
+        if (!bs_exec_kept(s, i))
+            run_parallel(s, i);
+        break;
+    case BS_WAY_STREAMED: run_streamed(s, i); break;
+    case BS_WAY_AHEAD: run_look_ahead(s, i); break;
+    case BS_WAY_ROUTE:
         if (s->device)
             route_on_device(s, i);
         else
-            route_here(&s->root, i);
+            route_here(&s->root, bs_step_of(s, i));
         break;
-    case BS_INSTR_RUN: bs_exec_region(s, i); break;
+    case BS_WAY_REGION: bs_exec_region(s, i); break;
     }
 }
 
-/* Time of routing: routes, and regions outside all paths that a later route waits for (they compute features). Trips of
- * a loop are not routed. */
-static bool counts_as_routing(const bs_plan *p, int32_t at)
+/* What was prepared and is done as it is. False: it is not. */
+static inline bool run_ready(bs_session *s, const bs_step *step)
 {
-    const bs_instr *i = &p->instrs[at];
-    if (i->kind != BS_INSTR_RUN)
-        return i->kind == BS_INSTR_ROUTE && !bs_router_loops(p->graph, p->graph->nodes[i->node].router);
-    const bs_region *region = &p->regions[i->region]; /* its parts are all of one router, or none is */
-    return p->parts[p->region_parts[region->first]].router == 0 && at < p->last_route;
+    if (step->kept == 0 || s->any_empty || s->times_ops)
+        return false;
+    const bs_kept *kept = &s->kept[step->kept - 1];
+    if (kept->ready != s->epoch)
+        return false;
+    if (step->moves) {
+        bs_move_row(kept->call.out, kept->call.in);
+        return true;
+    }
+    const bs_status status = step->run(&kept->call);
+    if (status != BS_OK) {
+        bs_exec_end_call(s, status, step->node, s->kept_fault);
+        *s->kept_fault = '\0';
+    }
+    return true;
+}
+
+/* One instruction at top level, and those beside it. `phase` is the one that is open, -1: none. Returns the last
+ * instruction that was run. */
+static int32_t run_step(bs_session *s, int32_t k, int32_t *phase, uint64_t *entered, int32_t *needed)
+{
+    const bs_instr *i = &s->plan->instrs[k];
+    const bs_step *step = &s->steps[k];
+    const bool enters = bs_instr_streams(i) && i->phase != *phase;
+    const uint64_t since = enters || step->routes ? bs_session_now(s) : 0; /* as long as a small kernel */
+    if (enters) {
+        *phase = i->phase;
+        *entered = since;
+        *needed = phase_enter(s, k);
+    }
+    if (bs_exec_runs_beside(s, i))
+        k = bs_exec_beside(s, k);
+    else
+        run_at_top(s, i, (bs_way)step->way);
+    if (bs_instr_streams(i) && phase_ends(s->plan, k)) {
+        record_event(s, BS_EVENT_PHASE, *entered, bs_session_now(s), *phase, 0, (uint64_t)*needed);
+        *phase = -1;
+    }
+    if (step->routes)
+        s->stats.routing_ns += bs_session_now(s) - since;
+    return k;
 }
 
 void bs_execute(bs_session *s)
@@ -389,26 +431,14 @@ void bs_execute(bs_session *s)
     s->stats.routing_ns = 0;
     ops_begin(s);
     for (int32_t k = 0; k < s->plan->n_top && !bs_exec_failed(s); k++) {
-        const bs_instr *i = &s->plan->instrs[k];
-        const bool enters = bs_instr_streams(i) && i->phase != phase, routes = counts_as_routing(s->plan, k);
-        const uint64_t since = enters || routes ? bs_session_now(s) : 0; /* as long as a small kernel */
-        if (enters) {
-            phase = i->phase;
-            entered = since;
-            needed = phase_enter(s, k);
-        }
-        if (bs_exec_runs_beside(s, i))
-            k = bs_exec_beside(s, k);
-        else
-            run_at_top(s, i);
-        op_since = record_op(&s->root, i, op_since);
-        if (bs_instr_streams(i) && phase_ends(s->plan, k)) {
-            record_event(s, BS_EVENT_PHASE, entered, bs_session_now(s), phase, 0, (uint64_t)needed);
-            phase = -1;
-        }
-        if (routes)
-            s->stats.routing_ns += bs_session_now(s) - since;
-        k = i->kind == BS_INSTR_ROUTE ? next_after(&s->root, k) : k;
+        const bs_step *step = &s->steps[k];
+        const int32_t first = k;
+        if (run_ready(s, step))
+            continue;
+        k = run_step(s, k, &phase, &entered, &needed);
+        if (s->times_ops)
+            op_since = record_op(&s->root, &s->plan->instrs[first], op_since);
+        k = step->way == BS_WAY_ROUTE ? next_after(&s->root, k) : k;
     }
     if (!s->device) /* a device is still at work: bs_wait counts */
         bs_exec_ended(s, start);
@@ -417,7 +447,7 @@ void bs_execute(bs_session *s)
 void bs_exec_ended(bs_session *s, uint64_t start)
 {
     const uint64_t end = bs_session_now(s);
-    for (int32_t r = 1; s->device && !bs_plan_streams(s->plan) && r < s->graph->n_routers; r++)
+    for (int32_t r = 1; s->profile && s->device && !bs_plan_streams(s->plan) && r < s->graph->n_routers; r++)
         if (s->plan->routers[r].live && !s->plan->routers[r].in_tile)
             tell_decision(s, r, s->counts + s->graph->routers[r].first_path);
     record_event(s, BS_EVENT_RUN, start, end, (int32_t)s->stats.runs, 0, 0);

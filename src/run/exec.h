@@ -25,14 +25,19 @@ void bs_exec_used(bs_session *s, int32_t phase, int32_t unit, uint64_t start, ui
 void bs_exec_call(const bs_context *c, const bs_instr *i, int32_t row, int32_t rows, int32_t band);
 /* Operands and all else of a call on rows of its node; in and out are set. */
 void bs_exec_prepare(const bs_context *c, const bs_node *node, int32_t row, int32_t rows, bs_call *call);
+/* Records that a call has failed, and what it says of its data. */
+void bs_exec_end_call(bs_session *s, bs_status status, int32_t node, const char *fault);
 /* Runs the kernel of a prepared call. */
 void bs_exec_kernel(bs_session *s, const bs_instr *i, bs_call *call);
-/* Whether rows of an operand are found through decisions: then each row is a call of its own. */
-bool bs_exec_scattered(const bs_session *s, const bs_instr *i);
-/* Rows of a task. */
+#define BS_BAND_ROWS 32 /* of an image, per task; a multiple of the Winograd tile, so cutting changes no bit */
+
+/* run/steps.c */
+static inline const bs_step *bs_step_of(const bs_session *s, const bs_instr *i)
+{
+    return &s->steps[i - s->plan->instrs];
+}
+/* Rows of a task in this run. */
 int32_t bs_exec_batch(const bs_session *s, const bs_instr *i);
-/* Tasks that a row is cut into; 0: it is not cut. */
-int32_t bs_exec_bands(const bs_session *s, const bs_instr *i);
 
 /* run/tail.c */
 /* Runs the kernel of a prepared call, and the steps of its tail. */
@@ -43,7 +48,10 @@ bs_status bs_exec_tail(const bs_call *call);
 void bs_exec_rows(const bs_context *c, const bs_instr *i, int32_t row, int32_t rows, int32_t band);
 void bs_exec_alone(bs_session *s, const bs_instr *i);
 /* Whether an instruction is run as part of one job with others of its time. */
-bool bs_exec_runs_beside(const bs_session *s, const bs_instr *i);
+static inline bool bs_exec_runs_beside(const bs_session *s, const bs_instr *i)
+{
+    return !bs_step_of(s, i)->alone && !s->times_ops && !s->any_empty;
+}
 /* Runs instruction `first` and those beside it. Returns the last of them. */
 int32_t bs_exec_beside(bs_session *s, int32_t first);
 

@@ -95,7 +95,7 @@ void bs_kept_place(bs_session *s, bs_operand *operands)
         kept->call.in = operands;
         kept->call.out = operands + more - (i->kind == BS_INSTR_CALL ? p->graph->nodes[i->node].n_out : 1);
         operands += more;
-        s->kept_of[k] = count;
+        s->steps[k].kept = count;
     }
 }
 
@@ -126,12 +126,13 @@ static void prepare_call(bs_session *s, const bs_instr *i, bs_kept *kept)
     const int32_t rows = s->root.domains[i->domain].count;
     int32_t n_in;
     const int32_t *in = bs_plan_in(s->plan, i->node, &n_in);
-    kept->does = rows == 1 || (rows > 1 && rows <= bs_exec_batch(s, i) && !bs_exec_scattered(s, i));
+    kept->does = rows == 1 || (rows > 1 && rows <= bs_exec_batch(s, i) && !bs_step_of(s, i)->scattered);
     if (!kept->does)
         return;
     bs_exec_prepare(&s->root, &s->graph->nodes[i->node], 0, rows, &kept->call);
     for (int32_t k = 0; k < n_in; k++)
         kept->trips |= (uint32_t)is_of_trip(s->plan, in[k]) << k;
+    kept->ready = kept->trips || kept->call.node->makes ? 0 : s->epoch;
 }
 
 /* A view that is seen where it is needs no move: its operands stay empty. */
@@ -142,6 +143,7 @@ static void prepare_move(bs_session *s, const bs_instr *i, bs_kept *kept)
         return;
     bs_move_operands(&s->root, i, 0, kept->call.out, kept->call.in);
     kept->trips = (uint32_t)is_of_trip(s->plan, i->value) | (uint32_t)(i->map == BS_MAP_TRIP) << 1;
+    kept->ready = kept->trips ? 0 : s->epoch;
 }
 
 /* Finds by what the plan says the operands that belong to a trip. */
@@ -177,13 +179,14 @@ static void next_parts(bs_session *s, const bs_instr *i, bs_kept *kept)
 
 bool bs_exec_kept(bs_session *s, const bs_instr *i)
 {
-    const int32_t number = s->n_kept > 0 ? s->kept_of[i - s->plan->instrs] : 0;
-    bs_kept *const kept = number > 0 ? &s->kept[number - 1] : NULL;
-    if (!kept)
+    const int32_t number = bs_step_of(s, i)->kept;
+    if (number == 0)
         return false;
+    bs_kept *const kept = &s->kept[number - 1];
     if (kept->since != s->epoch) {
         kept->since = s->epoch;
         kept->trips = 0;
+        kept->ready = 0;
         kept->stepped = false;
         kept->call.in->data = kept->call.out->data = NULL;
         (i->kind == BS_INSTR_CALL ? prepare_call : prepare_move)(s, i, kept);
@@ -194,6 +197,7 @@ bool bs_exec_kept(bs_session *s, const bs_instr *i)
         bs_exec_kernel(s, i, &kept->call);
     else if (kept->does)
         bs_move_row(kept->call.out, kept->call.in);
+    kept->call.fault = s->kept_fault;
     return kept->does;
 }
 #endif

@@ -108,8 +108,7 @@ void bs_zero_around(const bs_context *c, int32_t target, const bs_operand *o)
 /* ------------------------------------------------------------------------------------- zeros that are still there */
 
 #ifdef BS_SMALL
-int64_t bs_margins_count(const bs_plan *plan) { return (void)plan, 0; }
-void bs_margins_find(const bs_plan *plan, bool *zeroed) { (void)plan, (void)zeroed; }
+void bs_margins_find(bs_session *s) { (void)s; }
 #else
 /* Images of a tile with zeros around them, of which nothing was overwritten since. */
 enum { LATEST = 8 };
@@ -178,18 +177,14 @@ static bool step(zeroed_images *z, const bs_instr *i)
     return alike;
 }
 
-int64_t bs_margins_count(const bs_plan *plan)
+void bs_margins_find(bs_session *s)
 {
-    return plan->n_parts > 0 && !bs_plan_on_device(plan) ? plan->n_instrs : 0;
-}
-
-void bs_margins_find(const bs_plan *plan, bool *zeroed)
-{
-    for (int32_t k = 0; k < plan->n_parts && zeroed; k++) {
+    const bs_plan *plan = s->plan;
+    for (int32_t k = 0; k < plan->n_parts && !bs_plan_on_device(plan); k++) {
         const bs_part *part = &plan->parts[k];
         zeroed_images z = {plan, {0}, 0};
         for (int32_t i = part->first; i < part->first + part->count; i++)
-            zeroed[i] = step(&z, &plan->instrs[i]);
+            s->steps[i].zeroed = step(&z, &plan->instrs[i]);
     }
 }
 #endif

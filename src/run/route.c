@@ -65,8 +65,9 @@ bs_status bs_route_say(const bs_route_fault *fault, int32_t cell, char *message)
 static bs_status route_status(bs_context *c, int32_t router, const bs_route_fault *fault)
 {
     const int32_t domain = c->session->graph->routers[router].domain;
-    const bool of_row = fault->kind != BS_ROUTE_SOUND && fault->row >= 0;
-    return bs_route_say(fault, of_row ? bs_top_row(c, domain, fault->row) : -1, c->fault);
+    if (fault->kind == BS_ROUTE_SOUND)
+        return BS_OK;
+    return bs_route_say(fault, fault->row >= 0 ? bs_top_row(c, domain, fault->row) : -1, c->fault);
 }
 
 /* ------------------------------------------------------------------------------------------------ all rows */

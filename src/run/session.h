@@ -40,10 +40,37 @@ typedef struct bs_form {
     int32_t cell, across; /* of images in patches: side of a whole cell in pixels, and cells beside each other; else 0 */
 } bs_form;
 
+/* How an instruction at top level is run. */
+typedef enum bs_way {
+    BS_WAY_PLAIN,    /* a call or a move */
+    BS_WAY_STREAMED, /* the same with weights that are streamed */
+    BS_WAY_AHEAD,    /* a look-ahead */
+    BS_WAY_ROUTE,
+    BS_WAY_REGION
+} bs_way;
+
+/* An instruction as a CPU runs it: what of it hangs on no decision, extent or buffer. (run/steps.c) */
+typedef struct bs_step {
+    bs_status (*run)(const bs_call *call); /* CALL: its kernel, with all that is done behind it */
+    uint8_t way;    /* bs_way */
+    bool moves;     /* a move, no call */
+    bool alone;     /* nothing of its time runs beside it, if only because there is one thread */
+    bool routes;    /* its time is that of routing */
+    bool scattered; /* CALL: rows of an operand are found through decisions, so each row is a call of its own */
+    bool decided;   /* CALL: reads a decision, row by row */
+    bool zeroed;    /* CALL of tiles: zeros are around its result already, left by what lay there before */
+    int32_t bands;  /* tasks that a row, or a batch of rows, is cut into; 0: it is not cut */
+    int32_t batch;  /* rows of a task; 0: as many as a run's rows say (bs_exec_batch) */
+    int32_t kept;   /* its number among those that are kept, from 1; 0: it is not */
+    int32_t node, router; /* ROUTE: the router that decides */
+    int32_t back;   /* of a loop's second decision the first one, behind which its body begins; else -1 */
+} bs_step;
+
 /* A call or a move in the body of a loop, prepared for its trips, or a call of a network without decisions, for its
  * runs. (run/kept.c) */
 typedef struct bs_kept {
     uint64_t since; /* the epoch in which it was prepared; 0: never */
+    uint64_t ready; /* the epoch in which it is done as it is */
     uint32_t trips; /* bit k: operand k is a trip's own part of something; of a move bit 1: out[0] is */
     bool does;      /* it can be kept in that epoch */
     bool stepped;   /* how far those parts lie from each other is known: `step`, in bytes */
@@ -95,9 +122,10 @@ struct bs_session {
     int64_t *dropped; /* [routers] */
     bs_exec_work work;
     uint64_t epoch; /* grows with what may move rows: a decision, a run for which something was bound */
-    int32_t n_kept, *kept_of; /* [top-level instructions] 0, or 1 and its number in kept; NULL: none is kept */
+    bs_step *steps; /* [instructions] */
+    int32_t n_kept;
     bs_kept *kept; /* [n_kept] */
-    bool *zeroed; /* [instructions] the zeros around what it makes are there (run/margins.c); NULL: not known */
+    char kept_fault[BS_FAULT_BYTES]; /* of the one that runs; "" */
     bs_run_stats stats;
     uint64_t started_ns;
     /* a device does the work */
@@ -197,10 +225,8 @@ void bs_move_row(const bs_operand *to, const bs_operand *from);
  * there. */
 void bs_zero_margin(const bs_operand *operand, int32_t margin, int64_t max_h, int64_t max_w);
 void bs_zero_around(const bs_context *c, int32_t target, const bs_operand *operand);
-/* zeroed[bs_margins_count]: whether the result of an instruction of tiles lies where there are zeros around it already,
- * left by what lay there before. The count is 0 where that is not worth knowing. */
-int64_t bs_margins_count(const bs_plan *plan);
-void bs_margins_find(const bs_plan *plan, bool *zeroed);
+/* Sets bs_step.zeroed. */
+void bs_margins_find(bs_session *session);
 /* The row of the ROWS or PATCHES domain above that this row came from, counted over all tiles. */
 int32_t bs_top_row(const bs_context *c, int32_t domain, int32_t row);
 
@@ -221,6 +247,9 @@ void bs_decision_forced(bs_decision_data *d, int32_t rows, int32_t path);
 /* run/kept.c: how many instructions are kept, and their operands together; and who has which operands. */
 int32_t bs_kept_count(const bs_plan *plan, int32_t *operands);
 void bs_kept_place(bs_session *session, bs_operand *operands);
+
+/* run/steps.c */
+void bs_steps_make(bs_session *session);
 
 /* run/exec.c */
 void bs_execute(bs_session *session);

@@ -79,8 +79,8 @@ typedef struct session_parts {
     bs_context *contexts;
     bs_kept *kept;
     bs_operand *kept_operands;
-    int32_t *kept_of, n_kept;
-    bool *zeroed;
+    bs_step *steps;
+    int32_t n_kept;
     bs_locator *locators;
     bs_form *forms;
 } session_parts;
@@ -127,7 +127,7 @@ static void carve_segments(bs_carver *c, const bs_plan *p, session_parts *s)
 static void carve_session(bs_carver *c, const bs_plan *p, session_parts *s, bs_context *root)
 {
     const bs_graph *g = p->graph;
-    enum { DIMS, NODES, ROUTERS, DOMAINS, THREADS, WATCHED, KEPT, KEPT_OPERANDS, KEPT_OF, ZEROED, VALUES, FORMS };
+    enum { DIMS, NODES, ROUTERS, DOMAINS, THREADS, WATCHED, KEPT, KEPT_OPERANDS, STEPS, VALUES, FORMS };
     static const bs_carved arrays[] = {
         BS_CARVED(session_parts, dims, DIMS),           BS_CARVED(session_parts, bound, NODES),
         BS_CARVED(session_parts, state, NODES),         BS_CARVED(session_parts, state_bytes, NODES),
@@ -135,14 +135,13 @@ static void carve_session(bs_carver *c, const bs_plan *p, session_parts *s, bs_c
         BS_CARVED(session_parts, chosen, ROUTERS),      BS_CARVED(session_parts, dropped, ROUTERS),
         BS_CARVED(session_parts, offsets, DOMAINS),     BS_CARVED(session_parts, contexts, THREADS),
         BS_CARVED(session_parts, watched, WATCHED),     BS_CARVED(session_parts, kept, KEPT),
-        BS_CARVED(session_parts, kept_of, KEPT_OF),     BS_CARVED(session_parts, kept_operands, KEPT_OPERANDS),
-        BS_CARVED(session_parts, zeroed, ZEROED),       BS_CARVED(session_parts, locators, VALUES),
-        BS_CARVED(session_parts, forms, FORMS),
+        BS_CARVED(session_parts, steps, STEPS),         BS_CARVED(session_parts, kept_operands, KEPT_OPERANDS),
+        BS_CARVED(session_parts, locators, VALUES),     BS_CARVED(session_parts, forms, FORMS),
     };
     int32_t kept_operands;
     s->n_kept = bs_kept_count(p, &kept_operands);
     const int64_t counts[] = {g->n_dims,  g->n_nodes, g->n_routers, g->n_domains, p->threads, list_watched(g, NULL),
-                              s->n_kept, kept_operands, s->n_kept ? p->n_top : 0, bs_margins_count(p),
+                              s->n_kept, kept_operands, p->n_instrs,
                               bs_plan_on_device(p) ? 0 : g->n_values, bs_forms_count(p)};
     const bs_bytes paths = bs_bytes_array(g->n_paths, 1); /* counts as bytes, so that products are checked */
     BS_CARVE_ARRAYS(c, s, arrays, counts);
@@ -190,8 +189,7 @@ static void adopt_parts(bs_session *s, const session_parts *parts)
     s->contexts = parts->contexts;
     s->n_kept = parts->n_kept;
     s->kept = parts->kept;
-    s->kept_of = parts->kept_of;
-    s->zeroed = bs_margins_count(s->plan) > 0 ? parts->zeroed : NULL;
+    s->steps = parts->steps;
     s->locators = parts->locators;
     s->forms = parts->forms;
     s->watched = parts->watched;
@@ -243,9 +241,9 @@ bs_session *bs_session_carve(bs_memory *memory, const bs_plan *plan, const bs_si
     session_parts parts;
     carve_session(&c, plan, &parts, &s->root);
     adopt_parts(s, &parts);
-    bs_kept_place(s, parts.kept_operands);
-    bs_margins_find(plan, s->zeroed);
     bs_forms_make(s);
+    bs_steps_make(s);
+    bs_kept_place(s, parts.kept_operands);
     s->weights = here && own_weights ? bs_carve_bytes(&c, plan->weight_bytes) : NULL;
     s->transient = sizes->transient ? bs_take_table(&memory->transient, sizes->transient, 1, "activations", error)
                                     : NULL;

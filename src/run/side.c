@@ -42,7 +42,7 @@ static void add_job(side_job *side, const bs_instr *i, int32_t rows)
 {
     const bs_session *s = side->session;
     instr_job *job = &side->jobs[side->count];
-    *job = (instr_job){i, rows, rows > 1 ? bs_exec_batch(s, i) : 1, bs_exec_bands(s, i), tasks_of(side)};
+    *job = (instr_job){i, rows, rows > 1 ? bs_exec_batch(s, i) : 1, bs_step_of(s, i)->bands, tasks_of(side)};
     job->end += (int32_t)bs_ceil_div(rows, job->batch) * bs_max_i32(job->bands, 1);
     side->count++;
 }
@@ -86,18 +86,8 @@ void bs_exec_alone(bs_session *s, const bs_instr *i)
 }
 
 #ifdef BS_SMALL /* for few bytes each runs alone */
-bool bs_exec_runs_beside(const bs_session *s, const bs_instr *i) { return (void)s, (void)i, false; }
 int32_t bs_exec_beside(bs_session *s, int32_t first) { return (void)s, first; }
 #else
-
-/* False for an instruction that may refuse its data: of several faults a run reports the first in the plan's order. */
-bool bs_exec_runs_beside(const bs_session *s, const bs_instr *i)
-{
-    const bs_node *node = &s->graph->nodes[i->node];
-    return s->pool.threads > 1 && !s->times_ops && !s->any_empty && !bs_instr_streams(i) &&
-           (i->kind == BS_INSTR_MOVE || (i->kind == BS_INSTR_CALL && node->n_out > 0 && !node->makes &&
-                                         !bs_op_may_refuse(bs_node_op(node))));
-}
 
 int32_t bs_exec_beside(bs_session *s, int32_t first)
 {
