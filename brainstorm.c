@@ -1,6 +1,6 @@
 /* brainstorm.c - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: 00b13f366fcf828f8ff72f54861bd26bee418a15959c98be2e28ca02f903c71f
+ * sha256 of the parts: ed08d41b539579a596f7b7c477973c212fdf333ed7de7cd54dd2c072d427d1cf
  */
 #if !defined(_POSIX_C_SOURCE) && !defined(BS_NO_POSIX)
 #define _POSIX_C_SOURCE 200809L
@@ -38320,6 +38320,61 @@ BS_INTERNAL bool bs_plan_bytes_fit(const bs_plan *plan, bs_error *error);
 #endif
 /* ==== end src/plan/plan.h ===================================================================== */
 
+/* ==== begin src/plan/locate.h ================================================================= */
+/* plan/locate.h - where the rows of a value are, worked out once for all that reads or writes them: as far as no
+ * decision, extent or buffer is needed. The CPU's operands (run/operands.c) and a device's (cuda/step_operand.cuh)
+ * both begin here.
+ * Relies on plan/plan.h. Must never know an address. */
+#ifndef BS_LOCATE_H
+#define BS_LOCATE_H
+
+/* #include "plan/plan.h" */
+
+typedef enum bs_place {
+    BS_AT_ROOT, /* one row, at `base` */
+    BS_AT_ROWS, /* base + (first of the domain's rows + row) * row_bytes */
+    BS_AT_TILE, /* base is an offset in the scratch of a tile: + row * row_bytes */
+    BS_AT_CELL, /* in the root image `source`, where the cell lies */
+    BS_AT_LINE, /* in the root tensor `source`: the row of the top-level domain */
+    BS_AT_RING, /* a device's, of a cache: the row that state_append writes (segment, then position) */
+    /* a CPU's, of values of a path: */
+    BS_AT_ABOVE, /* where `source` has the row that this one came from */
+    BS_AT_SEEN   /* the same while the path's rows stand side by side around it, else as BS_AT_ROWS and BS_AT_TILE */
+} bs_place;
+
+/* Whose memory it is that `base` is an offset in. */
+typedef enum bs_memory_of {
+    BS_OF_PLAN,    /* the plan's: transient memory, or the scratch of a tile */
+    BS_OF_WEIGHTS, /* prepared weights */
+    BS_OF_CALLER,  /* what is bound to node `bound` */
+    BS_OF_EITHER   /* the caller's where that lies channels last, else the plan's */
+} bs_memory_of;
+
+/* Element [0,0,0] of the core of a row, and what hangs on the path that it is read along. */
+typedef struct bs_locator {
+    bs_bytes base;
+    bs_bytes row_bytes; /* from one row to the next */
+    int32_t form;       /* of the value itself (bs_form_count) */
+    int32_t domain;     /* whose rows they are */
+    int32_t source;     /* CELL, LINE, ABOVE, SEEN: a value */
+    int32_t loop;       /* ABOVE, SEEN: of the row of `source` it is the part that belongs to a trip of this; 0: all */
+    int32_t bound;
+    uint8_t place, memory; /* bs_place; bs_memory_of */
+    bool in_tile;          /* SEEN: otherwise as BS_AT_TILE */
+    uint8_t shift;         /* of a stored element's bytes */
+} bs_locator;
+
+BS_INTERNAL void bs_locate(const bs_plan *plan, int32_t value, bs_locator *locator);
+/* Strides in elements of rows that the plan stores, from the maxima of its extents; and how many elements the core
+ * lies behind the start of the row. */
+BS_INTERNAL int64_t bs_strides_stored(const bs_plan *plan, int32_t value, int64_t stride[BS_MAX_AXES]);
+/* Values have one form whose operands differ in their addresses alone, as far as the plan stores them. Returns one that
+ * stands shortly before `value` and has its form; 0: it has one of its own. */
+BS_INTERNAL int32_t bs_form_twin(const bs_plan *plan, int32_t value);
+
+#endif
+/* ==== end src/plan/locate.h =================================================================== */
+
 /* ==== begin src/plan/device.h ================================================================= */
 /* plan/device.h - a plan as a device reads it, and what a backend does for a session.
  *
@@ -38327,23 +38382,14 @@ BS_INTERNAL bool bs_plan_bytes_fit(const bs_plan *plan, bs_error *error);
  * for the largest extents, with its operands resolved as far as that depends on no decision, extent or buffer. Extents
  * and buffers are data: before each run the device puts those of the run in place, from a table of all dimensions and
  * one of what is bound. How many rows went where it reads from the decisions, which it made itself.
- * Relies on plan/plan.h and graph/rows.h. C and C++. Must never need a device: a workstation counts a board's bytes. */
+ * Relies on plan/locate.h and graph/rows.h. C and C++. Must never need a device: a workstation counts a board's bytes. */
 #ifndef BS_DEVICE_H
 #define BS_DEVICE_H
 
-/* #include "plan/plan.h" */
+/* #include "plan/locate.h" */
 /* #include "graph/rows.h" */
 
 /* ------------------------------------------------------------------------------------------------- tables */
-
-typedef enum bs_device_place {
-    BS_AT_ROOT, /* one row, at `base` */
-    BS_AT_ROWS, /* base + (first of the domain's rows + row) * row_bytes */
-    BS_AT_TILE, /* base is an offset in the scratch of a tile: + row * row_bytes */
-    BS_AT_CELL, /* in the root image at `base`, where the cell lies */
-    BS_AT_LINE, /* row of the root tensor at `base`: + (row of the top-level domain) * row_bytes */
-    BS_AT_RING  /* of the cache at `base`: the row that state_append writes (segment, then position) */
-} bs_device_place;
 
 /* Where a caller's buffer is on the device, or its copy there. */
 typedef struct bs_device_bound {
@@ -42802,6 +42848,108 @@ void bs_lower_ring(const bs_lower_pass *l, bs_instr *i, int32_t domain)
 #endif
 BS_EFFORT_END
 /* ==== end src/plan/rings.c ==================================================================== */
+
+/* ==== begin src/plan/locate.c ================================================================= */
+BS_EFFORT_ONCE
+/* plan/locate.c - where the rows of a value are, from its storage class and the views it is read through.
+ * Relies on plan/locate.h. Must never look at what a run brings. */
+/* #include "plan/locate.h" */
+
+/* #include "ops/structure.h" */
+
+enum { FORM_REACH = 24 }; /* how far back a value looks for one of its form: paths of a router are alike */
+
+int64_t bs_strides_stored(const bs_plan *p, int32_t value, int64_t stride[BS_MAX_AXES])
+{
+    const bs_value_info *v = &p->graph->values[value];
+    const bs_value_plan *stored = &p->values[value];
+    int64_t step = 1, h, w;
+    if (!v->image || stored->planar || stored->storage == BS_STORAGE_WEIGHT) {
+        for (int32_t i = v->rank - 1; i >= 0; i--) {
+            stride[i] = step;
+            step *= bs_dim_max(p->graph, v->dims[i]);
+        }
+        return 0;
+    }
+    bs_plan_core(p, v, &h, &w); /* channels last, behind the margins above and to the left */
+    stride[0] = 1;
+    stride[2] = bs_dim_max(p->graph, v->dims[0]);
+    stride[1] = stride[2] * (w + 2 * (int64_t)stored->margin);
+    return stored->margin * (stride[1] + stride[2]);
+}
+
+/* A value of the root. */
+static void locate_root(const bs_plan *p, const bs_value_plan *v, bs_locator *l)
+{
+    l->place = BS_AT_ROOT;
+    switch ((bs_storage)v->storage) {
+    case BS_STORAGE_INPUT:
+    case BS_STORAGE_OUTPUT:
+    case BS_STORAGE_STATE: l->memory = BS_OF_CALLER; break;
+    case BS_STORAGE_WEIGHT:
+        l->memory = BS_OF_WEIGHTS;
+        l->base = p->nodes[v->source].prepared_offset;
+        break;
+    default: l->memory = v->storage == BS_STORAGE_TRANSIENT && v->source != 0 ? BS_OF_EITHER : BS_OF_PLAN;
+    }
+    l->bound = l->memory == BS_OF_CALLER || l->memory == BS_OF_EITHER ? v->source : 0;
+}
+
+/* A value that is seen through a view: itself, or the carried value in whose place it is made. */
+static void locate_view(const bs_plan *p, int32_t value, bs_locator *l)
+{
+    const bs_graph *g = p->graph;
+    const bs_node *made = &g->nodes[g->values[value].node];
+    const int32_t through = bs_node_is_view(made) ? value : bs_node_in(g, made)[0];
+    const bs_node *view = &g->nodes[g->values[through].node];
+    l->source = p->values[through].source;
+    if (view->router == 0)
+        l->place = g->values[value].rank == g->values[l->source].rank ? BS_AT_CELL : BS_AT_LINE;
+    else
+        l->loop = bs_view_slices(g, view) ? view->router : 0;
+}
+
+void bs_locate(const bs_plan *p, int32_t value, bs_locator *l)
+{
+    const bs_value_info *v = &p->graph->values[value];
+    const bs_value_plan *stored = &p->values[value];
+    const size_t bytes = bs_dtype_bytes(bs_plan_stored(p, value));
+    int64_t stride[BS_MAX_AXES];
+    memset(l, 0, sizeof *l);
+    l->domain = v->domain;
+    l->shift = (uint8_t)(bytes / 2); /* of 1, 2 or 4 */
+    l->row_bytes = stored->row_bytes;
+    l->in_tile = stored->storage == BS_STORAGE_SCRATCH;
+    l->base = bs_bytes_add(stored->offset, bs_bytes_array(bs_strides_stored(p, value, stride), bytes));
+    l->place = l->in_tile ? BS_AT_TILE : BS_AT_ROWS;
+    if (v->domain == 0) {
+        locate_root(p, stored, l);
+    } else if (stored->storage == BS_STORAGE_VIEW || bs_plan_is_seen(p, value)) {
+        l->place = stored->storage == BS_STORAGE_VIEW ? BS_AT_ABOVE : BS_AT_SEEN;
+        locate_view(p, value, l);
+    }
+}
+
+static bool are_alike(const bs_plan *p, int32_t a, int32_t b)
+{
+    const bs_value_info *v = &p->graph->values[a], *w = &p->graph->values[b];
+    const bs_value_plan *x = &p->values[a], *y = &p->values[b];
+    return v->rank == w->rank && v->dtype == w->dtype && v->image == w->image && x->planar == y->planar &&
+           x->margin == y->margin &&
+           (x->storage == BS_STORAGE_WEIGHT) == (y->storage == BS_STORAGE_WEIGHT) && v->scale_num == w->scale_num &&
+           v->scale_den == w->scale_den && p->graph->domains[v->domain].patches == p->graph->domains[w->domain].patches &&
+           memcmp(v->dims, w->dims, sizeof v->dims) == 0;
+}
+
+int32_t bs_form_twin(const bs_plan *p, int32_t value)
+{
+    for (int32_t v = value - 1; v > 0 && v >= value - FORM_REACH; v--)
+        if (are_alike(p, v, value))
+            return v;
+    return 0;
+}
+BS_EFFORT_END
+/* ==== end src/plan/locate.c =================================================================== */
 
 /* ==== begin src/plan/joins.c ================================================================== */
 BS_EFFORT_ONCE
@@ -49898,7 +50046,7 @@ BS_EFFORT_END
 #ifndef BS_SESSION_H
 #define BS_SESSION_H
 
-/* #include "plan/plan.h" */
+/* #include "plan/locate.h" */
 /* #include "plan/device.h" */
 /* #include "base/platform.h" */
 /* #include "graph/rows.h" */
@@ -49929,10 +50077,44 @@ typedef struct bs_exec_work {
     uint64_t visit;
 } bs_exec_work;
 
+/* What operands of values alike have in common: extents, and strides of rows that the plan stores. */
+typedef struct bs_form {
+    bs_operand operand;   /* with extents of this run; of cells, those of the frame */
+    int32_t value;        /* one that has this form */
+    int32_t cell, across; /* of images in patches: side of a whole cell in pixels, and cells beside each other; else 0 */
+} bs_form;
+
+/* How an instruction at top level is run. */
+typedef enum bs_way {
+    BS_WAY_PLAIN,    /* a call or a move */
+    BS_WAY_STREAMED, /* the same with weights that are streamed */
+    BS_WAY_AHEAD,    /* a look-ahead */
+    BS_WAY_ROUTE,
+    BS_WAY_REGION
+} bs_way;
+
+/* An instruction as a CPU runs it: what of it hangs on no decision, extent or buffer. (run/steps.c) */
+typedef struct bs_step {
+    bs_status (*run)(const bs_call *call); /* CALL: its kernel, with all that is done behind it */
+    uint8_t way;    /* bs_way */
+    bool moves;     /* a move, no call */
+    bool alone;     /* nothing of its time runs beside it, if only because there is one thread */
+    bool routes;    /* its time is that of routing */
+    bool scattered; /* CALL: rows of an operand are found through decisions, so each row is a call of its own */
+    bool decided;   /* CALL: reads a decision, row by row */
+    bool zeroed;    /* CALL of tiles: zeros are around its result already, left by what lay there before */
+    int32_t bands;  /* tasks that a row, or a batch of rows, is cut into; 0: it is not cut */
+    int32_t batch;  /* rows of a task; < 0: images, at most; 0: of heavy rows, as many as a run has (bs_exec_batch) */
+    int32_t kept;   /* its number among those that are kept, from 1; 0: it is not */
+    int32_t node, router; /* ROUTE: the router that decides */
+    int32_t back;   /* of a loop's second decision the first one, behind which its body begins; else -1 */
+} bs_step;
+
 /* A call or a move in the body of a loop, prepared for its trips, or a call of a network without decisions, for its
  * runs. (run/kept.c) */
 typedef struct bs_kept {
     uint64_t since; /* the epoch in which it was prepared; 0: never */
+    uint64_t ready; /* the epoch in which it is done as it is */
     uint32_t trips; /* bit k: operand k is a trip's own part of something; of a move bit 1: out[0] is */
     bool does;      /* it can be kept in that epoch */
     bool stepped;   /* how far those parts lie from each other is known: `step`, in bytes */
@@ -49961,6 +50143,9 @@ struct bs_session {
     uint64_t ops_rest_ns;  /* of running that must pass before another one does */
     int32_t n_watched, *watched; /* [n_watched] nodes of which something is asked before or after every run */
     int64_t *dims;    /* [dims] of this run; what comes from data has its maximum until it is known */
+    bs_locator *locators; /* [values] */
+    int32_t n_forms;
+    bs_form *forms;   /* [n_forms] */
     bool fits;        /* `dims` are those of what is bound, which has been checked; a run has changed none of them */
     bool writes_states; /* some needed node does */
     bool any_empty;   /* some dimension of this run is 0 */
@@ -49981,9 +50166,10 @@ struct bs_session {
     int64_t *dropped; /* [routers] */
     bs_exec_work work;
     uint64_t epoch; /* grows with what may move rows: a decision, a run for which something was bound */
-    int32_t n_kept, *kept_of; /* [top-level instructions] 0, or 1 and its number in kept; NULL: none is kept */
+    bs_step *steps; /* [instructions] */
+    int32_t n_kept;
     bs_kept *kept; /* [n_kept] */
-    bool *zeroed; /* [instructions] the zeros around what it makes are there (run/margins.c); NULL: not known */
+    char kept_fault[BS_FAULT_BYTES]; /* of the one that runs; "" */
     bs_run_stats stats;
     uint64_t started_ns;
     /* a device does the work */
@@ -50060,6 +50246,10 @@ BS_INTERNAL void bs_extents_count(bs_session *session);
 BS_INTERNAL bool bs_session_owns_state(const bs_session *s, int32_t node);
 
 /* run/operands.c, run/move.c: finding rows, and moving them */
+/* How many forms the values of a plan have; makes them and the locators, once; and gives them the extents of a run. */
+BS_INTERNAL int32_t bs_forms_count(const bs_plan *plan);
+BS_INTERNAL void bs_forms_make(bs_session *session);
+BS_INTERNAL void bs_forms_bind(bs_session *session);
 BS_INTERNAL void bs_operand_make(const bs_context *c, int32_t value, int32_t row, bs_operand *operand);
 /* The number that row `row` has among those that lie row_stride apart: where the next one is, of any value but images,
  * follows from its own. */
@@ -50079,10 +50269,8 @@ BS_INTERNAL void bs_move_row(const bs_operand *to, const bs_operand *from);
  * there. */
 BS_INTERNAL void bs_zero_margin(const bs_operand *operand, int32_t margin, int64_t max_h, int64_t max_w);
 BS_INTERNAL void bs_zero_around(const bs_context *c, int32_t target, const bs_operand *operand);
-/* zeroed[bs_margins_count]: whether the result of an instruction of tiles lies where there are zeros around it already,
- * left by what lay there before. The count is 0 where that is not worth knowing. */
-BS_INTERNAL int64_t bs_margins_count(const bs_plan *plan);
-BS_INTERNAL void bs_margins_find(const bs_plan *plan, bool *zeroed);
+/* Sets bs_step.zeroed. */
+BS_INTERNAL void bs_margins_find(bs_session *session);
 /* The row of the ROWS or PATCHES domain above that this row came from, counted over all tiles. */
 BS_INTERNAL int32_t bs_top_row(const bs_context *c, int32_t domain, int32_t row);
 
@@ -50103,6 +50291,9 @@ BS_INTERNAL void bs_decision_forced(bs_decision_data *d, int32_t rows, int32_t p
 /* run/kept.c: how many instructions are kept, and their operands together; and who has which operands. */
 BS_INTERNAL int32_t bs_kept_count(const bs_plan *plan, int32_t *operands);
 BS_INTERNAL void bs_kept_place(bs_session *session, bs_operand *operands);
+
+/* run/steps.c */
+BS_INTERNAL void bs_steps_make(bs_session *session);
 
 /* run/exec.c */
 BS_INTERNAL void bs_execute(bs_session *session);
@@ -50628,16 +50819,15 @@ BS_EFFORT_END
 
 /* #include "run/session.h" */
 
-/* Extents of row `row`, and the rectangle that is computed or present. Independent of where the row is stored. */
+/* Extents of row `row`, and the rectangle that is computed or present: independent of where the row is stored. And the
+ * strides that rows of the value have where the plan stores them. */
 BS_INTERNAL void bs_operand_extent(const bs_context *c, int32_t value, int32_t row, bs_operand *operand);
-/* Strides of a value whose elements lie one after the other. */
-BS_INTERNAL void bs_operand_dense(const bs_context *c, const bs_value_info *value, bs_operand *operand);
+/* Strides of a constant, whose elements lie one after the other. */
+BS_INTERNAL void bs_operand_dense(const bs_context *c, int32_t value, bs_operand *operand);
 /* What is bound to an input, an output or a state. */
 BS_INTERNAL void bs_operand_bound(const bs_context *c, int32_t node, bs_operand *operand);
 /* Steps into a root image to where a cell lies, or to row `top` of a root tensor. */
 BS_INTERNAL void bs_operand_step(bs_operand *operand, const bs_operand *root, int32_t top);
-/* A root value, whatever its storage class. */
-BS_INTERNAL void bs_operand_root(const bs_context *c, int32_t value, bs_operand *operand);
 /* The part of [T, ...] that belongs to the trips that `count` loops make, the last one's along dimension 0. */
 BS_INTERNAL void bs_operand_trips(const bs_context *c, const int32_t *loops, int32_t count, const bs_operand *whole,
                       bs_operand *operand);
@@ -50647,8 +50837,8 @@ BS_INTERNAL void bs_operand_trips(const bs_context *c, const int32_t *loops, int
 
 /* ==== begin src/run/operands.c ================================================================ */
 BS_EFFORT_LESS
-/* run/operands.c - finding the rows of a value, by its storage class in the plan and the context's decisions. Views
- * cost nothing but the lookup. Relies on run/operands.h. Must never move anything, or know of threads. */
+/* run/operands.c - finding the rows of a value, by what plan/locate.h says of it and the context's decisions. Views cost
+ * nothing but the lookup. Relies on run/operands.h. Must never move anything, or know of threads. */
 /* #include "run/operands.h" */
 
 /* #include "kernels/tier.h" */
@@ -50660,81 +50850,104 @@ int32_t bs_top_row(const bs_context *c, int32_t domain, int32_t row)
     return c->domains[g->domains[domain].top].first + bs_rows_top(g, c->domains, domain, row);
 }
 
-/* Not inlined: other values, which are most, would save and restore the registers that this takes. */
-static BS_OUTLINE void image_extent(const bs_context *c, int32_t value, int32_t row, bs_operand *o)
+/* ---------------------------------------------------------------------------------------------------- forms */
+
+int32_t bs_forms_count(const bs_plan *p)
 {
-    const bs_graph *g = c->session->graph;
-    const int64_t *dims = c->session->dims;
-    const bs_value_info *v = &g->values[value];
-    o->frame_h = o->dim[1];
-    o->frame_w = o->dim[2];
-    o->rect = (bs_rect){0, o->dim[1], 0, o->dim[2]};
-    const int32_t patches = g->domains[v->domain].patches;
-    if (patches < 0)
-        return;
-    const int32_t size = c->session->plan->domains[patches].size;
-    const int32_t cell = (int32_t)bs_ceil_div((int64_t)size * v->scale_num, v->scale_den);
-    const int32_t across = (int32_t)bs_ceil_div(dims[g->domains[patches].width], size);
-    const int32_t top = bs_top_row(c, v->domain, row), margin = c->session->plan->values[value].margin;
-    o->frame_y = top / across * cell;
-    o->frame_x = top % across * cell;
+    int32_t count = 0;
+    for (int32_t v = 1; v < p->graph->n_values && !bs_plan_on_device(p); v++)
+        count += bs_form_twin(p, v) == 0;
+    return count;
+}
+
+static void make_form(const bs_plan *p, int32_t value, bs_form *f)
+{
+    const bs_value_info *v = &p->graph->values[value];
+    const int32_t patches = p->graph->domains[v->domain].patches;
+    int64_t stride[BS_MAX_AXES];
+    bs_strides_stored(p, value, stride);
+    f->value = value;
+    f->operand.dtype = v->dtype;
+    f->operand.rank = v->rank;
+    f->operand.image = v->image;
+    for (int32_t i = 0; i < v->rank; i++)
+        f->operand.stride[i] = (ptrdiff_t)stride[i];
+    if (v->image && patches >= 0)
+        f->cell = (int32_t)bs_ceil_div((int64_t)p->domains[patches].size * v->scale_num, v->scale_den);
+}
+
+void bs_forms_make(bs_session *s)
+{
+    const bs_plan *p = s->plan;
+    int32_t count = 0;
+    for (int32_t v = 1; v < s->graph->n_values && !bs_plan_on_device(p); v++) {
+        const int32_t twin = bs_form_twin(p, v);
+        bs_locate(p, v, &s->locators[v]);
+        s->locators[v].form = twin ? s->locators[twin].form : count;
+        if (!twin)
+            make_form(p, v, &s->forms[count++]);
+    }
+    s->n_forms = count;
+}
+
+void bs_forms_bind(bs_session *s)
+{
+    const bs_graph *g = s->graph;
+    for (bs_form *f = s->forms; f < s->forms + s->n_forms; f++) {
+        const bs_value_info *v = &g->values[f->value];
+        const int32_t patches = g->domains[v->domain].patches;
+        bs_operand *o = &f->operand;
+        for (int32_t i = 0; i < v->rank; i++)
+            o->dim[i] = (int32_t)s->dims[v->dims[i]];
+        if (!v->image)
+            continue;
+        o->frame_h = o->dim[1];
+        o->frame_w = o->dim[2];
+        o->rect = (bs_rect){0, o->dim[1], 0, o->dim[2]};
+        if (f->cell)
+            f->across = (int32_t)bs_ceil_div(s->dims[g->domains[patches].width], s->plan->domains[patches].size);
+    }
+}
+
+/* ------------------------------------------------------------------------------------------------- extents */
+
+/* A cell of the frame. Not inlined: other values, which are most, would save and restore the registers that this
+ * takes. */
+static BS_OUTLINE void cut_cell(const bs_context *c, int32_t value, int32_t row, const bs_form *f, bs_operand *o)
+{
+    const int32_t top = bs_top_row(c, c->session->locators[value].domain, row), cell = f->cell,
+                  margin = c->session->plan->values[value].margin;
+    o->frame_y = top / f->across * cell;
+    o->frame_x = top % f->across * cell;
     o->dim[1] = bs_min_i32(cell, o->frame_h - o->frame_y);
     o->dim[2] = bs_min_i32(cell, o->frame_w - o->frame_x);
     o->rect = (bs_rect){bs_max_i32(-margin, -o->frame_y), bs_min_i32(cell + margin, o->frame_h - o->frame_y),
                         bs_max_i32(-margin, -o->frame_x), bs_min_i32(cell + margin, o->frame_w - o->frame_x)};
 }
 
-static BS_INLINE_IF_FAST void operand_extent(const bs_context *c, int32_t value, int32_t row, bs_operand *o)
+static inline void operand_extent(const bs_context *c, int32_t value, int32_t row, bs_operand *o)
 {
-    const bs_value_info *v = &c->session->graph->values[value];
-    o->dtype = v->dtype;
-    o->rank = v->rank;
-    o->image = v->image;
-    for (int32_t i = 0; i < v->rank; i++)
-        o->dim[i] = (int32_t)c->session->dims[v->dims[i]];
-    o->frame_y = o->frame_x = 0;
-    if (v->image)
-        image_extent(c, value, row, o);
+    const bs_form *f = &c->session->forms[c->session->locators[value].form];
+    *o = f->operand;
+    if (f->cell)
+        cut_cell(c, value, row, f, o);
 }
 
-/* Extents of row `row`, and the rectangle that is computed or present. Independent of where the row is stored. */
 void bs_operand_extent(const bs_context *c, int32_t value, int32_t row, bs_operand *o)
 {
     operand_extent(c, value, row, o);
 }
 
-void bs_operand_dense(const bs_context *c, const bs_value_info *v, bs_operand *o)
+/* ---------------------------------------------------------------------------------------------- where rows lie */
+
+void bs_operand_dense(const bs_context *c, int32_t value, bs_operand *o)
 {
+    const bs_graph *g = c->session->graph;
     ptrdiff_t stride = 1;
-    for (int32_t i = v->rank - 1; i >= 0; i--) {
+    for (int32_t i = o->rank - 1; i >= 0; i--) {
         o->stride[i] = stride;
-        stride *= (ptrdiff_t)bs_dim_max(c->session->graph, v->dims[i]);
+        stride *= (ptrdiff_t)bs_dim_max(g, g->values[value].dims[i]);
     }
-}
-
-/* Channels last, behind the margins above and to the left. */
-static BS_OUTLINE void image_stored(const bs_context *c, const bs_value_info *v, int32_t margin, bs_operand *o)
-{
-    int64_t h, w;
-    bs_plan_core(c->session->plan, v, &h, &w);
-    const ptrdiff_t channels = (ptrdiff_t)bs_dim_max(c->session->graph, v->dims[0]);
-    o->stride[0] = 1;
-    o->stride[2] = channels;
-    o->stride[1] = channels * (ptrdiff_t)(w + 2 * margin);
-    o->data = bs_operand_at(o, margin * o->stride[1] + margin * o->stride[2]);
-}
-
-/* Rows the plan stores: images channels-last with margins, all else dense; strides from the maxima. */
-static BS_INLINE_IF_FAST void operand_stored(const bs_context *c, const bs_value_info *v, const bs_value_plan *p,
-                                             uint8_t *base, bs_operand *o)
-{
-    const ptrdiff_t bytes = (ptrdiff_t)bs_dtype_bytes(v->dtype);
-    o->row_stride = (ptrdiff_t)bs_bytes_figure(p->row_bytes) >> bytes / 2; /* 1, 2 or 4: a division is slow */
-    o->data = base;
-    if (!v->image || p->planar)
-        bs_operand_dense(c, v, o);
-    else
-        image_stored(c, v, p->margin, o);
 }
 
 void bs_operand_bound(const bs_context *c, int32_t node, bs_operand *o)
@@ -50767,44 +50980,45 @@ void bs_operand_step(bs_operand *o, const bs_operand *root, int32_t top)
     o->data = (uint8_t *)root->data + top * root->stride[0] * bytes;
 }
 
-/* Row `row` of a value that has rows of its own, outside the root. */
-static BS_INLINE_IF_FAST void operand_own(const bs_context *c, int32_t value, int32_t row, bs_operand *o)
-{
-    const bs_value_info *v = &c->session->graph->values[value];
-    const bs_value_plan *p = &c->session->plan->values[value];
-    const bool tile = p->storage == BS_STORAGE_SCRATCH;
-    uint8_t *const memory = tile ? c->scratch : c->session->transient;
-    const int32_t at = tile ? row : c->domains[v->domain].first + row;
-    operand_stored(c, v, p, bs_bytes_row(memory, p->offset, at, p->row_bytes), o);
-}
-
 /* Whether an image with rows of its own lies in what is bound to its source, an output or an input: kernels take images
  * channels last. */
-static bool lies_as_bound(const bs_context *c, const bs_value_plan *p)
+static bool lies_as_bound(const bs_context *c, int32_t node)
 {
-    const bs_buffer *b = &c->session->bound[p->source];
-    return p->storage == BS_STORAGE_TRANSIENT && p->source != 0 && (b->dim[0] == 1 || b->stride[0] == 1) &&
-           b->stride[2] == b->dim[0];
+    const bs_buffer *b = &c->session->bound[node];
+    return (b->dim[0] == 1 || b->stride[0] == 1) && b->stride[2] == b->dim[0];
 }
 
-/* A root value, whatever its storage class. */
-void bs_operand_root(const bs_context *c, int32_t value, bs_operand *o)
+/* The one row of a root value; o has its strides as the plan stores it. */
+static void at_root(const bs_context *c, const bs_locator *l, bs_operand *o)
 {
-    const bs_value_plan *p = &c->session->plan->values[value];
     const bs_session *s = c->session;
-    operand_extent(c, value, 0, o);
-    if (p->storage == BS_STORAGE_INPUT || p->storage == BS_STORAGE_OUTPUT || p->storage == BS_STORAGE_STATE ||
-        lies_as_bound(c, p)) {
-        bs_operand_bound(c, p->source, o);
-    } else if (p->storage == BS_STORAGE_WEIGHT) {
-        o->data = bs_bytes_at(s->weights, s->plan->nodes[p->source].prepared_offset);
-        o->row_stride = 0;
-        bs_operand_dense(c, &s->graph->values[value], o);
+    if (l->memory == BS_OF_CALLER || (l->memory == BS_OF_EITHER && lies_as_bound(c, l->bound))) {
+        bs_operand_bound(c, l->bound, o);
+        return;
+    }
+    o->data = bs_bytes_at(l->memory == BS_OF_WEIGHTS ? s->weights : s->transient, l->base);
+    o->row_stride = 0;
+}
+
+/* Row `row` of a value, as found at the end of the views to it; o has the strides of `l` as the plan stores it. */
+static BS_INLINE_IF_FAST void at_row(const bs_context *c, const bs_locator *l, int32_t row, bs_operand *o)
+{
+    if (l->place == BS_AT_ROOT) {
+        at_root(c, l, o);
+    } else if (l->place == BS_AT_CELL || l->place == BS_AT_LINE) {
+        bs_operand root;
+        bs_operand_make(c, l->source, 0, &root);
+        bs_operand_step(o, &root, bs_top_row(c, l->domain, row));
     } else {
-        operand_stored(c, &s->graph->values[value], p, bs_bytes_at(s->transient, p->offset), o);
-        o->row_stride = 0;
+        const bool tile = l->place == BS_AT_TILE || l->in_tile;
+        uint8_t *const memory = tile ? c->scratch : c->session->transient;
+        const int32_t at = tile ? row : c->domains[l->domain].first + row;
+        o->data = bs_bytes_row(memory, l->base, at, l->row_bytes);
+        o->row_stride = (ptrdiff_t)bs_bytes_figure(l->row_bytes) >> l->shift; /* a division is slow */
     }
 }
+
+/* -------------------------------------------------------------------------------------------------- views */
 
 /* Whether the rows of a path stand side by side around it: their ids ascend. */
 static bool is_in_a_row(const bs_rows_state *rows)
@@ -50812,46 +51026,19 @@ static bool is_in_a_row(const bs_rows_state *rows)
     return rows->count > 0 && rows->ids[rows->count - 1] - rows->ids[0] == rows->count - 1;
 }
 
-/* What a view is seen through: itself, or the carried value in whose place it is made. */
-static int32_t seen_through(const bs_session *s, int32_t view)
-{
-    const bs_node *node = &s->graph->nodes[s->graph->values[view].node];
-    return bs_node_is_view(node) ? view : bs_node_in(s->graph, node)[0];
-}
-
 /* So they must on every way from view to view. */
-bool bs_operand_is_seen(const bs_context *c, int32_t value)
+static bool is_seen(const bs_context *c, const bs_locator *l)
 {
-    const bs_session *s = c->session;
-    bool seen = bs_plan_is_seen(s->plan, value);
-    while (seen) {
-        seen = is_in_a_row(&c->domains[s->graph->values[value].domain]);
-        value = s->plan->values[value].source;
-        const bool onward = s->plan->values[value].storage == BS_STORAGE_VIEW;
-        value = onward ? seen_through(s, value) : value;
-        if (!onward || s->graph->nodes[s->graph->values[value].node].router == 0)
-            break;
+    const bs_locator *const all = c->session->locators;
+    bool seen = l->place == BS_AT_SEEN && is_in_a_row(&c->domains[l->domain]);
+    while (seen && all[l->source].place == BS_AT_ABOVE) {
+        l = &all[l->source];
+        seen = is_in_a_row(&c->domains[l->domain]);
     }
     return seen;
 }
 
-/* Row `row` of a value of which no decision says where it lies. */
-static void operand_found(const bs_context *c, int32_t value, int32_t row, bs_operand *o)
-{
-    const bs_session *s = c->session;
-    bs_operand root;
-    if (s->plan->values[value].storage == BS_STORAGE_VIEW) {
-        bs_operand_root(c, s->plan->values[value].source, &root);
-        bs_operand_step(o, &root, bs_top_row(c, s->graph->values[value].domain, row));
-    } else if (s->graph->values[value].domain != 0) {
-        operand_own(c, value, row, o);
-    } else { /* seen from a path of the root */
-        bs_operand_root(c, value, &root);
-        memcpy(o->stride, root.stride, sizeof o->stride);
-        o->data = root.data;
-        o->row_stride = 0;
-    }
-}
+bool bs_operand_is_seen(const bs_context *c, int32_t value) { return is_seen(c, &c->session->locators[value]); }
 
 void bs_operand_trips(const bs_context *c, const int32_t *loops, int32_t count, const bs_operand *whole, bs_operand *o)
 {
@@ -50864,74 +51051,54 @@ void bs_operand_trips(const bs_context *c, const int32_t *loops, int32_t count, 
     o->row_stride = whole->row_stride;
 }
 
-/* The part of such a row that belongs to the trips that loops make. */
-static BS_OUTLINE void operand_sliced(const bs_context *c, int32_t value, int32_t row, const int32_t *loops,
-                                      int32_t count, bs_operand *o)
-{
-    bs_operand whole;
-    bs_operand_extent(c, value, row, &whole);
-    operand_found(c, value, row, &whole);
-    bs_operand_trips(c, loops, count, &whole, o);
-}
-
 /* From view to view, to the value that has rows of its own or those of a root tensor: which row of it `row` is, and of
  * which loops a trip's part is meant, loops[BS_MAX_RANK]. */
-static int32_t see_through(const bs_context *c, int32_t *value, int32_t row, int32_t *loops, int32_t *slices)
+static const bs_locator *see_through(const bs_context *c, int32_t *value, int32_t *row, int32_t *loops, int32_t *slices)
 {
-    const bs_session *s = c->session;
-    while (s->plan->values[*value].storage == BS_STORAGE_VIEW || bs_operand_is_seen(c, *value)) {
-        *value = seen_through(s, *value);
-        const bs_node *view = &s->graph->nodes[s->graph->values[*value].node];
-        if (view->router == 0)
-            break;
-        if (bs_view_slices(s->graph, view) && *slices < BS_MAX_RANK)
-            loops[(*slices)++] = view->router;
-        row = c->domains[s->graph->values[*value].domain].ids[row];
-        *value = s->plan->values[*value].source;
+    const bs_locator *const all = c->session->locators, *l = &all[*value];
+    while (l->place == BS_AT_ABOVE || is_seen(c, l)) {
+        if (l->loop && *slices < BS_MAX_RANK)
+            loops[(*slices)++] = l->loop;
+        *row = c->domains[l->domain].ids[*row];
+        *value = l->source;
+        l = &all[l->source];
     }
-    return row;
+    return l;
 }
 
-/* Row `row` of a view: where what it is a view of has it. */
-static void operand_viewed(const bs_context *c, int32_t value, int32_t row, bs_operand *o)
+/* Row `row` of a view: where what it is a view of has it. Not inlined, as above. */
+static BS_OUTLINE void operand_viewed(const bs_context *c, int32_t value, int32_t row, bs_operand *o)
 {
-    int32_t loops[BS_MAX_RANK], slices = 0;
-    row = see_through(c, &value, row, loops, &slices);
-    if (slices == 0)
-        operand_found(c, value, row, o);
-    else
-        operand_sliced(c, value, row, loops, slices, o);
+    int32_t loops[BS_MAX_RANK], slices = 0, at = value;
+    const bs_locator *l = see_through(c, &at, &row, loops, &slices);
+    bs_operand whole;
+    if (at != value)
+        operand_extent(c, at, row, &whole);
+    if (slices == 0) {
+        if (at != value)
+            memcpy(o->stride, whole.stride, sizeof o->stride);
+        at_row(c, l, row, o);
+        return;
+    }
+    at_row(c, l, row, &whole);
+    bs_operand_trips(c, loops, slices, &whole, o);
 }
 
 int32_t bs_operand_row(const bs_context *c, int32_t value, int32_t row)
 {
-    const bs_session *s = c->session;
     int32_t loops[BS_MAX_RANK], slices = 0;
-    if (s->plan->values[value].source == 0)
-        return row;
-    row = see_through(c, &value, row, loops, &slices);
-    return s->plan->values[value].storage == BS_STORAGE_VIEW ? bs_top_row(c, s->graph->values[value].domain, row) : row;
-}
-
-/* A row that lies in the root, or where what it is a view of has it. Not inlined, as above. */
-static BS_OUTLINE void operand_elsewhere(const bs_context *c, int32_t value, int32_t row, bs_operand *o)
-{
-    if (c->session->graph->values[value].domain == 0) {
-        bs_operand_root(c, value, o);
-        return;
-    }
-    operand_extent(c, value, row, o);
-    operand_viewed(c, value, row, o);
+    const bs_locator *l = see_through(c, &value, &row, loops, &slices);
+    return l->place == BS_AT_CELL || l->place == BS_AT_LINE ? bs_top_row(c, l->domain, row) : row;
 }
 
 void bs_operand_make(const bs_context *c, int32_t value, int32_t row, bs_operand *o)
 {
-    if (c->session->graph->values[value].domain == 0 || c->session->plan->values[value].source != 0) {
-        operand_elsewhere(c, value, row, o);
-        return;
-    }
-    operand_extent(c, value, row, o);
-    operand_own(c, value, row, o);
+    const bs_locator *l = &c->session->locators[value];
+    operand_extent(c, value, l->place == BS_AT_ROOT ? 0 : row, o);
+    if (l->place >= BS_AT_ABOVE)
+        operand_viewed(c, value, row, o);
+    else
+        at_row(c, l, row, o);
 }
 BS_EFFORT_END
 /* ==== end src/run/operands.c ================================================================== */
@@ -51048,8 +51215,7 @@ void bs_zero_around(const bs_context *c, int32_t target, const bs_operand *o)
 /* ------------------------------------------------------------------------------------- zeros that are still there */
 
 #ifdef BS_SMALL
-int64_t bs_margins_count(const bs_plan *plan) { return (void)plan, 0; }
-void bs_margins_find(const bs_plan *plan, bool *zeroed) { (void)plan, (void)zeroed; }
+void bs_margins_find(bs_session *s) { (void)s; }
 #else
 /* Images of a tile with zeros around them, of which nothing was overwritten since. */
 enum { LATEST = 8 };
@@ -51118,18 +51284,14 @@ static bool step(zeroed_images *z, const bs_instr *i)
     return alike;
 }
 
-int64_t bs_margins_count(const bs_plan *plan)
+void bs_margins_find(bs_session *s)
 {
-    return plan->n_parts > 0 && !bs_plan_on_device(plan) ? plan->n_instrs : 0;
-}
-
-void bs_margins_find(const bs_plan *plan, bool *zeroed)
-{
-    for (int32_t k = 0; k < plan->n_parts && zeroed; k++) {
+    const bs_plan *plan = s->plan;
+    for (int32_t k = 0; k < plan->n_parts && !bs_plan_on_device(plan); k++) {
         const bs_part *part = &plan->parts[k];
         zeroed_images z = {plan, {0}, 0};
         for (int32_t i = part->first; i < part->first + part->count; i++)
-            zeroed[i] = step(&z, &plan->instrs[i]);
+            s->steps[i].zeroed = step(&z, &plan->instrs[i]);
     }
 }
 #endif
@@ -51294,12 +51456,12 @@ static void operand_source(const bs_context *c, int32_t value, int32_t row, bs_o
         bs_operand_trips(c, &view->router, bs_view_slices(s->graph, view), &parent, o);
     } else if (s->graph->nodes[node].n_in > 0) {
         bs_operand root;
-        bs_operand_root(c, bs_node_in(s->graph, &s->graph->nodes[node])[0], &root);
+        bs_operand_make(c, bs_node_in(s->graph, &s->graph->nodes[node])[0], 0, &root);
         bs_operand_step(o, &root, bs_top_row(c, s->graph->values[value].domain, row));
     } else if (bs_node_op(&s->graph->nodes[node])->bound) {
         bs_operand_bound(c, node, o);
     } else { /* a constant */
-        bs_operand_dense(c, &s->graph->values[value], o);
+        bs_operand_dense(c, value, o);
         o->data = bs_bytes_at(s->weights, s->plan->nodes[node].prepared_offset);
     }
 }
@@ -51309,7 +51471,7 @@ static void operand_cell(const bs_context *c, const bs_instr *i, int32_t row, bs
 {
     const bs_node *node = &c->session->graph->nodes[i->node];
     bs_operand root;
-    bs_operand_root(c, i->target, &root);
+    bs_operand_make(c, i->target, 0, &root);
     bs_operand_extent(c, i->value ? i->value : node->first_out, row, o);
     bs_operand_step(o, &root, bs_top_row(c, i->domain, row));
     if (o->image && root.image)
@@ -51342,7 +51504,7 @@ static void operand_beyond(const bs_context *c, const bs_instr *i, bs_operand *o
 {
     const bs_graph *g = c->session->graph;
     const int32_t rows = c->domains[g->values[bs_node_in(g, &g->nodes[i->node])[0]].domain].count;
-    bs_operand_root(c, i->target, o);
+    bs_operand_make(c, i->target, 0, o);
     o->data = (uint8_t *)o->data + rows * o->stride[0] * (ptrdiff_t)bs_dtype_bytes(o->dtype);
     o->dim[0] -= rows;
     o->rect = (bs_rect){0, o->dim[1], 0, o->dim[2]};
@@ -51952,8 +52114,9 @@ bs_status bs_route_say(const bs_route_fault *fault, int32_t cell, char *message)
 static bs_status route_status(bs_context *c, int32_t router, const bs_route_fault *fault)
 {
     const int32_t domain = c->session->graph->routers[router].domain;
-    const bool of_row = fault->kind != BS_ROUTE_SOUND && fault->row >= 0;
-    return bs_route_say(fault, of_row ? bs_top_row(c, domain, fault->row) : -1, c->fault);
+    if (fault->kind == BS_ROUTE_SOUND)
+        return BS_OK;
+    return bs_route_say(fault, fault->row >= 0 ? bs_top_row(c, domain, fault->row) : -1, c->fault);
 }
 
 /* ------------------------------------------------------------------------------------------------ all rows */
@@ -52174,14 +52337,19 @@ BS_INTERNAL void bs_exec_used(bs_session *s, int32_t phase, int32_t unit, uint64
 BS_INTERNAL void bs_exec_call(const bs_context *c, const bs_instr *i, int32_t row, int32_t rows, int32_t band);
 /* Operands and all else of a call on rows of its node; in and out are set. */
 BS_INTERNAL void bs_exec_prepare(const bs_context *c, const bs_node *node, int32_t row, int32_t rows, bs_call *call);
+/* Records that a call has failed, and what it says of its data. */
+BS_INTERNAL void bs_exec_end_call(bs_session *s, bs_status status, int32_t node, const char *fault);
 /* Runs the kernel of a prepared call. */
 BS_INTERNAL void bs_exec_kernel(bs_session *s, const bs_instr *i, bs_call *call);
-/* Whether rows of an operand are found through decisions: then each row is a call of its own. */
-BS_INTERNAL bool bs_exec_scattered(const bs_session *s, const bs_instr *i);
-/* Rows of a task. */
+#define BS_BAND_ROWS 32 /* of an image, per task; a multiple of the Winograd tile, so cutting changes no bit */
+
+/* run/steps.c */
+static inline const bs_step *bs_step_of(const bs_session *s, const bs_instr *i)
+{
+    return &s->steps[i - s->plan->instrs];
+}
+/* Rows of a task in this run. */
 BS_INTERNAL int32_t bs_exec_batch(const bs_session *s, const bs_instr *i);
-/* Tasks that a row is cut into; 0: it is not cut. */
-BS_INTERNAL int32_t bs_exec_bands(const bs_session *s, const bs_instr *i);
 
 /* run/tail.c */
 /* Runs the kernel of a prepared call, and the steps of its tail. */
@@ -52192,7 +52360,10 @@ BS_INTERNAL bs_status bs_exec_tail(const bs_call *call);
 BS_INTERNAL void bs_exec_rows(const bs_context *c, const bs_instr *i, int32_t row, int32_t rows, int32_t band);
 BS_INTERNAL void bs_exec_alone(bs_session *s, const bs_instr *i);
 /* Whether an instruction is run as part of one job with others of its time. */
-BS_INTERNAL bool bs_exec_runs_beside(const bs_session *s, const bs_instr *i);
+static inline bool bs_exec_runs_beside(const bs_session *s, const bs_instr *i)
+{
+    return !bs_step_of(s, i)->alone && !s->times_ops && !s->any_empty;
+}
 /* Runs instruction `first` and those beside it. Returns the last of them. */
 BS_INTERNAL int32_t bs_exec_beside(bs_session *s, int32_t first);
 
@@ -52200,6 +52371,8 @@ BS_INTERNAL int32_t bs_exec_beside(bs_session *s, int32_t first);
 /* Does a call or a move as it was prepared in an earlier trip or run, or prepares it for later ones. False: it is none
  * that can be kept, or not now. */
 BS_INTERNAL bool bs_exec_kept(bs_session *s, const bs_instr *i);
+/* Does what was prepared and has not changed since, not even by a trip. False: it is not such a step. */
+BS_INTERNAL bool bs_exec_ready(bs_session *s, const bs_step *step);
 
 /* run/regions.c */
 BS_INTERNAL void bs_exec_region(bs_session *s, const bs_instr *i);
@@ -52364,6 +52537,165 @@ bs_status bs_exec_tail(const bs_call *call)
 BS_EFFORT_END
 /* ==== end src/run/tail.c ====================================================================== */
 
+/* ==== begin src/run/steps.c =================================================================== */
+BS_EFFORT_ONCE
+/* run/steps.c - what of an instruction hangs on no decision, extent or buffer is worked out once, when the session is
+ * made: which kernel it is, how it may be cut into tasks, who may run beside it.
+ * Relies on run/exec.h. Must never run anything; how many rows and threads there are decides how products of many
+ * weights are cut, and no bit. */
+/* #include "run/exec.h" */
+
+/* #include "ops/common.h" */
+/* #include "ops/structure.h" */
+/* #include "plan/tails.h" */
+
+#define BATCH_ROWS 16 /* cells of a non-image op, per task; of an op that cuts itself, BS_CROSS_ROWS */
+#define HEAVY_ROWS 64 /* cells that share one reading of many weights, as kernels of products take them */
+#define HEAVY      (128 << 10) /* bytes of weights that do not stay in the second cache beside a task's rows */
+#define SMALL_ROW  1024 /* bytes: a task gets many such rows, though each is found by itself */
+
+static bool is_scattered(const bs_plan *p, const bs_instr *i)
+{
+    int32_t n_in;
+    const int32_t *in = bs_plan_in(p, i->node, &n_in);
+    bool scattered = false;
+    for (int32_t k = 0; k < n_in; k++)
+        scattered = scattered || (p->values[in[k]].storage == BS_STORAGE_VIEW &&
+                                  p->graph->domains[p->graph->values[in[k]].domain].kind == BS_DOMAIN_PATH);
+    return scattered;
+}
+
+static bool is_small(const bs_plan *p, int32_t value)
+{
+    return value && !p->graph->values[value].image && bs_bytes_figure(p->values[value].row_bytes) <= SMALL_ROW;
+}
+
+static bool has_images(const bs_plan *p, const bs_instr *i)
+{
+    const bs_node *node = &p->graph->nodes[i->node];
+    int32_t n_in;
+    const int32_t *in = bs_plan_in(p, i->node, &n_in);
+    bool image = node->n_out > 0 && p->graph->values[node->first_out].image;
+    for (int32_t k = 0; k < n_in; k++)
+        image = image || p->graph->values[in[k]].image;
+    return image;
+}
+
+/* Each task reads all weights: of many, from memory. */
+static bool is_heavy(const bs_plan *p, const bs_instr *i)
+{
+    return bs_bytes_figure(p->nodes[i->node].prepared_bytes) > HEAVY;
+}
+
+/* Images in a call: as many as its op wants, where they have the same extents and a kernel's bytes go straight to its
+ * result. */
+static int32_t images_of(const bs_plan *p, const bs_instr *i)
+{
+    const bs_node *node = &p->graph->nodes[i->node];
+    return p->graph->domains[node->domain].patches >= 0 || bs_tails_move(p->graph, node) ? 1 : p->nodes[i->node].images;
+}
+
+/* Few images; and one row of those that are found one by one, or moved, unless they are small. */
+static int32_t batch_of(const bs_plan *p, const bs_instr *i, bool scattered)
+{
+    const bs_node *node = &p->graph->nodes[i->node];
+    if (i->kind != BS_INSTR_CALL)
+        return is_small(p, i->value ? i->value : i->target) ? BATCH_ROWS : 1;
+    if (p->nodes[i->node].work_items > 0)
+        return BS_CROSS_ROWS;
+    if (scattered && (bs_node_op(node)->rows.of == BS_ROWS_SEGMENT || !is_small(p, node->first_out)))
+        return 1;
+    if (has_images(p, i))
+        return images_of(p, i) == 1 ? 1 : -images_of(p, i);
+    return is_heavy(p, i) ? 0 : BATCH_ROWS;
+}
+
+/* As many images as each thread gets. Of heavy rows tasks are about equally long, and enough for all threads. */
+int32_t bs_exec_batch(const bs_session *s, const bs_instr *i)
+{
+    const int32_t batch = bs_step_of(s, i)->batch;
+    if (batch > 0)
+        return batch;
+    const int32_t rows = s->root.domains[i->domain].count, threads = s->plan->threads;
+    if (batch < 0)
+        return bs_min_i32(-batch, (rows + threads - 1) / threads);
+    const int32_t turns = (int32_t)bs_ceil_div(rows, (int64_t)HEAVY_ROWS * threads);
+    return bs_max_i32((int32_t)bs_ceil_div(rows, bs_max_i32(turns, 1) * threads), BATCH_ROWS);
+}
+
+/* Of a call: work items of an op that cuts itself, or bands of an image. */
+static int32_t bands_of(const bs_plan *p, const bs_instr *i)
+{
+    const bs_node *node = &p->graph->nodes[i->node];
+    int64_t h, w;
+    if (p->nodes[i->node].work_items > 0)
+        return p->nodes[i->node].work_items;
+    if (node->n_out != 1 || !bs_node_op(node)->layout.images || !p->graph->values[node->first_out].image)
+        return 0;
+    bs_plan_core(p, &p->graph->values[node->first_out], &h, &w);
+    return (int32_t)bs_ceil_div(h + 2 * p->values[node->first_out].margin, BS_BAND_ROWS);
+}
+
+static bs_way way_of(const bs_plan *p, const bs_instr *i)
+{
+    if (i->kind == BS_INSTR_ROUTE || i->kind == BS_INSTR_RUN)
+        return i->kind == BS_INSTR_ROUTE ? BS_WAY_ROUTE : BS_WAY_REGION;
+    if (i->kind == BS_INSTR_CALL && p->graph->nodes[i->node].n_out == 0)
+        return BS_WAY_AHEAD;
+    return bs_instr_streams(i) ? BS_WAY_STREAMED : BS_WAY_PLAIN;
+}
+
+/* Not beside others: an instruction that may refuse its data, since of several faults a run reports the first in the
+ * plan's order. */
+static bool stands_alone(const bs_plan *p, const bs_instr *i)
+{
+    const bs_node *node = &p->graph->nodes[i->node];
+    return p->threads == 1 || way_of(p, i) != BS_WAY_PLAIN ||
+           (i->kind == BS_INSTR_CALL && (node->makes || bs_op_may_refuse(bs_node_op(node))));
+}
+
+/* Routes, and regions outside all paths that a later route waits for (they compute features). Trips of a loop are not
+ * routed. */
+static bool counts_as_routing(const bs_plan *p, const bs_instr *i)
+{
+    if (i->kind != BS_INSTR_RUN)
+        return i->kind == BS_INSTR_ROUTE && !bs_router_loops(p->graph, p->graph->nodes[i->node].router);
+    const bs_region *region = &p->regions[i->region]; /* its parts are all of one router, or none is */
+    return p->parts[p->region_parts[region->first]].router == 0 && i - p->instrs < p->last_route;
+}
+
+static void fill_call(const bs_plan *p, const bs_instr *i, bs_step *step)
+{
+    const bs_node *node = &p->graph->nodes[i->node];
+    step->run = p->nodes[i->node].fusion ? bs_fusion_run : node->n_tail ? bs_exec_tail : bs_node_op(node)->run;
+    step->decided = bs_node_op(node)->rows.of == BS_ROWS_DECIDED;
+    step->scattered = is_scattered(p, i);
+    step->bands = bands_of(p, i);
+}
+
+void bs_steps_make(bs_session *s)
+{
+    const bs_plan *p = s->plan;
+    for (int32_t k = 0; k < p->n_instrs; k++) {
+        const bs_instr *i = &p->instrs[k];
+        bs_step *step = &s->steps[k];
+        step->way = (uint8_t)way_of(p, i);
+        step->alone = stands_alone(p, i);
+        step->routes = k < p->n_top && counts_as_routing(p, i);
+        step->moves = i->kind == BS_INSTR_MOVE;
+        step->node = i->node;
+        step->router = i->kind == BS_INSTR_ROUTE ? p->graph->nodes[i->node].router : 0;
+        step->back = step->router && p->routers[step->router].again == k ? p->routers[step->router].instr : -1;
+        if (i->kind == BS_INSTR_CALL)
+            fill_call(p, i, step);
+        if (i->kind == BS_INSTR_CALL || i->kind == BS_INSTR_MOVE)
+            step->batch = batch_of(p, i, step->scattered);
+    }
+    bs_margins_find(s);
+}
+BS_EFFORT_END
+/* ==== end src/run/steps.c ===================================================================== */
+
 /* ==== begin src/run/call.c ==================================================================== */
 BS_EFFORT_LESS
 /* run/call.c - one kernel on some rows of its node: its operands, the zeros around what it writes, how it may be cut.
@@ -52374,12 +52706,6 @@ BS_EFFORT_LESS
 /* #include "ops/common.h" */
 /* #include "ops/structure.h" */
 /* #include "plan/tails.h" */
-
-#define BAND_ROWS 32  /* of an image, per task; a multiple of the Winograd tile, so cutting changes no bit */
-#define BATCH_ROWS 16 /* cells of a non-image op, per task; of an op that cuts itself, BS_CROSS_ROWS */
-#define HEAVY_ROWS 64 /* cells that share one reading of many weights, as kernels of products take them */
-#define HEAVY      (128 << 10) /* bytes of weights that do not stay in the second cache beside a task's rows */
-#define SMALL_ROW  1024 /* bytes: a task gets many such rows, though each is found by itself */
 
 static bs_call *call_in(bs_call_room *room)
 {
@@ -52512,37 +52838,24 @@ static bool wants_kernel(const bs_session *s, const bs_node *node, const bs_call
     return !empty;
 }
 
-bool bs_exec_scattered(const bs_session *s, const bs_instr *i)
-{
-    int32_t n_in;
-    const int32_t *in = bs_plan_in(s->plan, i->node, &n_in);
-    bool scattered = false;
-    for (int32_t k = 0; k < n_in; k++)
-        scattered = scattered || (s->plan->values[in[k]].storage == BS_STORAGE_VIEW &&
-                                  s->graph->domains[s->graph->values[in[k]].domain].kind == BS_DOMAIN_PATH);
-    return scattered;
-}
-
-static bs_status run_kernel(const bs_session *s, const bs_node *node, const bs_call *call)
+static inline bs_status run_kernel(const bs_session *s, const bs_step *step, const bs_call *call)
 {
     bs_status status = BS_OK;
-    if (s->any_empty && !wants_kernel(s, node, call, &status))
-        return status;
-    if (call->plan->fusion)
-        return bs_fusion_run(call);
-    return node->n_tail ? bs_exec_tail(call) : bs_node_op(node)->run(call);
+    return s->any_empty && !wants_kernel(s, call->node, call, &status) ? status : step->run(call);
 }
 
-static void end_call(bs_session *s, bs_status status, int32_t node, const char *fault)
+void bs_exec_end_call(bs_session *s, bs_status status, int32_t node, const char *fault)
 {
     if (bs_exec_fail(s, status, node))
         memcpy(s->fault, fault, BS_FAULT_BYTES);
 }
 
 /* Row by row: of these calls only addresses differ. */
-static void run_scattered(const bs_context *c, const bs_node *node, int32_t row, int32_t rows)
+static void run_scattered(const bs_context *c, const bs_instr *i, int32_t row, int32_t rows)
 {
     bs_session *s = c->session;
+    const bs_step *step = bs_step_of(s, i);
+    const bs_node *node = &s->graph->nodes[i->node];
     bs_call_room room;
     bs_call *const call = call_in(&room);
     char fault[BS_FAULT_BYTES] = "";
@@ -52551,24 +52864,26 @@ static void run_scattered(const bs_context *c, const bs_node *node, int32_t row,
     call->fault = fault;
     call->extent = NULL; /* rows of a path make no extents */
     call_advance(c, row, true, &at, call);
-    bs_status status = run_kernel(s, node, call);
+    bs_status status = run_kernel(s, step, call);
     for (int32_t r = row + 1; r < row + rows && status == BS_OK; r++) {
         call_advance(c, r, false, &at, call);
-        status = run_kernel(s, node, call);
+        status = run_kernel(s, step, call);
     }
-    end_call(s, status, (int32_t)(node - s->graph->nodes), fault);
+    bs_exec_end_call(s, status, i->node, fault);
 }
 
 void bs_exec_kernel(bs_session *s, const bs_instr *i, bs_call *call)
 {
-    char fault[BS_FAULT_BYTES] = "";
+    char fault[BS_FAULT_BYTES];
     int64_t extent = 0;
+    fault[0] = fault[BS_FAULT_BYTES - 1] = '\0';
     call->fault = fault;
     call->extent = &extent;
-    bs_status status = run_kernel(s, call->node, call);
+    bs_status status = run_kernel(s, bs_step_of(s, i), call);
     if (status == BS_OK && call->node->makes)
         status = bs_extents_made(s, i, extent, fault);
-    end_call(s, status, i->node, fault);
+    if (status != BS_OK)
+        bs_exec_end_call(s, status, i->node, fault);
     call->fault = NULL;
     call->extent = NULL;
 }
@@ -52616,18 +52931,18 @@ void bs_exec_call(const bs_context *c, const bs_instr *i, int32_t row, int32_t r
     bs_session *s = c->session;
     bs_call_room room;
     bs_call *const call = call_in(&room);
+    const bs_step *step = bs_step_of(s, i);
     const bs_node *node = &s->graph->nodes[i->node];
-    if (bs_node_op(node)->rows.of == BS_ROWS_DECIDED) {
+    if (step->decided) {
         run_decided(c, node, row, rows);
         return;
     }
-    if (rows > 1 && s->plan->nodes[i->node].work_items == 0 && bs_exec_scattered(s, i)) {
-        run_scattered(c, node, row, rows);
+    if (rows > 1 && step->scattered && s->plan->nodes[i->node].work_items == 0) {
+        run_scattered(c, i, row, rows);
         return;
     }
     bs_exec_prepare(c, node, row, rows, call);
-    const bool zeroed = s->zeroed && s->zeroed[i - s->plan->instrs];
-    if (band <= 0 && i->extent != BS_EXTENT_RING && !zeroed)
+    if (band <= 0 && i->extent != BS_EXTENT_RING && !step->zeroed)
         zero_margins(c, call);
     if (i->extent != BS_EXTENT_ALL) {
         run_extent(c, i, call);
@@ -52637,73 +52952,13 @@ void bs_exec_call(const bs_context *c, const bs_instr *i, int32_t row, int32_t r
         call->work_item = band;
     } else if (band >= 0 && call->n_out > 0) {
         bs_rect *r = &call->out[0].rect;
-        const int32_t y0 = r->y0 + band * BAND_ROWS;
+        const int32_t y0 = r->y0 + band * BS_BAND_ROWS;
         if (y0 >= r->y1)
             return;
-        r->y1 = bs_min_i32(y0 + BAND_ROWS, r->y1);
+        r->y1 = bs_min_i32(y0 + BS_BAND_ROWS, r->y1);
         r->y0 = y0;
     }
     bs_exec_kernel(s, i, call);
-}
-
-static bool is_small(const bs_session *s, int32_t value)
-{
-    return value && !s->graph->values[value].image &&
-           bs_bytes_figure(s->plan->values[value].row_bytes) <= SMALL_ROW;
-}
-
-/* Each task reads all weights: of many, from memory. Tasks are about equally long, and enough for all threads. */
-static int32_t heavy_batch(const bs_session *s, const bs_instr *i)
-{
-    const int32_t rows = s->root.domains[i->domain].count, threads = s->plan->threads;
-    const int32_t turns = (int32_t)bs_ceil_div(rows, (int64_t)HEAVY_ROWS * threads);
-    return bs_max_i32((int32_t)bs_ceil_div(rows, bs_max_i32(turns, 1) * threads), BATCH_ROWS);
-}
-
-/* Images in a call: as many as its op wants, where they have the same extents and a kernel's bytes go straight to its
- * result, and as each thread gets. */
-static int32_t image_batch(const bs_session *s, const bs_instr *i)
-{
-    const bs_node *node = &s->graph->nodes[i->node];
-    const int32_t rows = s->root.domains[i->domain].count, threads = s->plan->threads;
-    const int32_t images = s->plan->nodes[i->node].images;
-    if (images == 1 || s->graph->domains[node->domain].patches >= 0 || bs_tails_move(s->graph, node))
-        return 1;
-    return bs_min_i32(images, (rows + threads - 1) / threads);
-}
-
-/* Few images; and one row of those that are found one by one, or moved, unless they are small. */
-int32_t bs_exec_batch(const bs_session *s, const bs_instr *i)
-{
-    const bs_node *node = &s->graph->nodes[i->node];
-    int32_t n_in;
-    const int32_t *in = bs_plan_in(s->plan, i->node, &n_in);
-    if (i->kind != BS_INSTR_CALL)
-        return is_small(s, i->value ? i->value : i->target) ? BATCH_ROWS : 1;
-    if (s->plan->nodes[i->node].work_items > 0)
-        return BS_CROSS_ROWS;
-    const bool across = bs_node_op(node)->rows.of == BS_ROWS_SEGMENT;
-    if (bs_exec_scattered(s, i) && (across || !is_small(s, node->first_out)))
-        return 1;
-    bool image = node->n_out > 0 && s->graph->values[node->first_out].image;
-    for (int32_t k = 0; k < n_in; k++)
-        image = image || s->graph->values[in[k]].image;
-    if (image)
-        return image_batch(s, i);
-    return bs_bytes_figure(s->plan->nodes[i->node].prepared_bytes) > HEAVY ? heavy_batch(s, i) : BATCH_ROWS;
-}
-
-int32_t bs_exec_bands(const bs_session *s, const bs_instr *i)
-{
-    const bs_node *node = &s->graph->nodes[i->node];
-    int64_t h, w;
-    if (i->kind == BS_INSTR_CALL && s->plan->nodes[i->node].work_items > 0)
-        return s->plan->nodes[i->node].work_items;
-    if (i->kind != BS_INSTR_CALL || node->n_out != 1 || !bs_node_op(node)->layout.images ||
-        !s->graph->values[node->first_out].image)
-        return 0;
-    bs_plan_core(s->plan, &s->graph->values[node->first_out], &h, &w);
-    return (int32_t)bs_ceil_div(h + 2 * s->plan->values[node->first_out].margin, BAND_ROWS);
 }
 BS_EFFORT_END
 /* ==== end src/run/call.c ====================================================================== */
@@ -52729,6 +52984,7 @@ int32_t bs_kept_count(const bs_plan *plan, int32_t *operands)
 }
 void bs_kept_place(bs_session *s, bs_operand *operands) { (void)s, (void)operands; }
 bool bs_exec_kept(bs_session *s, const bs_instr *i) { return (void)s, (void)i, false; }
+bool bs_exec_ready(bs_session *s, const bs_step *step) { return (void)s, (void)step, false; }
 #else
 
 /* A small network has few instructions, and of a large one they take longer than what is saved. */
@@ -52807,7 +53063,7 @@ void bs_kept_place(bs_session *s, bs_operand *operands)
         kept->call.in = operands;
         kept->call.out = operands + more - (i->kind == BS_INSTR_CALL ? p->graph->nodes[i->node].n_out : 1);
         operands += more;
-        s->kept_of[k] = count;
+        s->steps[k].kept = count;
     }
 }
 
@@ -52838,12 +53094,13 @@ static void prepare_call(bs_session *s, const bs_instr *i, bs_kept *kept)
     const int32_t rows = s->root.domains[i->domain].count;
     int32_t n_in;
     const int32_t *in = bs_plan_in(s->plan, i->node, &n_in);
-    kept->does = rows == 1 || (rows > 1 && rows <= bs_exec_batch(s, i) && !bs_exec_scattered(s, i));
+    kept->does = rows == 1 || (rows > 1 && rows <= bs_exec_batch(s, i) && !bs_step_of(s, i)->scattered);
     if (!kept->does)
         return;
     bs_exec_prepare(&s->root, &s->graph->nodes[i->node], 0, rows, &kept->call);
     for (int32_t k = 0; k < n_in; k++)
         kept->trips |= (uint32_t)is_of_trip(s->plan, in[k]) << k;
+    kept->ready = kept->trips || kept->call.node->makes ? 0 : s->epoch;
 }
 
 /* A view that is seen where it is needs no move: its operands stay empty. */
@@ -52854,6 +53111,7 @@ static void prepare_move(bs_session *s, const bs_instr *i, bs_kept *kept)
         return;
     bs_move_operands(&s->root, i, 0, kept->call.out, kept->call.in);
     kept->trips = (uint32_t)is_of_trip(s->plan, i->value) | (uint32_t)(i->map == BS_MAP_TRIP) << 1;
+    kept->ready = kept->trips ? 0 : s->epoch;
 }
 
 /* Finds by what the plan says the operands that belong to a trip. */
@@ -52889,13 +53147,14 @@ static void next_parts(bs_session *s, const bs_instr *i, bs_kept *kept)
 
 bool bs_exec_kept(bs_session *s, const bs_instr *i)
 {
-    const int32_t number = s->n_kept > 0 ? s->kept_of[i - s->plan->instrs] : 0;
-    bs_kept *const kept = number > 0 ? &s->kept[number - 1] : NULL;
-    if (!kept)
+    const int32_t number = bs_step_of(s, i)->kept;
+    if (number == 0)
         return false;
+    bs_kept *const kept = &s->kept[number - 1];
     if (kept->since != s->epoch) {
         kept->since = s->epoch;
         kept->trips = 0;
+        kept->ready = 0;
         kept->stepped = false;
         kept->call.in->data = kept->call.out->data = NULL;
         (i->kind == BS_INSTR_CALL ? prepare_call : prepare_move)(s, i, kept);
@@ -52906,7 +53165,27 @@ bool bs_exec_kept(bs_session *s, const bs_instr *i)
         bs_exec_kernel(s, i, &kept->call);
     else if (kept->does)
         bs_move_row(kept->call.out, kept->call.in);
+    kept->call.fault = s->kept_fault;
     return kept->does;
+}
+
+bool bs_exec_ready(bs_session *s, const bs_step *step)
+{
+    if (step->kept == 0 || s->any_empty || s->times_ops)
+        return false;
+    const bs_kept *kept = &s->kept[step->kept - 1];
+    if (kept->ready != s->epoch)
+        return false;
+    if (step->moves) {
+        bs_move_row(kept->call.out, kept->call.in);
+        return true;
+    }
+    const bs_status status = step->run(&kept->call);
+    if (status != BS_OK) {
+        bs_exec_end_call(s, status, step->node, s->kept_fault);
+        *s->kept_fault = '\0';
+    }
+    return true;
 }
 #endif
 BS_EFFORT_END
@@ -52958,7 +53237,7 @@ static void add_job(side_job *side, const bs_instr *i, int32_t rows)
 {
     const bs_session *s = side->session;
     instr_job *job = &side->jobs[side->count];
-    *job = (instr_job){i, rows, rows > 1 ? bs_exec_batch(s, i) : 1, bs_exec_bands(s, i), tasks_of(side)};
+    *job = (instr_job){i, rows, rows > 1 ? bs_exec_batch(s, i) : 1, bs_step_of(s, i)->bands, tasks_of(side)};
     job->end += (int32_t)bs_ceil_div(rows, job->batch) * bs_max_i32(job->bands, 1);
     side->count++;
 }
@@ -53002,18 +53281,8 @@ void bs_exec_alone(bs_session *s, const bs_instr *i)
 }
 
 #ifdef BS_SMALL /* for few bytes each runs alone */
-bool bs_exec_runs_beside(const bs_session *s, const bs_instr *i) { return (void)s, (void)i, false; }
 int32_t bs_exec_beside(bs_session *s, int32_t first) { return (void)s, first; }
 #else
-
-/* False for an instruction that may refuse its data: of several faults a run reports the first in the plan's order. */
-bool bs_exec_runs_beside(const bs_session *s, const bs_instr *i)
-{
-    const bs_node *node = &s->graph->nodes[i->node];
-    return s->pool.threads > 1 && !s->times_ops && !s->any_empty && !bs_instr_streams(i) &&
-           (i->kind == BS_INSTR_MOVE || (i->kind == BS_INSTR_CALL && node->n_out > 0 && !node->makes &&
-                                         !bs_op_may_refuse(bs_node_op(node))));
-}
 
 int32_t bs_exec_beside(bs_session *s, int32_t first)
 {
@@ -53283,8 +53552,8 @@ static void record_event(const bs_session *s, bs_event_kind kind, uint64_t start
 static uint64_t record_op(const bs_context *c, const bs_instr *i, uint64_t since)
 {
     const bs_session *s = c->session;
-    if (!s->times_ops || i->kind == BS_INSTR_RUN) /* its tiles record themselves */
-        return s->times_ops ? bs_session_now(s) : since;
+    if (i->kind == BS_INSTR_RUN) /* its tiles record themselves */
+        return bs_session_now(s);
     const bs_event event = {since, bs_session_now(s), (uint64_t)c->domains[i->domain].count,
                             i->node, c->tile, BS_EVENT_OP, (int16_t)c->thread, 0};
     bs_profile_add(s->profile, &event);
@@ -53363,13 +53632,13 @@ static void open_paths(bs_context *c, int32_t router)
 
 static void tell_decision(const bs_session *s, int32_t router, const int32_t *counts)
 {
-    const uint64_t now = s->profile ? bs_session_now(s) : 0;
-    for (int32_t p = 0; s->profile && p < s->graph->routers[router].desc->paths; p++)
+    const uint64_t now = bs_session_now(s);
+    for (int32_t p = 0; p < s->graph->routers[router].desc->paths; p++)
         if (counts[p] > 0)
             record_event(s, BS_EVENT_DECISION, now, now, router, p, (uint64_t)counts[p]);
 }
 
-/* again: after a trip of a loop, whose rows are counted in every trip and chosen before the first. */
+/* Rows of a loop are counted in every trip and chosen before the first. */
 static void record_decision(bs_context *c, int32_t router, bool again)
 {
     bs_session *s = c->session;
@@ -53383,24 +53652,37 @@ static void record_decision(bs_context *c, int32_t router, bool again)
     if (c->tile)
         return;
     s->dropped[router] += again ? 0 : d->dropped; /* in a loop there is a decision a trip */
-    tell_decision(s, router, d->counts);
+    if (s->profile)
+        tell_decision(s, router, d->counts);
 }
 
-static void route_here(bs_context *c, const bs_instr *i)
+/* Decides again after a trip: rows that may have moved begin a new epoch. Rows that do not go in turn and do not grow
+ * only leave. */
+static bs_status decide_again(bs_context *c, int32_t router)
 {
-    const bs_graph *g = c->session->graph;
-    const int32_t router = g->nodes[i->node].router;
-    const bool again = g->routers[router].loop.again == i->node;
-    const int32_t before = again ? c->decisions[router].counts[0] : -1;
-    const bs_status status = again ? bs_route_again(c, router) : bs_route_decide(c, router);
-    const bool same = again && c->decisions[router].counts[0] == before && !g->routers[router].loop.in_turn &&
-                      !g->routers[router].loop.grows; /* rows only leave */
-    if (!c->tile && !same)
-        c->session->epoch++;
-    if (bs_exec_fail(c->session, status, i->node))
-        memcpy(c->session->fault, c->fault, BS_FAULT_BYTES);
-    if (status != BS_OK)
+    const bs_loop_info *loop = &c->session->graph->routers[router].loop;
+    const int32_t before = c->decisions[router].counts[0];
+    const bs_status status = bs_route_again(c, router);
+    const bool same = c->decisions[router].counts[0] == before && !loop->in_turn && !loop->grows;
+    c->session->epoch += !c->tile && !same;
+    return status;
+}
+
+static bs_status decide_first(bs_context *c, int32_t router)
+{
+    c->session->epoch += !c->tile;
+    return bs_route_decide(c, router);
+}
+
+static void route_here(bs_context *c, const bs_step *step)
+{
+    const int32_t router = step->router;
+    const bool again = step->back >= 0;
+    const bs_status status = again ? decide_again(c, router) : decide_first(c, router);
+    if (status != BS_OK) {
+        bs_exec_end_call(c->session, status, step->node, c->fault);
         return;
+    }
     open_paths(c, router);
     record_decision(c, router, again);
 }
@@ -53410,11 +53692,10 @@ static void route_here(bs_context *c, const bs_instr *i)
 static int32_t next_after(const bs_context *c, int32_t k)
 {
     const bs_session *s = c->session;
-    const int32_t router = s->graph->nodes[s->plan->instrs[k].node].router;
-    if (s->plan->routers[router].again != k || bs_exec_failed(c->session))
+    const bs_step *step = &s->steps[k];
+    if (step->back < 0 || bs_exec_failed(c->session))
         return k;
-    const int32_t body = s->graph->routers[router].path_domains;
-    return c->domains[body].count > 0 ? s->plan->routers[router].instr : k;
+    return c->domains[s->graph->routers[step->router].path_domains].count > 0 ? step->back : k;
 }
 
 /* ------------------------------------------------------------------------------------------------- phases */
@@ -53504,7 +53785,7 @@ static void route_on_device(bs_session *s, const bs_instr *i)
     run_parallel(s, i);
     const bs_status status = s->device->api->fetch_counts(s->on_device, router, counts, &node, NULL);
     bs_exec_fail(s, status, node);
-    if (status == BS_OK)
+    if (status == BS_OK && s->profile)
         tell_decision(s, router, counts);
     for (int32_t k = s->graph->routers[router].path_domains; status == BS_OK && k; k = s->graph->domains[k].next)
         s->root.domains[k].count = counts[s->graph->domains[k].path];
@@ -53569,7 +53850,7 @@ static void run_in_tile(bs_context *c, const bs_instr *i)
     switch ((bs_instr_kind)i->kind) {
     case BS_INSTR_CALL:
     case BS_INSTR_MOVE: run_rows_here(c, i); break;
-    case BS_INSTR_ROUTE: route_here(c, i); break;
+    case BS_INSTR_ROUTE: route_here(c, bs_step_of(c->session, i)); break;
     case BS_INSTR_RUN: break;
     }
 }
@@ -53590,7 +53871,8 @@ void bs_exec_tile(bs_context *c, int32_t first, int32_t count, int32_t domain)
             domain = i->domain;
         }
         run_in_tile(c, i);
-        op_since = record_op(c, i, op_since);
+        if (s->times_ops)
+            op_since = record_op(c, i, op_since);
         k = decides ? next_after(c, k) : k;
     }
     charge(c, domain, since);
@@ -53600,40 +53882,49 @@ void bs_exec_tile(bs_context *c, int32_t first, int32_t count, int32_t domain)
 
 /* ---------------------------------------------------------------------------------------- the session's list */
 
-static void run_call_or_move(bs_session *s, const bs_instr *i)
+static void run_at_top(bs_session *s, const bs_instr *i, bs_way way)
 {
-    if (i->kind == BS_INSTR_CALL && s->graph->nodes[i->node].n_out == 0)
-        run_look_ahead(s, i);
-    else if (bs_instr_streams(i))
-        run_streamed(s, i);
-    else if (!bs_exec_kept(s, i))
-        run_parallel(s, i);
-}
-
-static void run_at_top(bs_session *s, const bs_instr *i)
-{
-    switch ((bs_instr_kind)i->kind) {
-    case BS_INSTR_CALL:
-    case BS_INSTR_MOVE: run_call_or_move(s, i); break;
-    case BS_INSTR_ROUTE:
+    switch (way) {
+    case BS_WAY_PLAIN:
+        if (!bs_exec_kept(s, i))
+            run_parallel(s, i);
+        break;
+    case BS_WAY_STREAMED: run_streamed(s, i); break;
+    case BS_WAY_AHEAD: run_look_ahead(s, i); break;
+    case BS_WAY_ROUTE:
         if (s->device)
             route_on_device(s, i);
         else
-            route_here(&s->root, i);
+            route_here(&s->root, bs_step_of(s, i));
         break;
-    case BS_INSTR_RUN: bs_exec_region(s, i); break;
+    case BS_WAY_REGION: bs_exec_region(s, i); break;
     }
 }
 
-/* Time of routing: routes, and regions outside all paths that a later route waits for (they compute features). Trips of
- * a loop are not routed. */
-static bool counts_as_routing(const bs_plan *p, int32_t at)
+/* One instruction at top level, and those beside it. `phase` is the one that is open, -1: none. Returns the last
+ * instruction that was run. */
+static int32_t run_step(bs_session *s, int32_t k, int32_t *phase, uint64_t *entered, int32_t *needed)
 {
-    const bs_instr *i = &p->instrs[at];
-    if (i->kind != BS_INSTR_RUN)
-        return i->kind == BS_INSTR_ROUTE && !bs_router_loops(p->graph, p->graph->nodes[i->node].router);
-    const bs_region *region = &p->regions[i->region]; /* its parts are all of one router, or none is */
-    return p->parts[p->region_parts[region->first]].router == 0 && at < p->last_route;
+    const bs_instr *i = &s->plan->instrs[k];
+    const bs_step *step = &s->steps[k];
+    const bool enters = bs_instr_streams(i) && i->phase != *phase;
+    const uint64_t since = enters || step->routes ? bs_session_now(s) : 0; /* as long as a small kernel */
+    if (enters) {
+        *phase = i->phase;
+        *entered = since;
+        *needed = phase_enter(s, k);
+    }
+    if (bs_exec_runs_beside(s, i))
+        k = bs_exec_beside(s, k);
+    else
+        run_at_top(s, i, (bs_way)step->way);
+    if (bs_instr_streams(i) && phase_ends(s->plan, k)) {
+        record_event(s, BS_EVENT_PHASE, *entered, bs_session_now(s), *phase, 0, (uint64_t)*needed);
+        *phase = -1;
+    }
+    if (step->routes)
+        s->stats.routing_ns += bs_session_now(s) - since;
+    return k;
 }
 
 void bs_execute(bs_session *s)
@@ -53644,26 +53935,14 @@ void bs_execute(bs_session *s)
     s->stats.routing_ns = 0;
     ops_begin(s);
     for (int32_t k = 0; k < s->plan->n_top && !bs_exec_failed(s); k++) {
-        const bs_instr *i = &s->plan->instrs[k];
-        const bool enters = bs_instr_streams(i) && i->phase != phase, routes = counts_as_routing(s->plan, k);
-        const uint64_t since = enters || routes ? bs_session_now(s) : 0; /* as long as a small kernel */
-        if (enters) {
-            phase = i->phase;
-            entered = since;
-            needed = phase_enter(s, k);
-        }
-        if (bs_exec_runs_beside(s, i))
-            k = bs_exec_beside(s, k);
-        else
-            run_at_top(s, i);
-        op_since = record_op(&s->root, i, op_since);
-        if (bs_instr_streams(i) && phase_ends(s->plan, k)) {
-            record_event(s, BS_EVENT_PHASE, entered, bs_session_now(s), phase, 0, (uint64_t)needed);
-            phase = -1;
-        }
-        if (routes)
-            s->stats.routing_ns += bs_session_now(s) - since;
-        k = i->kind == BS_INSTR_ROUTE ? next_after(&s->root, k) : k;
+        const bs_step *step = &s->steps[k];
+        const int32_t first = k;
+        if (bs_exec_ready(s, step))
+            continue;
+        k = run_step(s, k, &phase, &entered, &needed);
+        if (s->times_ops)
+            op_since = record_op(&s->root, &s->plan->instrs[first], op_since);
+        k = step->way == BS_WAY_ROUTE ? next_after(&s->root, k) : k;
     }
     if (!s->device) /* a device is still at work: bs_wait counts */
         bs_exec_ended(s, start);
@@ -53672,7 +53951,7 @@ void bs_execute(bs_session *s)
 void bs_exec_ended(bs_session *s, uint64_t start)
 {
     const uint64_t end = bs_session_now(s);
-    for (int32_t r = 1; s->device && !bs_plan_streams(s->plan) && r < s->graph->n_routers; r++)
+    for (int32_t r = 1; s->profile && s->device && !bs_plan_streams(s->plan) && r < s->graph->n_routers; r++)
         if (s->plan->routers[r].live && !s->plan->routers[r].in_tile)
             tell_decision(s, r, s->counts + s->graph->routers[r].first_path);
     record_event(s, BS_EVENT_RUN, start, end, (int32_t)s->stats.runs, 0, 0);
@@ -53781,8 +54060,10 @@ typedef struct session_parts {
     bs_context *contexts;
     bs_kept *kept;
     bs_operand *kept_operands;
-    int32_t *kept_of, n_kept;
-    bool *zeroed;
+    bs_step *steps;
+    int32_t n_kept;
+    bs_locator *locators;
+    bs_form *forms;
 } session_parts;
 
 static void carve_work(bs_carver *c, const bs_plan *p, bs_exec_work *w)
@@ -53827,7 +54108,7 @@ static void carve_segments(bs_carver *c, const bs_plan *p, session_parts *s)
 static void carve_session(bs_carver *c, const bs_plan *p, session_parts *s, bs_context *root)
 {
     const bs_graph *g = p->graph;
-    enum { DIMS, NODES, ROUTERS, DOMAINS, THREADS, WATCHED, KEPT, KEPT_OPERANDS, KEPT_OF, ZEROED };
+    enum { DIMS, NODES, ROUTERS, DOMAINS, THREADS, WATCHED, KEPT, KEPT_OPERANDS, STEPS, VALUES, FORMS };
     static const bs_carved arrays[] = {
         BS_CARVED(session_parts, dims, DIMS),           BS_CARVED(session_parts, bound, NODES),
         BS_CARVED(session_parts, state, NODES),         BS_CARVED(session_parts, state_bytes, NODES),
@@ -53835,13 +54116,14 @@ static void carve_session(bs_carver *c, const bs_plan *p, session_parts *s, bs_c
         BS_CARVED(session_parts, chosen, ROUTERS),      BS_CARVED(session_parts, dropped, ROUTERS),
         BS_CARVED(session_parts, offsets, DOMAINS),     BS_CARVED(session_parts, contexts, THREADS),
         BS_CARVED(session_parts, watched, WATCHED),     BS_CARVED(session_parts, kept, KEPT),
-        BS_CARVED(session_parts, kept_of, KEPT_OF),     BS_CARVED(session_parts, kept_operands, KEPT_OPERANDS),
-        BS_CARVED(session_parts, zeroed, ZEROED),
+        BS_CARVED(session_parts, steps, STEPS),         BS_CARVED(session_parts, kept_operands, KEPT_OPERANDS),
+        BS_CARVED(session_parts, locators, VALUES),     BS_CARVED(session_parts, forms, FORMS),
     };
     int32_t kept_operands;
     s->n_kept = bs_kept_count(p, &kept_operands);
     const int64_t counts[] = {g->n_dims,  g->n_nodes, g->n_routers, g->n_domains, p->threads, list_watched(g, NULL),
-                              s->n_kept, kept_operands, s->n_kept ? p->n_top : 0, bs_margins_count(p)};
+                              s->n_kept, kept_operands, p->n_instrs,
+                              bs_plan_on_device(p) ? 0 : g->n_values, bs_forms_count(p)};
     const bs_bytes paths = bs_bytes_array(g->n_paths, 1); /* counts as bytes, so that products are checked */
     BS_CARVE_ARRAYS(c, s, arrays, counts);
     s->counts = bs_carve_bytes(c, bs_bytes_times(paths, sizeof(int32_t)));
@@ -53888,8 +54170,9 @@ static void adopt_parts(bs_session *s, const session_parts *parts)
     s->contexts = parts->contexts;
     s->n_kept = parts->n_kept;
     s->kept = parts->kept;
-    s->kept_of = parts->kept_of;
-    s->zeroed = bs_margins_count(s->plan) > 0 ? parts->zeroed : NULL;
+    s->steps = parts->steps;
+    s->locators = parts->locators;
+    s->forms = parts->forms;
     s->watched = parts->watched;
     s->n_watched = list_watched(s->graph, s->watched);
     for (int32_t n = 1; n < s->graph->n_nodes; n++)
@@ -53939,8 +54222,9 @@ bs_session *bs_session_carve(bs_memory *memory, const bs_plan *plan, const bs_si
     session_parts parts;
     carve_session(&c, plan, &parts, &s->root);
     adopt_parts(s, &parts);
+    bs_forms_make(s);
+    bs_steps_make(s);
     bs_kept_place(s, parts.kept_operands);
-    bs_margins_find(plan, s->zeroed);
     s->weights = here && own_weights ? bs_carve_bytes(&c, plan->weight_bytes) : NULL;
     s->transient = sizes->transient ? bs_take_table(&memory->transient, sizes->transient, 1, "activations", error)
                                     : NULL;
@@ -54599,8 +54883,11 @@ static bool count_rows(bs_session *s, bs_error *error)
 bool bs_session_check_run(bs_session *s, bs_error *error)
 {
     s->any_empty = false;
-    s->epoch += !s->fits;
-    s->fits = s->fits || (set_symbols(s, error) && derive_extents(s, error) && check_bound(s, error));
+    const bool fitted = s->fits;
+    s->epoch += !fitted;
+    s->fits = fitted || (set_symbols(s, error) && derive_extents(s, error) && check_bound(s, error));
+    if (s->fits && !fitted)
+        bs_forms_bind(s);
     if (!s->fits || s->graph->n_domains == 1) /* the root alone has no rows, nor segments */
         return s->fits;
     return count_rows(s, error) && bs_segments_begin(s, error);
@@ -54655,6 +54942,7 @@ static bool set_made(bs_session *s, int32_t n, int64_t extent, bs_error *error)
 void bs_extents_count(bs_session *s)
 {
     s->fits = false;
+    bs_forms_bind(s);
     for (int32_t d = 1; d < s->graph->n_domains; d++)
         if (bs_domain_maker(s->graph, d))
             s->root.domains[d].count = (int32_t)s->dims[s->graph->domains[d].rows];

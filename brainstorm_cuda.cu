@@ -1,6 +1,6 @@
 /* brainstorm_cuda.cu - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: 52c2218f0b5dd6dc786a7490a0a5fa9c1f9cf5f61ececc311b85115e94fea233
+ * sha256 of the parts: 456de1243e41007ce196f2a1ace850989d2a880e97886a962f23acbc8f86c380
  */
 #include "brainstorm.h"
 
@@ -1648,9 +1648,17 @@ static inline bs_dim_id bs_segment_dim(const bs_graph *graph, int32_t domain)
  * for the largest extents, with its operands resolved as far as that depends on no decision, extent or buffer. Extents
  * and buffers are data: before each run the device puts those of the run in place, from a table of all dimensions and
  * one of what is bound. How many rows went where it reads from the decisions, which it made itself.
- * Relies on plan/plan.h and graph/rows.h. C and C++. Must never need a device: a workstation counts a board's bytes. */
+ * Relies on plan/locate.h and graph/rows.h. C and C++. Must never need a device: a workstation counts a board's bytes. */
 #ifndef BS_DEVICE_H
 #define BS_DEVICE_H
+
+/* ==== begin src/plan/locate.h ================================================================= */
+/* plan/locate.h - where the rows of a value are, worked out once for all that reads or writes them: as far as no
+ * decision, extent or buffer is needed. The CPU's operands (run/operands.c) and a device's (cuda/step_operand.cuh)
+ * both begin here.
+ * Relies on plan/plan.h. Must never know an address. */
+#ifndef BS_LOCATE_H
+#define BS_LOCATE_H
 
 /* ==== begin src/plan/plan.h =================================================================== */
 /* plan/plan.h - what planning makes of a graph: where every value lives, and one fixed list of instructions.
@@ -2059,18 +2067,54 @@ bool bs_plan_bytes_fit(const bs_plan *plan, bs_error *error);
 
 #endif
 /* ==== end src/plan/plan.h ===================================================================== */
-/* #include "graph/rows.h" */
 
-/* ------------------------------------------------------------------------------------------------- tables */
-
-typedef enum bs_device_place {
+typedef enum bs_place {
     BS_AT_ROOT, /* one row, at `base` */
     BS_AT_ROWS, /* base + (first of the domain's rows + row) * row_bytes */
     BS_AT_TILE, /* base is an offset in the scratch of a tile: + row * row_bytes */
-    BS_AT_CELL, /* in the root image at `base`, where the cell lies */
-    BS_AT_LINE, /* row of the root tensor at `base`: + (row of the top-level domain) * row_bytes */
-    BS_AT_RING  /* of the cache at `base`: the row that state_append writes (segment, then position) */
-} bs_device_place;
+    BS_AT_CELL, /* in the root image `source`, where the cell lies */
+    BS_AT_LINE, /* in the root tensor `source`: the row of the top-level domain */
+    BS_AT_RING, /* a device's, of a cache: the row that state_append writes (segment, then position) */
+    /* a CPU's, of values of a path: */
+    BS_AT_ABOVE, /* where `source` has the row that this one came from */
+    BS_AT_SEEN   /* the same while the path's rows stand side by side around it, else as BS_AT_ROWS and BS_AT_TILE */
+} bs_place;
+
+/* Whose memory it is that `base` is an offset in. */
+typedef enum bs_memory_of {
+    BS_OF_PLAN,    /* the plan's: transient memory, or the scratch of a tile */
+    BS_OF_WEIGHTS, /* prepared weights */
+    BS_OF_CALLER,  /* what is bound to node `bound` */
+    BS_OF_EITHER   /* the caller's where that lies channels last, else the plan's */
+} bs_memory_of;
+
+/* Element [0,0,0] of the core of a row, and what hangs on the path that it is read along. */
+typedef struct bs_locator {
+    bs_bytes base;
+    bs_bytes row_bytes; /* from one row to the next */
+    int32_t form;       /* of the value itself (bs_form_count) */
+    int32_t domain;     /* whose rows they are */
+    int32_t source;     /* CELL, LINE, ABOVE, SEEN: a value */
+    int32_t loop;       /* ABOVE, SEEN: of the row of `source` it is the part that belongs to a trip of this; 0: all */
+    int32_t bound;
+    uint8_t place, memory; /* bs_place; bs_memory_of */
+    bool in_tile;          /* SEEN: otherwise as BS_AT_TILE */
+    uint8_t shift;         /* of a stored element's bytes */
+} bs_locator;
+
+void bs_locate(const bs_plan *plan, int32_t value, bs_locator *locator);
+/* Strides in elements of rows that the plan stores, from the maxima of its extents; and how many elements the core
+ * lies behind the start of the row. */
+int64_t bs_strides_stored(const bs_plan *plan, int32_t value, int64_t stride[BS_MAX_AXES]);
+/* Values have one form whose operands differ in their addresses alone, as far as the plan stores them. Returns one that
+ * stands shortly before `value` and has its form; 0: it has one of its own. */
+int32_t bs_form_twin(const bs_plan *plan, int32_t value);
+
+#endif
+/* ==== end src/plan/locate.h =================================================================== */
+/* #include "graph/rows.h" */
+
+/* ------------------------------------------------------------------------------------------------- tables */
 
 /* Where a caller's buffer is on the device, or its copy there. */
 typedef struct bs_device_bound {
@@ -13562,7 +13606,7 @@ static void bs_cu_root(bs_cu_tables *l, int32_t value, bs_device_operand *o)
 }
 
 /* Rows that are found in a root value by their place in it: cells, lines, or all of it. */
-static void bs_cu_seen(const bs_device_operand *root, bs_device_place place, bs_device_operand *o)
+static void bs_cu_seen(const bs_device_operand *root, bs_place place, bs_device_operand *o)
 {
     const int32_t first = place == BS_AT_LINE;
     o->dtype = root->dtype;

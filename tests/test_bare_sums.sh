@@ -80,7 +80,7 @@ planted src/base/cursor.c 's/cursor->at = bs_bytes_add\(cursor->at, bytes\);/cur
 planted src/model/model.c 's/w->bytes = bs_bytes_times\(w->bytes, w->dim\[i\]\);/w->bytes *= w->dim[i];/' \
     'a bare product of dimensions'
 planted src/run/operands.c \
-    's/bs_bytes_row\(memory, (p->offset), at, (p->row_bytes)\)/memory + \1 + at * \2/' \
+    's/bs_bytes_row\(memory, (l->base), at, (l->row_bytes)\)/memory + \1 + at * \2/' \
     'a bare address of a row'
 planted src/graph/graph.c \
     's/elements = bs_bytes_times\(elements, (bs_dim_max\(g, value->dims\[i\]\))\);/elements *= \1;/' \

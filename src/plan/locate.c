@@ -35,7 +35,7 @@ static void locate_root(const bs_plan *p, const bs_value_plan *v, bs_locator *l)
     case BS_STORAGE_STATE: l->memory = BS_OF_CALLER; break;
     case BS_STORAGE_WEIGHT:
         l->memory = BS_OF_WEIGHTS;
-        l->base = bs_bytes_figure(p->nodes[v->source].prepared_offset);
+        l->base = p->nodes[v->source].prepared_offset;
         break;
     default: l->memory = v->storage == BS_STORAGE_TRANSIENT && v->source != 0 ? BS_OF_EITHER : BS_OF_PLAN;
     }
@@ -65,9 +65,9 @@ void bs_locate(const bs_plan *p, int32_t value, bs_locator *l)
     memset(l, 0, sizeof *l);
     l->domain = v->domain;
     l->shift = (uint8_t)(bytes / 2); /* of 1, 2 or 4 */
-    l->row_bytes = (int64_t)bs_bytes_figure(stored->row_bytes);
+    l->row_bytes = stored->row_bytes;
     l->in_tile = stored->storage == BS_STORAGE_SCRATCH;
-    l->base = bs_bytes_figure(stored->offset) + (uint64_t)bs_strides_stored(p, value, stride) * bytes;
+    l->base = bs_bytes_add(stored->offset, bs_bytes_array(bs_strides_stored(p, value, stride), bytes));
     l->place = l->in_tile ? BS_AT_TILE : BS_AT_ROWS;
     if (v->domain == 0) {
         locate_root(p, stored, l);
@@ -82,10 +82,10 @@ static bool are_alike(const bs_plan *p, int32_t a, int32_t b)
     const bs_value_info *v = &p->graph->values[a], *w = &p->graph->values[b];
     const bs_value_plan *x = &p->values[a], *y = &p->values[b];
     return v->rank == w->rank && v->dtype == w->dtype && v->image == w->image && x->planar == y->planar &&
-           x->narrow == y->narrow && x->margin == y->margin &&
+           x->margin == y->margin &&
            (x->storage == BS_STORAGE_WEIGHT) == (y->storage == BS_STORAGE_WEIGHT) && v->scale_num == w->scale_num &&
            v->scale_den == w->scale_den && p->graph->domains[v->domain].patches == p->graph->domains[w->domain].patches &&
-           memcmp(v->dims, w->dims, (size_t)v->rank * sizeof *v->dims) == 0;
+           memcmp(v->dims, w->dims, sizeof v->dims) == 0;
 }
 
 int32_t bs_form_twin(const bs_plan *p, int32_t value)

@@ -29,8 +29,8 @@ typedef enum bs_memory_of {
 
 /* Element [0,0,0] of the core of a row, and what hangs on the path that it is read along. */
 typedef struct bs_locator {
-    uint64_t base;
-    int64_t row_bytes;  /* from one row to the next */
+    bs_bytes base;
+    bs_bytes row_bytes; /* from one row to the next */
     int32_t form;       /* of the value itself (bs_form_count) */
     int32_t domain;     /* whose rows they are */
     int32_t source;     /* CELL, LINE, ABOVE, SEEN: a value */

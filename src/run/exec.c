@@ -377,26 +377,6 @@ static void run_at_top(bs_session *s, const bs_instr *i, bs_way way)
     }
 }
 
-/* What was prepared and is done as it is. False: it is not. */
-static inline bool run_ready(bs_session *s, const bs_step *step)
-{
-    if (step->kept == 0 || s->any_empty || s->times_ops)
-        return false;
-    const bs_kept *kept = &s->kept[step->kept - 1];
-    if (kept->ready != s->epoch)
-        return false;
-    if (step->moves) {
-        bs_move_row(kept->call.out, kept->call.in);
-        return true;
-    }
-    const bs_status status = step->run(&kept->call);
-    if (status != BS_OK) {
-        bs_exec_end_call(s, status, step->node, s->kept_fault);
-        *s->kept_fault = '\0';
-    }
-    return true;
-}
-
 /* One instruction at top level, and those beside it. `phase` is the one that is open, -1: none. Returns the last
  * instruction that was run. */
 static int32_t run_step(bs_session *s, int32_t k, int32_t *phase, uint64_t *entered, int32_t *needed)
@@ -433,7 +413,7 @@ void bs_execute(bs_session *s)
     for (int32_t k = 0; k < s->plan->n_top && !bs_exec_failed(s); k++) {
         const bs_step *step = &s->steps[k];
         const int32_t first = k;
-        if (run_ready(s, step))
+        if (bs_exec_ready(s, step))
             continue;
         k = run_step(s, k, &phase, &entered, &needed);
         if (s->times_ops)

@@ -59,6 +59,8 @@ int32_t bs_exec_beside(bs_session *s, int32_t first);
 /* Does a call or a move as it was prepared in an earlier trip or run, or prepares it for later ones. False: it is none
  * that can be kept, or not now. */
 bool bs_exec_kept(bs_session *s, const bs_instr *i);
+/* Does what was prepared and has not changed since, not even by a trip. False: it is not such a step. */
+bool bs_exec_ready(bs_session *s, const bs_step *step);
 
 /* run/regions.c */
 void bs_exec_region(bs_session *s, const bs_instr *i);

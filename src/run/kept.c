@@ -17,6 +17,7 @@ int32_t bs_kept_count(const bs_plan *plan, int32_t *operands)
 }
 void bs_kept_place(bs_session *s, bs_operand *operands) { (void)s, (void)operands; }
 bool bs_exec_kept(bs_session *s, const bs_instr *i) { return (void)s, (void)i, false; }
+bool bs_exec_ready(bs_session *s, const bs_step *step) { return (void)s, (void)step, false; }
 #else
 
 /* A small network has few instructions, and of a large one they take longer than what is saved. */
@@ -199,5 +200,24 @@ bool bs_exec_kept(bs_session *s, const bs_instr *i)
         bs_move_row(kept->call.out, kept->call.in);
     kept->call.fault = s->kept_fault;
     return kept->does;
+}
+
+bool bs_exec_ready(bs_session *s, const bs_step *step)
+{
+    if (step->kept == 0 || s->any_empty || s->times_ops)
+        return false;
+    const bs_kept *kept = &s->kept[step->kept - 1];
+    if (kept->ready != s->epoch)
+        return false;
+    if (step->moves) {
+        bs_move_row(kept->call.out, kept->call.in);
+        return true;
+    }
+    const bs_status status = step->run(&kept->call);
+    if (status != BS_OK) {
+        bs_exec_end_call(s, status, step->node, s->kept_fault);
+        *s->kept_fault = '\0';
+    }
+    return true;
 }
 #endif

@@ -157,7 +157,7 @@ static void at_root(const bs_context *c, const bs_locator *l, bs_operand *o)
         bs_operand_bound(c, l->bound, o);
         return;
     }
-    o->data = bs_bytes_at(l->memory == BS_OF_WEIGHTS ? s->weights : s->transient, bs_bytes_of(l->base));
+    o->data = bs_bytes_at(l->memory == BS_OF_WEIGHTS ? s->weights : s->transient, l->base);
     o->row_stride = 0;
 }
 
@@ -173,9 +173,9 @@ static BS_INLINE_IF_FAST void at_row(const bs_context *c, const bs_locator *l, i
     } else {
         const bool tile = l->place == BS_AT_TILE || l->in_tile;
         uint8_t *const memory = tile ? c->scratch : c->session->transient;
-        const int64_t at = tile ? row : c->domains[l->domain].first + row;
-        o->data = memory + l->base + at * l->row_bytes;
-        o->row_stride = (ptrdiff_t)l->row_bytes >> l->shift; /* a division is slow */
+        const int32_t at = tile ? row : c->domains[l->domain].first + row;
+        o->data = bs_bytes_row(memory, l->base, at, l->row_bytes);
+        o->row_stride = (ptrdiff_t)bs_bytes_figure(l->row_bytes) >> l->shift; /* a division is slow */
     }
 }
 

@@ -54,7 +54,7 @@ static int32_t images_of(const bs_plan *p, const bs_instr *i)
     return p->graph->domains[node->domain].patches >= 0 || bs_tails_move(p->graph, node) ? 1 : p->nodes[i->node].images;
 }
 
-/* Few images; and one row of those that are found one by one, or moved, unless they are small. 0: bs_exec_batch. */
+/* Few images; and one row of those that are found one by one, or moved, unless they are small. */
 static int32_t batch_of(const bs_plan *p, const bs_instr *i, bool scattered)
 {
     const bs_node *node = &p->graph->nodes[i->node];
@@ -65,7 +65,7 @@ static int32_t batch_of(const bs_plan *p, const bs_instr *i, bool scattered)
     if (scattered && (bs_node_op(node)->rows.of == BS_ROWS_SEGMENT || !is_small(p, node->first_out)))
         return 1;
     if (has_images(p, i))
-        return images_of(p, i) == 1 ? 1 : 0;
+        return images_of(p, i) == 1 ? 1 : -images_of(p, i);
     return is_heavy(p, i) ? 0 : BATCH_ROWS;
 }
 
@@ -76,8 +76,8 @@ int32_t bs_exec_batch(const bs_session *s, const bs_instr *i)
     if (batch > 0)
         return batch;
     const int32_t rows = s->root.domains[i->domain].count, threads = s->plan->threads;
-    if (has_images(s->plan, i))
-        return bs_min_i32(images_of(s->plan, i), (rows + threads - 1) / threads);
+    if (batch < 0)
+        return bs_min_i32(-batch, (rows + threads - 1) / threads);
     const int32_t turns = (int32_t)bs_ceil_div(rows, (int64_t)HEAVY_ROWS * threads);
     return bs_max_i32((int32_t)bs_ceil_div(rows, bs_max_i32(turns, 1) * threads), BATCH_ROWS);
 }
@@ -123,7 +123,7 @@ static bool counts_as_routing(const bs_plan *p, const bs_instr *i)
     return p->parts[p->region_parts[region->first]].router == 0 && i - p->instrs < p->last_route;
 }
 
-static void make_call(const bs_plan *p, const bs_instr *i, bs_step *step)
+static void fill_call(const bs_plan *p, const bs_instr *i, bs_step *step)
 {
     const bs_node *node = &p->graph->nodes[i->node];
     step->run = p->nodes[i->node].fusion ? bs_fusion_run : node->n_tail ? bs_exec_tail : bs_node_op(node)->run;
@@ -146,7 +146,7 @@ void bs_steps_make(bs_session *s)
         step->router = i->kind == BS_INSTR_ROUTE ? p->graph->nodes[i->node].router : 0;
         step->back = step->router && p->routers[step->router].again == k ? p->routers[step->router].instr : -1;
         if (i->kind == BS_INSTR_CALL)
-            make_call(p, i, step);
+            fill_call(p, i, step);
         if (i->kind == BS_INSTR_CALL || i->kind == BS_INSTR_MOVE)
             step->batch = batch_of(p, i, step->scattered);
     }
