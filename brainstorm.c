@@ -1,6 +1,6 @@
 /* brainstorm.c - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: ed08d41b539579a596f7b7c477973c212fdf333ed7de7cd54dd2c072d427d1cf
+ * sha256 of the parts: 17ad770ba37122453765ccb12d8ea27d072770ceaa4bcde1de2aa8131e35a15a
  */
 #if !defined(_POSIX_C_SOURCE) && !defined(BS_NO_POSIX)
 #define _POSIX_C_SOURCE 200809L
@@ -38472,7 +38472,7 @@ typedef struct bs_device_step {
 } bs_device_step;
 
 /* A launch: `count` steps from `first` by one kernel; or `count` parts of a region. The same for all extents, so a
- * graph that is captured serves them all. */
+ * graph that is captured serves them all. It stays on the host. */
 typedef struct bs_device_launch {
     int32_t kernel, first, count;
     int32_t instr;    /* the first instruction it belongs to, at top level */
@@ -38525,26 +38525,18 @@ typedef struct bs_device_layout {
     uint64_t status;         /* within decisions: i32 [BS_DEVICE_STATUS] */
     uint64_t extents;        /* within decisions, of n_dims: i32, as known so far in a run */
     uint64_t results_bytes;  /* what the host reads after a run: this many bytes from the start of the decisions */
-    uint64_t session, session_bytes, tables_pinned, slots_pinned, rooms, room_bytes /* a lane */,
+    uint64_t session, session_bytes, launches, tables_pinned, slots_pinned, rooms, room_bytes /* a lane */,
         places /* u64 a unit */, fetched, asked, results, inputs_pinned, loading, pinned_bytes;
     /* within tables */
-    uint64_t steps_at, launches_at, operands_at, domains_at, decisions_at, parts_at, given_at, units_at, derived_at,
-        joins_at;
+    uint64_t steps_at, operands_at, domains_at, decisions_at, parts_at, given_at, units_at, derived_at, joins_at;
     uint64_t dims_at, bound_at, segments_at, tables_bytes; /* from dims_at on: of each run */
     uint64_t inputs_bytes;
     /* With bs_plan_desc.in_place, inputs and slots take no bytes of the device. */
 } bs_device_layout;
 
 /* The status of a run: the first failure and its node; whether a branch has rows; of a failed loop a bs_route_fault,
- * whose row is the cell; where blocks meet, what the backend counts. */
-enum {
-    BS_DEVICE_FAILED,
-    BS_DEVICE_NODE,
-    BS_DEVICE_ANY,
-    BS_DEVICE_FAULT,
-    BS_DEVICE_GATE = BS_DEVICE_FAULT + 4,
-    BS_DEVICE_STATUS = BS_DEVICE_GATE + 3
-};
+ * whose row is the cell. */
+enum { BS_DEVICE_FAILED, BS_DEVICE_NODE, BS_DEVICE_ANY, BS_DEVICE_FAULT, BS_DEVICE_STATUS = BS_DEVICE_FAULT + 4 };
 
 #define BS_DEVICE_WORKSPACE 24576 /* bytes of shared memory that a kernel may use beside the rows of its tile */
 #define BS_DEVICE_SESSION_BYTES 2048 /* pinned bytes that the backend keeps for a session, */
@@ -50691,7 +50683,6 @@ static void layout_tables(const bs_plan *p, bs_device_layout *l)
     l->n_operands = count_operands(p);
     l->steps_at = take(&at, l->n_steps, sizeof(bs_device_step));
     l->n_launches = (int32_t)bs_min_i64(3 * (int64_t)l->n_steps + 2, INT32_MAX); /* two a step, and what it made */
-    l->launches_at = take(&at, l->n_launches, sizeof(bs_device_launch));
     l->operands_at = take(&at, l->n_operands, sizeof(bs_device_operand));
     l->domains_at = take(&at, p->graph->n_domains, sizeof(bs_device_domain));
     l->decisions_at = take(&at, p->graph->n_routers, sizeof(bs_device_decision));
@@ -50795,6 +50786,7 @@ void bs_device_layout_make(const bs_plan *plan, bs_device_layout *l)
     at = bs_bytes_of(0);
     l->session_bytes = bs_bytes_figure(session_bytes(plan));
     l->session = take_bytes(&at, session_bytes(plan));
+    l->launches = take(&at, l->n_launches, sizeof(bs_device_launch));
     l->tables_pinned = take_bytes(&at, bs_bytes_of(l->tables_bytes));
     l->asked = take_bytes(&at, asked_bytes(plan));
     l->results = take_bytes(&at, decisions.fetched);
@@ -55553,7 +55545,7 @@ BS_EFFORT_ONCE
 
 const char *bs_launch_mode_name(bs_launch_mode launch_mode)
 {
-    return bs_name_of("auto\0stream\0graph\0conditional\0host\0persistent", launch_mode, BS_LAUNCH_COUNT);
+    return bs_name_of("auto\0stream\0graph\0conditional", launch_mode, BS_LAUNCH_COUNT);
 }
 
 static bs_status timed_run(bs_session *s, uint64_t *ns, bs_error *error)

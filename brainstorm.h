@@ -538,11 +538,6 @@ typedef enum bs_launch_mode {
     BS_LAUNCH_GRAPH,       /* captured once as a CUDA graph, which serves all extents and buffers, with all trips that
                               there may be; above 4,096 launches: STREAM */
     BS_LAUNCH_CONDITIONAL, /* the same, and the graph leaves out what no cell takes, and goes round loops (CUDA 12.4) */
-    BS_LAUNCH_HOST,        /* one by one; before each branch, and after each trip, the host waits to learn whether there
-                              are cells */
-    BS_LAUNCH_PERSISTENT,  /* one by one, but a loop at top level is one launch, whose blocks go round it together: for
-                              many short trips, with any toolkit, on GPUs from Pascal on (else STREAM, as for loops
-                              with callbacks or cuBLAS in them) */
     BS_LAUNCH_COUNT
 } bs_launch_mode;
 const char *bs_launch_mode_name(bs_launch_mode launch_mode);
@@ -968,7 +963,6 @@ typedef struct bs_cuda_facts {
     int32_t runtime, driver; /* as CUDA numbers them: 12060 is 12.6 */
     bool integrated;         /* shares its memory with the CPU */
     bool conditional;        /* CUDA graphs can decide (IF nodes, from 12.4) */
-    bool cooperative;        /* blocks of a launch can wait for each other (BS_LAUNCH_PERSISTENT) */
     uint64_t memory_bytes;
     int32_t shared_bytes; /* that a block may have: for bs_plan_desc.shared_bytes */
 } bs_cuda_facts;

@@ -1,6 +1,6 @@
 /* brainstorm_cuda.cu - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: 456de1243e41007ce196f2a1ace850989d2a880e97886a962f23acbc8f86c380
+ * sha256 of the parts: 2b91712064c0c792c5c3adca92d750eb6a2d16c590332ec7eacb03d756fcfbb6
  */
 #include "brainstorm.h"
 
@@ -213,29 +213,10 @@ bs_status bs_replay(const bs_trace *trace, const bs_replay_desc *desc, bs_arena 
 
 #ifdef BS_CUDA_CPU
 #include "cuda_cpu.h"
-#define BS_CU_PAUSE() cuda_cpu_pause()
 #define BS_CU_PEEK(word) __atomic_load_n(word, __ATOMIC_RELAXED)
 #else
 #include <cuda_runtime.h>
 #define BS_LAUNCH(kernel, grid, block, shared, stream, ...) kernel<<<(grid), (block), (shared), (stream)>>>(__VA_ARGS__)
-/* The same, of blocks that wait for each other: there must be room for all of them at a time. */
-template <typename T> struct bs_cu_same {
-    typedef T type;
-};
-template <typename... T>
-static void bs_cu_launch_together(void (*kernel)(T...), unsigned grid, unsigned block, size_t shared,
-                                  cudaStream_t stream, typename bs_cu_same<T>::type... arguments)
-{
-    void *list[] = {(void *)&arguments...};
-    cudaLaunchCooperativeKernel(reinterpret_cast<const void *>(kernel), dim3(grid), dim3(block), list, shared, stream);
-}
-#define BS_LAUNCH_TOGETHER(...) bs_cu_launch_together(__VA_ARGS__)
-/* While a thread waits for another block. */
-#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 700
-#define BS_CU_PAUSE() __nanosleep(32)
-#else
-#define BS_CU_PAUSE() ((void)0)
-#endif
 #define BS_SHARED(type, name, dims) __shared__ type name dims
 /* A word that another block may be writing. */
 #define BS_CU_PEEK(word) (*(const volatile int32_t *)(word))
@@ -2197,7 +2178,7 @@ typedef struct bs_device_step {
 } bs_device_step;
 
 /* A launch: `count` steps from `first` by one kernel; or `count` parts of a region. The same for all extents, so a
- * graph that is captured serves them all. */
+ * graph that is captured serves them all. It stays on the host. */
 typedef struct bs_device_launch {
     int32_t kernel, first, count;
     int32_t instr;    /* the first instruction it belongs to, at top level */
@@ -2250,26 +2231,18 @@ typedef struct bs_device_layout {
     uint64_t status;         /* within decisions: i32 [BS_DEVICE_STATUS] */
     uint64_t extents;        /* within decisions, of n_dims: i32, as known so far in a run */
     uint64_t results_bytes;  /* what the host reads after a run: this many bytes from the start of the decisions */
-    uint64_t session, session_bytes, tables_pinned, slots_pinned, rooms, room_bytes /* a lane */,
+    uint64_t session, session_bytes, launches, tables_pinned, slots_pinned, rooms, room_bytes /* a lane */,
         places /* u64 a unit */, fetched, asked, results, inputs_pinned, loading, pinned_bytes;
     /* within tables */
-    uint64_t steps_at, launches_at, operands_at, domains_at, decisions_at, parts_at, given_at, units_at, derived_at,
-        joins_at;
+    uint64_t steps_at, operands_at, domains_at, decisions_at, parts_at, given_at, units_at, derived_at, joins_at;
     uint64_t dims_at, bound_at, segments_at, tables_bytes; /* from dims_at on: of each run */
     uint64_t inputs_bytes;
     /* With bs_plan_desc.in_place, inputs and slots take no bytes of the device. */
 } bs_device_layout;
 
 /* The status of a run: the first failure and its node; whether a branch has rows; of a failed loop a bs_route_fault,
- * whose row is the cell; where blocks meet, what the backend counts. */
-enum {
-    BS_DEVICE_FAILED,
-    BS_DEVICE_NODE,
-    BS_DEVICE_ANY,
-    BS_DEVICE_FAULT,
-    BS_DEVICE_GATE = BS_DEVICE_FAULT + 4,
-    BS_DEVICE_STATUS = BS_DEVICE_GATE + 3
-};
+ * whose row is the cell. */
+enum { BS_DEVICE_FAILED, BS_DEVICE_NODE, BS_DEVICE_ANY, BS_DEVICE_FAULT, BS_DEVICE_STATUS = BS_DEVICE_FAULT + 4 };
 
 #define BS_DEVICE_WORKSPACE 24576 /* bytes of shared memory that a kernel may use beside the rows of its tile */
 #define BS_DEVICE_SESSION_BYTES 2048 /* pinned bytes that the backend keeps for a session, */
@@ -2580,7 +2553,6 @@ static inline BS_BOTH float bs_act_apply(bs_act act, float param, float slope, f
 /* The argument of every kernel. */
 struct bs_cu_program {
     const bs_device_step *steps;
-    const bs_device_launch *launches;
     bs_device_operand *operands;
     bs_device_domain *domains;
     const bs_device_decision *decision;
@@ -14260,10 +14232,9 @@ __device__ __noinline__ void bs_cu_call(const bs_cu_tile &t, const bs_device_ste
     bs_cu_run<KERNEL>(t, s, w);
 }
 
-__device__ inline void bs_cu_dispatch(int32_t kernel, const bs_cu_tile &t, const bs_device_step *s,
-                                      const bs_cu_work &w)
+__device__ inline void bs_cu_dispatch(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w)
 {
-    switch (kernel) {
+    switch (s->kernel) {
 #define BS_CU_CASE(name) \
     case BS_CU_##name: bs_cu_call<BS_CU_##name>(t, s, w); break;
         BS_CU_KERNELS(BS_CU_CASE)
@@ -14277,13 +14248,13 @@ __device__ inline void bs_cu_tile_step(const bs_cu_tile &t, const bs_device_step
     const int32_t rows = bs_cu_count(t, s->domain);
     bs_cu_work w = {0, rows, 0, 1};
     if (bs_cu_sees_all_rows(s->kernel)) {
-        bs_cu_dispatch(s->kernel, t, s, w);
+        bs_cu_dispatch(t, s, w);
         __syncthreads();
         return;
     }
     for (; w.row < rows && bs_cu_wants_kernel(t, s); w.row += s->batch) {
         w.end = min(w.row + s->batch, rows);
-        bs_cu_dispatch(s->kernel, t, s, w);
+        bs_cu_dispatch(t, s, w);
         __syncthreads();
     }
 }
@@ -14424,7 +14395,7 @@ struct bs_cu_device {
     bool own_memory, own_pinned;
     int capability; /* 87: 8.7 */
     int multiprocessors, shared_bytes;
-    bool integrated, conditional, together; /* together: blocks of a launch may wait for each other */
+    bool integrated, conditional;
     uint64_t cublas_bytes; /* of a session's workspace; 0: without cuBLAS */
 };
 
@@ -14473,7 +14444,6 @@ extern "C" bs_status bs_cuda_facts_get(int32_t index, bs_cuda_facts *facts, bs_e
     facts->minor = properties.minor;
     facts->multiprocessors = properties.multiProcessorCount;
     facts->integrated = properties.integrated != 0;
-    facts->cooperative = properties.cooperativeLaunch != 0;
     facts->memory_bytes = properties.totalGlobalMem;
     facts->shared_bytes = (int32_t)properties.sharedMemPerBlockOptin;
     int version = 0;
@@ -14549,7 +14519,6 @@ extern "C" bs_device *bs_cuda_open(bs_arena *arena, const bs_cuda_desc *desc, bs
     d->shared_bytes = facts.shared_bytes;
     d->integrated = facts.integrated;
     d->conditional = facts.conditional;
-    d->together = facts.cooperative;
     if (bs_cu_device_take(d, desc, error) == BS_OK)
         return &d->base;
     bs_cu_device_free(d);
@@ -14582,8 +14551,6 @@ extern "C" void bs_cuda_close(bs_device *device)
  *   GRAPH        the same, captured once as a CUDA graph: one launch a run; loops as many times as their bounds say
  *   CONDITIONAL  captured, with an IF node around each branch: launches whose steps are all on paths (CUDA 12.4), and a
  *                WHILE node around each body of a loop
- *   PERSISTENT   as STREAM, but a loop is one launch, whose blocks go round it together (together.cuh)
- *   HOST         launch by launch; before a branch, and after a trip, the host waits to learn whether there are rows
  *   AUTO         STREAM, then GRAPH from the second run on
  *
  * All modes read the same counts in the device's memory, so results are the same bytes.
@@ -14595,21 +14562,10 @@ extern "C" void bs_cuda_close(bs_device *device)
 /* ==== begin src/cuda/rounds.cuh =============================================================== */
 /* rounds.cuh - loops at top level: their launches again and again, up to the bound or until the host has asked whether
  * there is another trip; or the body of a WHILE node, captured once.
- * (A loop in a tile is gone round by the tile's block: launch.cuh; one that is a launch of its own by all blocks of it:
- * together.cuh. Where weights are streamed the interpreter goes round: run/exec.c.)
- * Relies on together.cuh. Must never launch a body more often than its loop's bound. */
+ * (A loop in a tile is gone round by the tile's block: launch.cuh. Where weights are streamed the interpreter goes
+ * round: run/exec.c.) Relies on capture.cuh. Must never launch a body more often than its loop's bound. */
 #ifndef BS_CUDA_ROUNDS
 #define BS_CUDA_ROUNDS
-
-/* ==== begin src/cuda/together.cuh ============================================================= */
-/* together.cuh - a loop at top level as one launch: as many blocks as a GPU holds at a time go through the launches of
- * its body together, and meet after each of them, trip after trip. Where trips are many and short that is less than
- * launching them.
- *
- * Relies on capture.cuh and launch.cuh. Must never let blocks part: what one of them decides by is the same for all of
- * them at that moment, or one waits at the gate for another that has left. */
-#ifndef BS_CUDA_TOGETHER
-#define BS_CUDA_TOGETHER
 
 /* ==== begin src/cuda/capture.cuh ============================================================== */
 /* capture.cuh - launches as a captured graph: opening and closing a capture, conditional nodes in it, and the question
@@ -14731,6 +14687,7 @@ static bs_status bs_cu_session_carve(bs_device_session *s, bs_error *error)
     const bs_graph *g = s->client->graph;
     bs_carver c = {s->pinned + s->layout.session, {0}};
     bs_carve(&c, 1, sizeof *s);
+    s->launches.list = reinterpret_cast<bs_device_launch *>(s->pinned + s->layout.launches);
     s->launches.room = s->layout.n_launches;
     s->dims = static_cast<int64_t *>(bs_carve(&c, (uint64_t)g->n_dims, sizeof(int64_t)));
     s->bound = static_cast<bs_buffer *>(bs_carve(&c, (uint64_t)g->n_nodes, sizeof(bs_buffer)));
@@ -14751,7 +14708,6 @@ static void bs_cu_session_program(bs_device_session *s)
     uint8_t *tables = s->memory + l->tables;
     bs_cu_program *p = &s->program;
     p->steps = reinterpret_cast<const bs_device_step *>(tables + l->steps_at);
-    p->launches = reinterpret_cast<const bs_device_launch *>(tables + l->launches_at);
     p->operands = reinterpret_cast<bs_device_operand *>(tables + l->operands_at);
     p->domains = reinterpret_cast<bs_device_domain *>(tables + l->domains_at);
     p->dims = reinterpret_cast<const int32_t *>(tables + l->dims_at);
@@ -15310,7 +15266,6 @@ static bs_status bs_cu_write_tables(bs_device_session *s, bs_error *error)
 #ifndef BS_NO_CUBLAS
     l.cublas = s->cublas != NULL;
 #endif
-    s->launches.list = bs_cu_table<bs_device_launch>(s, s->layout.launches_at);
     l.steps = bs_cu_table<bs_device_step>(s, s->layout.steps_at);
     l.operands = bs_cu_table<bs_device_operand>(s, s->layout.operands_at);
     l.given = bs_cu_table<uint32_t>(s, s->layout.given_at);
@@ -15540,11 +15495,11 @@ static bs_status bs_cu_queue_any_rows(bs_device_session *s, int32_t at, int32_t 
     return bs_cu_launched(error);
 }
 
-/* Waits for the answer. */
-static bs_status bs_cu_ask_host(bs_device_session *s, int32_t at, int32_t count, bool *any, bs_error *error)
+/* The same of one launch for the host, which waits for the answer. */
+static bs_status bs_cu_ask_host(bs_device_session *s, int32_t at, bool *any, bs_error *error)
 {
     int32_t *fetched = reinterpret_cast<int32_t *>(s->pinned + s->layout.fetched);
-    bs_status status = bs_cu_queue_any_rows(s, at, count, 0, false, error);
+    bs_status status = bs_cu_queue_any_rows(s, at, 1, 0, false, error);
     if (status == BS_OK)
         status = bs_cu_fetch(s, fetched, s->program.status + BS_DEVICE_ANY, sizeof *fetched, error);
     *any = status == BS_OK && fetched[0];
@@ -15697,119 +15652,6 @@ static void bs_cu_graph_give_up(bs_device_session *s)
 #endif
 /* ==== end src/cuda/capture.cuh ================================================================ */
 
-/* ----------------------------------------------------------------------------------------------- on the device */
-
-/* In the status, from BS_DEVICE_GATE on: blocks that have come, how often the gate has opened, and whether the run had
- * failed when it did. */
-enum { BS_CU_GATE_COME, BS_CU_GATE_TURN, BS_CU_GATE_FAILED };
-
-/* The last block to come opens the gate. */
-__device__ inline void bs_cu_pass_gate(const bs_cu_program &program)
-{
-    int32_t *gate = program.status + BS_DEVICE_GATE;
-    const int32_t turn = BS_CU_PEEK(&gate[BS_CU_GATE_TURN]);
-    __threadfence(); /* what this block wrote, before it is counted */
-    if (atomicAdd(&gate[BS_CU_GATE_COME], 1) == (int32_t)gridDim.x - 1) {
-        atomicExch(&gate[BS_CU_GATE_COME], 0);
-        atomicExch(&gate[BS_CU_GATE_FAILED], (int32_t)bs_cu_has_failed(program));
-        __threadfence();
-        atomicAdd(&gate[BS_CU_GATE_TURN], 1);
-    }
-    while (BS_CU_PEEK(&gate[BS_CU_GATE_TURN]) == turn)
-        BS_CU_PAUSE();
-    __threadfence(); /* what the others wrote, after it */
-}
-
-/* All blocks of the grid have come, and see what the others wrote. Returns whether the run has failed: the same to all
- * blocks, though one of them may fail at this moment. */
-__device__ inline bool bs_cu_meet(const bs_cu_program &program)
-{
-    __syncthreads();
-    if (threadIdx.x == 0)
-        bs_cu_pass_gate(program);
-    __syncthreads();
-    return BS_CU_PEEK(&program.status[BS_DEVICE_GATE + BS_CU_GATE_FAILED]) != 0;
-}
-
-/* This block's work items of a launch; where blocks see all rows, too, each item has one for itself. */
-__device__ inline void bs_cu_share_launch(const bs_cu_tile &t, const bs_device_launch &l)
-{
-    for (int32_t item = (int32_t)blockIdx.x; item < l.items; item += (int32_t)gridDim.x) {
-        const bs_device_step *s = t.program->steps + l.first;
-        bs_cu_work w = {0, bs_cu_count(t, s->domain), item, l.items};
-        if (!bs_cu_sees_all_rows(l.kernel)) {
-            s = bs_cu_find_step(t, l.first, l.count, item, &w);
-            if (!s)
-                return;
-        }
-        if (bs_cu_sees_all_rows(l.kernel) || bs_cu_wants_kernel(t, s))
-            bs_cu_dispatch(l.kernel, t, s, w);
-        __syncthreads(); /* before the next item takes the workspace */
-    }
-}
-
-/* Launches [begin, end): of a loop, from its first decision to its second, until no row makes another trip. */
-__global__ void __launch_bounds__(256, 1)
-    bs_cu_together(BS_CU_ARGUMENT bs_cu_program program, int32_t begin, int32_t end)
-{
-    BS_DYNAMIC_SHARED(uint8_t, shared);
-    const bs_cu_tile t = bs_cu_everything(&program, shared);
-    bool failed = bs_cu_meet(program);
-    for (int32_t k = begin; k < end && !failed; k++) {
-        const bs_device_launch &l = program.launches[k];
-        bs_cu_share_launch(t, l);
-        failed = bs_cu_meet(program);
-        if (l.round < 0 && BS_CU_PEEK(bs_cu_decision_of(t, program.steps[l.first].router).counts) > 0)
-            k += l.round;
-    }
-}
-
-/* ------------------------------------------------------------------------------------------------- on the host */
-
-static const bs_device_step *bs_cu_step_of(const bs_device_session *s, const bs_device_launch *l)
-{
-    return bs_cu_table<bs_device_step>(s, s->layout.steps_at) + l->first;
-}
-
-static const bs_loop_info *bs_cu_loop_of(const bs_device_session *s, int32_t begin)
-{
-    return &s->client->graph->routers[bs_cu_step_of(s, &s->launches.list[begin])->router].loop;
-}
-
-/* Whether blocks can go through a launch together: it is one kernel over work items, which nobody outside waits for.
- * Behind a second decision there is a launch before the next one: a gate between reading how many rows go round and
- * writing it again. */
-static bool bs_cu_can_share(const bs_device_launch *l)
-{
-    return bs_cu_is_kernel(l->kernel) && !l->callback && l->round != -1;
-}
-
-/* How many launches from number `at` on are a loop whose blocks go round it together; 0: they do not. */
-static int32_t bs_cu_together_length(const bs_device_session *s, int32_t at)
-{
-    const int32_t again = at + s->launches.list[at].round;
-    if (s->launch_mode != BS_LAUNCH_PERSISTENT || !s->device->together || again <= at)
-        return 0;
-    for (int32_t k = at; k <= again; k++)
-        if (!bs_cu_can_share(&s->launches.list[k]))
-            return 0;
-    return again - at + 1;
-}
-
-/* No more blocks than find room at a time, one a multiprocessor: they wait for each other. */
-static bs_status bs_cu_run_together(bs_device_session *s, int32_t at, int32_t count, bs_error *error)
-{
-    int32_t items = 1;
-    for (int32_t k = at; k < at + count; k++)
-        items = bs_max_i32(items, s->launches.list[k].items);
-    BS_LAUNCH_TOGETHER(bs_cu_together, (unsigned)bs_min_i32(items, s->device->multiprocessors), (unsigned)s->threads,
-                       BS_CU_WORKSPACE, s->stream, s->program, at, at + count);
-    return bs_cu_launched(error);
-}
-
-#endif
-/* ==== end src/cuda/together.cuh =============================================================== */
-
 /* A loop at top level that is being launched or captured. */
 struct bs_cu_round {
     int32_t begin, again; /* the launches of its decisions */
@@ -15831,6 +15673,12 @@ enum {
     BS_CU_TRIPS_A_ROUND = 4, /* of a WHILE node without loops in it: a round takes as long as two launches or three */
     BS_CU_UNROLLED = 1 << 12 /* launches of a graph without WHILE nodes, at most */
 };
+
+static const bs_loop_info *bs_cu_loop_of(const bs_device_session *s, int32_t begin)
+{
+    const bs_device_step *steps = bs_cu_table<bs_device_step>(s, s->layout.steps_at);
+    return &s->client->graph->routers[steps[s->launches.list[begin].first].router].loop;
+}
 
 #if BS_CU_CONDITIONAL
 /* From here on what is queued is captured into the body of a WHILE node. */
@@ -15909,7 +15757,7 @@ static bool bs_cu_asks_after(const bs_device_session *s, const bs_loop_info *loo
 {
     const bool ends = bs_cu_ends_apart(s->client->graph, loop),
                now_and_then = trips % BS_CU_TRIPS == 0 || (trips >= BS_CU_TRIPS_FIRST && (trips & (trips - 1)) == 0);
-    return ends && !s->capturing && (s->launch_mode == BS_LAUNCH_HOST || now_and_then);
+    return ends && !s->capturing && now_and_then;
 }
 
 /* Behind launch *k, the second decision of the innermost loop: goes back to the first one, or on. */
@@ -15926,7 +15774,7 @@ static bs_status bs_cu_leave_loop(bs_device_session *s, bs_cu_rounds *rounds, in
         return more ? BS_OK : bs_cu_close_while(s, r, error);
     }
     if (more && bs_cu_asks_after(s, loop, r->trips))
-        status = bs_cu_ask_host(s, *k, 1, &more, error);
+        status = bs_cu_ask_host(s, *k, &more, error);
     *k = more ? r->begin : *k;
     rounds->count -= !more;
     return status;
@@ -16025,38 +15873,20 @@ static bs_status bs_cu_run_if(bs_device_session *s, int32_t at, int32_t count, b
 }
 #endif
 
-/* HOST: launches a branch if it has rows. */
-static bs_status bs_cu_run_branch(bs_device_session *s, int32_t at, int32_t count, bs_error *error)
-{
-    bool any = false;
-    const bs_status status = bs_cu_ask_host(s, at, count, &any, error);
-    return any ? bs_cu_run_launches(s, at, at + count, error) : status;
-}
-
 /* -------------------------------------------------------------------------------------------------- a run */
 
 /* Launches [first, end) as the launch mode says. Where weights are streamed it is the interpreter that goes round
  * loops. */
 static bs_status bs_cu_run_lowered(bs_device_session *s, int32_t first, int32_t end, bs_error *error)
 {
-    const bool asks = s->launch_mode == BS_LAUNCH_HOST,
-               decides = s->launch_mode == BS_LAUNCH_CONDITIONAL && s->capturing,
+    const bool decides = s->launch_mode == BS_LAUNCH_CONDITIONAL && s->capturing,
                goes_round = !bs_plan_streams(s->client->plan);
     bs_status status = BS_OK;
     bs_cu_rounds rounds;
     rounds.count = 0;
     for (int32_t k = first; k < end && status == BS_OK;) {
-        const int32_t branch = asks || decides ? bs_cu_branch_length(s, k, end) : 0,
-                      round = s->launches.list[k].round, together = goes_round ? bs_cu_together_length(s, k) : 0;
-        if (together > 0) {
-            status = bs_cu_run_together(s, k, together, error);
-            k += together;
-            continue;
-        }
-        if (branch == 0)
-            status = bs_cu_run_launch(s, &s->launches.list[k], error);
-        else
-            status = asks ? bs_cu_run_branch(s, k, branch, error) : bs_cu_run_if(s, k, branch, error);
+        const int32_t branch = decides ? bs_cu_branch_length(s, k, end) : 0, round = s->launches.list[k].round;
+        status = branch > 0 ? bs_cu_run_if(s, k, branch, error) : bs_cu_run_launch(s, &s->launches.list[k], error);
         if (status == BS_OK && goes_round && round > 0)
             status = bs_cu_enter_loop(s, &rounds, k, error);
         else if (status == BS_OK && goes_round && round < 0)
@@ -16300,8 +16130,6 @@ static bs_status bs_cu_session_launch_mode(bs_device_session *s, int32_t launch_
     if (launch_mode == BS_LAUNCH_CONDITIONAL && !s->device->conditional)
         return bs_fail(error, BS_ERROR_UNSUPPORTED,
                        "CUDA graphs cannot decide here: toolkit and driver of CUDA 12.4 are needed");
-    if (launch_mode == BS_LAUNCH_PERSISTENT && !s->device->together)
-        return bs_fail(error, BS_ERROR_UNSUPPORTED, "blocks of a launch cannot wait for each other on this GPU");
     bs_cu_drop_graph(s);
     s->launch_mode = launch_mode;
     s->no_graph = false;

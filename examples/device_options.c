@@ -13,13 +13,12 @@ enum { DEVICE_ARENA_BYTES = 512 }; /* bs_cuda_open takes some 200 */
 device_taken device_options_value(device_options *o, const char *name, const char *value, char *message, size_t bytes)
 {
     static const char *const names[] = {"cpu", "cuda", NULL};
-    static const char *const launch_modes[] = {"auto", "stream", "graph", "conditional", "host", "persistent", NULL};
+    static const char *const launch_modes[] = {"auto", "stream", "graph", "conditional", NULL};
     if (strcmp(name, "--launch") == 0) {
         o->launch_mode = word_name(value, launch_modes);
         if (o->launch_mode >= 0)
             return DEVICE_TAKEN;
-        snprintf(message, bytes, "%s %.60s: expected auto, stream, graph, conditional, host or persistent", name,
-                 value);
+        snprintf(message, bytes, "%s %.60s: expected auto, stream, graph or conditional", name, value);
         return DEVICE_WRONG;
     }
     if (strcmp(name, "--device") != 0)

@@ -26,7 +26,7 @@
 #define DEVICE_OPTIONS_USAGE                                                                              \
     "  --device D        cpu | cuda: who computes; cuda: the first GPU [cpu]\n"                           \
     "  --half            cuda: keep weights and intermediate results in f16\n"                            \
-    "  --launch L        cuda: auto | stream | graph | conditional | host | persistent [auto]\n"          \
+    "  --launch L        cuda: auto | stream | graph | conditional [auto]\n"                              \
     "  --copy            cuda: copy to memory of its own even where the GPU shares the CPU's\n"           \
     "  --fallback        cuda: where there is no GPU, say so and let the CPU compute\n"
 

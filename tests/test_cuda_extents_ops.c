@@ -47,7 +47,7 @@ static void turns(bs_launch_mode mode, void (*prepare)(int32_t turn), int32_t le
     check(same, "%s, %s: the CPU's bytes", what, bs_launch_mode_name(mode));
     check(refused >= least_refused && refused < TURNS, "%d runs are refused", refused);
 #ifdef BS_CUDA_CPU
-    const bool graph = mode != BS_LAUNCH_STREAM && mode < BS_LAUNCH_HOST;
+    const bool graph = mode != BS_LAUNCH_STREAM;
     check(graphs == graph, "captured once: %lld", (long long)graphs);
     check(copied <= MOST_BYTES, "at most %lld bytes a run beside the buffers", (long long)copied);
 #else

@@ -29,7 +29,7 @@ static const struct subject {
     {21, false, false, {.order = BS_ORDER_DEPTH, .launch_mode = BS_LAUNCH_STREAM}},
     {22, false, false, {.order = BS_ORDER_DEPTH, .half = 1, .in_place = 1}},
     {23, false, false, {.order = BS_ORDER_BREADTH, .half = 1, .launch_mode = BS_LAUNCH_CONDITIONAL}},
-    {24, true, false, {.order = BS_ORDER_DEPTH, .launch_mode = BS_LAUNCH_HOST}},
+    {24, true, false, {.order = BS_ORDER_DEPTH, .launch_mode = BS_LAUNCH_GRAPH}},
     {25, true, true, {.order = BS_ORDER_BREADTH, .lanes = 1, .half = 1}},
     {26, false, true, {.order = BS_ORDER_DEPTH, .lanes = 1, .in_place = 1}},
     {27, false, false, {.order = BS_ORDER_DEPTH, .patch_size = 4, .shared_bytes = BS_DEVICE_WORKSPACE + 1024}},

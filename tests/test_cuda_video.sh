@@ -210,7 +210,7 @@ check "... it takes less memory than f32" [ "$bytes" -lt "$(number device_bytes)
 
 make_clip 3 144 80
 computes "$plain" --quality 70 --device cuda
-for launch_mode in stream graph conditional host persistent; do
+for launch_mode in stream graph conditional; do
     same() {
         computes "$out" --quality 70 --device cuda --launch $launch_mode && cmp "$plain" "$out"
     }

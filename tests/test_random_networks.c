@@ -37,7 +37,7 @@ typedef struct variant {
 static const variant variants[] = {
     {.name = "the planner's order", .order = BS_ORDER_AUTO, .threads = 1},
 #ifdef BS_TEST_ON_DEVICE
-    {.name = "depth first, slots", .order = BS_ORDER_DEPTH, .launch = BS_LAUNCH_HOST, .slots = true},
+    {.name = "depth first, slots", .order = BS_ORDER_DEPTH, .slots = true},
     {.name = "breadth first, saved", .order = BS_ORDER_BREADTH, .launch = BS_LAUNCH_STREAM, .saved = true},
 #else
     {.name = "breadth first, 3 threads", .order = BS_ORDER_BREADTH, .threads = 3},

@@ -51,11 +51,11 @@ static bs_status bs_cu_queue_any_rows(bs_device_session *s, int32_t at, int32_t 
     return bs_cu_launched(error);
 }
 
-/* Waits for the answer. */
-static bs_status bs_cu_ask_host(bs_device_session *s, int32_t at, int32_t count, bool *any, bs_error *error)
+/* The same of one launch for the host, which waits for the answer. */
+static bs_status bs_cu_ask_host(bs_device_session *s, int32_t at, bool *any, bs_error *error)
 {
     int32_t *fetched = reinterpret_cast<int32_t *>(s->pinned + s->layout.fetched);
-    bs_status status = bs_cu_queue_any_rows(s, at, count, 0, false, error);
+    bs_status status = bs_cu_queue_any_rows(s, at, 1, 0, false, error);
     if (status == BS_OK)
         status = bs_cu_fetch(s, fetched, s->program.status + BS_DEVICE_ANY, sizeof *fetched, error);
     *any = status == BS_OK && fetched[0];

@@ -16,7 +16,7 @@ struct bs_cu_device {
     bool own_memory, own_pinned;
     int capability; /* 87: 8.7 */
     int multiprocessors, shared_bytes;
-    bool integrated, conditional, together; /* together: blocks of a launch may wait for each other */
+    bool integrated, conditional;
     uint64_t cublas_bytes; /* of a session's workspace; 0: without cuBLAS */
 };
 
@@ -65,7 +65,6 @@ extern "C" bs_status bs_cuda_facts_get(int32_t index, bs_cuda_facts *facts, bs_e
     facts->minor = properties.minor;
     facts->multiprocessors = properties.multiProcessorCount;
     facts->integrated = properties.integrated != 0;
-    facts->cooperative = properties.cooperativeLaunch != 0;
     facts->memory_bytes = properties.totalGlobalMem;
     facts->shared_bytes = (int32_t)properties.sharedMemPerBlockOptin;
     int version = 0;
@@ -141,7 +140,6 @@ extern "C" bs_device *bs_cuda_open(bs_arena *arena, const bs_cuda_desc *desc, bs
     d->shared_bytes = facts.shared_bytes;
     d->integrated = facts.integrated;
     d->conditional = facts.conditional;
-    d->together = facts.cooperative;
     if (bs_cu_device_take(d, desc, error) == BS_OK)
         return &d->base;
     bs_cu_device_free(d);

@@ -5,8 +5,6 @@
  *   GRAPH        the same, captured once as a CUDA graph: one launch a run; loops as many times as their bounds say
  *   CONDITIONAL  captured, with an IF node around each branch: launches whose steps are all on paths (CUDA 12.4), and a
  *                WHILE node around each body of a loop
- *   PERSISTENT   as STREAM, but a loop is one launch, whose blocks go round it together (together.cuh)
- *   HOST         launch by launch; before a branch, and after a trip, the host waits to learn whether there are rows
  *   AUTO         STREAM, then GRAPH from the second run on
  *
  * All modes read the same counts in the device's memory, so results are the same bytes.
@@ -90,38 +88,20 @@ static bs_status bs_cu_run_if(bs_device_session *s, int32_t at, int32_t count, b
 }
 #endif
 
-/* HOST: launches a branch if it has rows. */
-static bs_status bs_cu_run_branch(bs_device_session *s, int32_t at, int32_t count, bs_error *error)
-{
-    bool any = false;
-    const bs_status status = bs_cu_ask_host(s, at, count, &any, error);
-    return any ? bs_cu_run_launches(s, at, at + count, error) : status;
-}
-
 /* -------------------------------------------------------------------------------------------------- a run */
 
 /* Launches [first, end) as the launch mode says. Where weights are streamed it is the interpreter that goes round
  * loops. */
 static bs_status bs_cu_run_lowered(bs_device_session *s, int32_t first, int32_t end, bs_error *error)
 {
-    const bool asks = s->launch_mode == BS_LAUNCH_HOST,
-               decides = s->launch_mode == BS_LAUNCH_CONDITIONAL && s->capturing,
+    const bool decides = s->launch_mode == BS_LAUNCH_CONDITIONAL && s->capturing,
                goes_round = !bs_plan_streams(s->client->plan);
     bs_status status = BS_OK;
     bs_cu_rounds rounds;
     rounds.count = 0;
     for (int32_t k = first; k < end && status == BS_OK;) {
-        const int32_t branch = asks || decides ? bs_cu_branch_length(s, k, end) : 0,
-                      round = s->launches.list[k].round, together = goes_round ? bs_cu_together_length(s, k) : 0;
-        if (together > 0) {
-            status = bs_cu_run_together(s, k, together, error);
-            k += together;
-            continue;
-        }
-        if (branch == 0)
-            status = bs_cu_run_launch(s, &s->launches.list[k], error);
-        else
-            status = asks ? bs_cu_run_branch(s, k, branch, error) : bs_cu_run_if(s, k, branch, error);
+        const int32_t branch = decides ? bs_cu_branch_length(s, k, end) : 0, round = s->launches.list[k].round;
+        status = branch > 0 ? bs_cu_run_if(s, k, branch, error) : bs_cu_run_launch(s, &s->launches.list[k], error);
         if (status == BS_OK && goes_round && round > 0)
             status = bs_cu_enter_loop(s, &rounds, k, error);
         else if (status == BS_OK && goes_round && round < 0)

@@ -101,10 +101,9 @@ __device__ __noinline__ void bs_cu_call(const bs_cu_tile &t, const bs_device_ste
     bs_cu_run<KERNEL>(t, s, w);
 }
 
-__device__ inline void bs_cu_dispatch(int32_t kernel, const bs_cu_tile &t, const bs_device_step *s,
-                                      const bs_cu_work &w)
+__device__ inline void bs_cu_dispatch(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w)
 {
-    switch (kernel) {
+    switch (s->kernel) {
 #define BS_CU_CASE(name) \
     case BS_CU_##name: bs_cu_call<BS_CU_##name>(t, s, w); break;
         BS_CU_KERNELS(BS_CU_CASE)
@@ -118,13 +117,13 @@ __device__ inline void bs_cu_tile_step(const bs_cu_tile &t, const bs_device_step
     const int32_t rows = bs_cu_count(t, s->domain);
     bs_cu_work w = {0, rows, 0, 1};
     if (bs_cu_sees_all_rows(s->kernel)) {
-        bs_cu_dispatch(s->kernel, t, s, w);
+        bs_cu_dispatch(t, s, w);
         __syncthreads();
         return;
     }
     for (; w.row < rows && bs_cu_wants_kernel(t, s); w.row += s->batch) {
         w.end = min(w.row + s->batch, rows);
-        bs_cu_dispatch(s->kernel, t, s, w);
+        bs_cu_dispatch(t, s, w);
         __syncthreads();
     }
 }

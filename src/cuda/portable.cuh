@@ -14,29 +14,10 @@
 
 #ifdef BS_CUDA_CPU
 #include "cuda_cpu.h"
-#define BS_CU_PAUSE() cuda_cpu_pause()
 #define BS_CU_PEEK(word) __atomic_load_n(word, __ATOMIC_RELAXED)
 #else
 #include <cuda_runtime.h>
 #define BS_LAUNCH(kernel, grid, block, shared, stream, ...) kernel<<<(grid), (block), (shared), (stream)>>>(__VA_ARGS__)
-/* The same, of blocks that wait for each other: there must be room for all of them at a time. */
-template <typename T> struct bs_cu_same {
-    typedef T type;
-};
-template <typename... T>
-static void bs_cu_launch_together(void (*kernel)(T...), unsigned grid, unsigned block, size_t shared,
-                                  cudaStream_t stream, typename bs_cu_same<T>::type... arguments)
-{
-    void *list[] = {(void *)&arguments...};
-    cudaLaunchCooperativeKernel(reinterpret_cast<const void *>(kernel), dim3(grid), dim3(block), list, shared, stream);
-}
-#define BS_LAUNCH_TOGETHER(...) bs_cu_launch_together(__VA_ARGS__)
-/* While a thread waits for another block. */
-#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 700
-#define BS_CU_PAUSE() __nanosleep(32)
-#else
-#define BS_CU_PAUSE() ((void)0)
-#endif
 #define BS_SHARED(type, name, dims) __shared__ type name dims
 /* A word that another block may be writing. */
 #define BS_CU_PEEK(word) (*(const volatile int32_t *)(word))

@@ -15,7 +15,6 @@ extern "C" {
 /* The argument of every kernel. */
 struct bs_cu_program {
     const bs_device_step *steps;
-    const bs_device_launch *launches;
     bs_device_operand *operands;
     bs_device_domain *domains;
     const bs_device_decision *decision;

@@ -1,12 +1,11 @@
 /* rounds.cuh - loops at top level: their launches again and again, up to the bound or until the host has asked whether
  * there is another trip; or the body of a WHILE node, captured once.
- * (A loop in a tile is gone round by the tile's block: launch.cuh; one that is a launch of its own by all blocks of it:
- * together.cuh. Where weights are streamed the interpreter goes round: run/exec.c.)
- * Relies on together.cuh. Must never launch a body more often than its loop's bound. */
+ * (A loop in a tile is gone round by the tile's block: launch.cuh. Where weights are streamed the interpreter goes
+ * round: run/exec.c.) Relies on capture.cuh. Must never launch a body more often than its loop's bound. */
 #ifndef BS_CUDA_ROUNDS
 #define BS_CUDA_ROUNDS
 
-#include "cuda/together.cuh"
+#include "cuda/capture.cuh"
 
 /* A loop at top level that is being launched or captured. */
 struct bs_cu_round {
@@ -29,6 +28,12 @@ enum {
     BS_CU_TRIPS_A_ROUND = 4, /* of a WHILE node without loops in it: a round takes as long as two launches or three */
     BS_CU_UNROLLED = 1 << 12 /* launches of a graph without WHILE nodes, at most */
 };
+
+static const bs_loop_info *bs_cu_loop_of(const bs_device_session *s, int32_t begin)
+{
+    const bs_device_step *steps = bs_cu_table<bs_device_step>(s, s->layout.steps_at);
+    return &s->client->graph->routers[steps[s->launches.list[begin].first].router].loop;
+}
 
 #if BS_CU_CONDITIONAL
 /* From here on what is queued is captured into the body of a WHILE node. */
@@ -107,7 +112,7 @@ static bool bs_cu_asks_after(const bs_device_session *s, const bs_loop_info *loo
 {
     const bool ends = bs_cu_ends_apart(s->client->graph, loop),
                now_and_then = trips % BS_CU_TRIPS == 0 || (trips >= BS_CU_TRIPS_FIRST && (trips & (trips - 1)) == 0);
-    return ends && !s->capturing && (s->launch_mode == BS_LAUNCH_HOST || now_and_then);
+    return ends && !s->capturing && now_and_then;
 }
 
 /* Behind launch *k, the second decision of the innermost loop: goes back to the first one, or on. */
@@ -124,7 +129,7 @@ static bs_status bs_cu_leave_loop(bs_device_session *s, bs_cu_rounds *rounds, in
         return more ? BS_OK : bs_cu_close_while(s, r, error);
     }
     if (more && bs_cu_asks_after(s, loop, r->trips))
-        status = bs_cu_ask_host(s, *k, 1, &more, error);
+        status = bs_cu_ask_host(s, *k, &more, error);
     *k = more ? r->begin : *k;
     rounds->count -= !more;
     return status;

@@ -125,8 +125,6 @@ static bs_status bs_cu_session_launch_mode(bs_device_session *s, int32_t launch_
     if (launch_mode == BS_LAUNCH_CONDITIONAL && !s->device->conditional)
         return bs_fail(error, BS_ERROR_UNSUPPORTED,
                        "CUDA graphs cannot decide here: toolkit and driver of CUDA 12.4 are needed");
-    if (launch_mode == BS_LAUNCH_PERSISTENT && !s->device->together)
-        return bs_fail(error, BS_ERROR_UNSUPPORTED, "blocks of a launch cannot wait for each other on this GPU");
     bs_cu_drop_graph(s);
     s->launch_mode = launch_mode;
     s->no_graph = false;

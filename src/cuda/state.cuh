@@ -70,6 +70,7 @@ static bs_status bs_cu_session_carve(bs_device_session *s, bs_error *error)
     const bs_graph *g = s->client->graph;
     bs_carver c = {s->pinned + s->layout.session, {0}};
     bs_carve(&c, 1, sizeof *s);
+    s->launches.list = reinterpret_cast<bs_device_launch *>(s->pinned + s->layout.launches);
     s->launches.room = s->layout.n_launches;
     s->dims = static_cast<int64_t *>(bs_carve(&c, (uint64_t)g->n_dims, sizeof(int64_t)));
     s->bound = static_cast<bs_buffer *>(bs_carve(&c, (uint64_t)g->n_nodes, sizeof(bs_buffer)));
@@ -90,7 +91,6 @@ static void bs_cu_session_program(bs_device_session *s)
     uint8_t *tables = s->memory + l->tables;
     bs_cu_program *p = &s->program;
     p->steps = reinterpret_cast<const bs_device_step *>(tables + l->steps_at);
-    p->launches = reinterpret_cast<const bs_device_launch *>(tables + l->launches_at);
     p->operands = reinterpret_cast<bs_device_operand *>(tables + l->operands_at);
     p->domains = reinterpret_cast<bs_device_domain *>(tables + l->domains_at);
     p->dims = reinterpret_cast<const int32_t *>(tables + l->dims_at);

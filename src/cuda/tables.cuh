@@ -179,7 +179,6 @@ static bs_status bs_cu_write_tables(bs_device_session *s, bs_error *error)
 #ifndef BS_NO_CUBLAS
     l.cublas = s->cublas != NULL;
 #endif
-    s->launches.list = bs_cu_table<bs_device_launch>(s, s->layout.launches_at);
     l.steps = bs_cu_table<bs_device_step>(s, s->layout.steps_at);
     l.operands = bs_cu_table<bs_device_operand>(s, s->layout.operands_at);
     l.given = bs_cu_table<uint32_t>(s, s->layout.given_at);

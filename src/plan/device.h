@@ -94,7 +94,7 @@ typedef struct bs_device_step {
 } bs_device_step;
 
 /* A launch: `count` steps from `first` by one kernel; or `count` parts of a region. The same for all extents, so a
- * graph that is captured serves them all. */
+ * graph that is captured serves them all. It stays on the host. */
 typedef struct bs_device_launch {
     int32_t kernel, first, count;
     int32_t instr;    /* the first instruction it belongs to, at top level */
@@ -147,26 +147,18 @@ typedef struct bs_device_layout {
     uint64_t status;         /* within decisions: i32 [BS_DEVICE_STATUS] */
     uint64_t extents;        /* within decisions, of n_dims: i32, as known so far in a run */
     uint64_t results_bytes;  /* what the host reads after a run: this many bytes from the start of the decisions */
-    uint64_t session, session_bytes, tables_pinned, slots_pinned, rooms, room_bytes /* a lane */,
+    uint64_t session, session_bytes, launches, tables_pinned, slots_pinned, rooms, room_bytes /* a lane */,
         places /* u64 a unit */, fetched, asked, results, inputs_pinned, loading, pinned_bytes;
     /* within tables */
-    uint64_t steps_at, launches_at, operands_at, domains_at, decisions_at, parts_at, given_at, units_at, derived_at,
-        joins_at;
+    uint64_t steps_at, operands_at, domains_at, decisions_at, parts_at, given_at, units_at, derived_at, joins_at;
     uint64_t dims_at, bound_at, segments_at, tables_bytes; /* from dims_at on: of each run */
     uint64_t inputs_bytes;
     /* With bs_plan_desc.in_place, inputs and slots take no bytes of the device. */
 } bs_device_layout;
 
 /* The status of a run: the first failure and its node; whether a branch has rows; of a failed loop a bs_route_fault,
- * whose row is the cell; where blocks meet, what the backend counts. */
-enum {
-    BS_DEVICE_FAILED,
-    BS_DEVICE_NODE,
-    BS_DEVICE_ANY,
-    BS_DEVICE_FAULT,
-    BS_DEVICE_GATE = BS_DEVICE_FAULT + 4,
-    BS_DEVICE_STATUS = BS_DEVICE_GATE + 3
-};
+ * whose row is the cell. */
+enum { BS_DEVICE_FAILED, BS_DEVICE_NODE, BS_DEVICE_ANY, BS_DEVICE_FAULT, BS_DEVICE_STATUS = BS_DEVICE_FAULT + 4 };
 
 #define BS_DEVICE_WORKSPACE 24576 /* bytes of shared memory that a kernel may use beside the rows of its tile */
 #define BS_DEVICE_SESSION_BYTES 2048 /* pinned bytes that the backend keeps for a session, */

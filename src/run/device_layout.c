@@ -209,7 +209,6 @@ static void layout_tables(const bs_plan *p, bs_device_layout *l)
     l->n_operands = count_operands(p);
     l->steps_at = take(&at, l->n_steps, sizeof(bs_device_step));
     l->n_launches = (int32_t)bs_min_i64(3 * (int64_t)l->n_steps + 2, INT32_MAX); /* two a step, and what it made */
-    l->launches_at = take(&at, l->n_launches, sizeof(bs_device_launch));
     l->operands_at = take(&at, l->n_operands, sizeof(bs_device_operand));
     l->domains_at = take(&at, p->graph->n_domains, sizeof(bs_device_domain));
     l->decisions_at = take(&at, p->graph->n_routers, sizeof(bs_device_decision));
@@ -313,6 +312,7 @@ void bs_device_layout_make(const bs_plan *plan, bs_device_layout *l)
     at = bs_bytes_of(0);
     l->session_bytes = bs_bytes_figure(session_bytes(plan));
     l->session = take_bytes(&at, session_bytes(plan));
+    l->launches = take(&at, l->n_launches, sizeof(bs_device_launch));
     l->tables_pinned = take_bytes(&at, bs_bytes_of(l->tables_bytes));
     l->asked = take_bytes(&at, asked_bytes(plan));
     l->results = take_bytes(&at, decisions.fetched);

@@ -6,7 +6,7 @@
 
 const char *bs_launch_mode_name(bs_launch_mode launch_mode)
 {
-    return bs_name_of("auto\0stream\0graph\0conditional\0host\0persistent", launch_mode, BS_LAUNCH_COUNT);
+    return bs_name_of("auto\0stream\0graph\0conditional", launch_mode, BS_LAUNCH_COUNT);
 }
 
 static bs_status timed_run(bs_session *s, uint64_t *ns, bs_error *error)

@@ -4,7 +4,6 @@
  * what is new, and must give threads no order but that of barriers. */
 #include "block.h"
 
-#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -441,8 +440,6 @@ void cuda_cpu_fence(void)
     order_release(&fence_tag);
     order_acquire(&fence_tag);
 }
-
-void cuda_cpu_pause(void) { sched_yield(); }
 
 void cuda_cpu_trap(const char *file, int line)
 {

@@ -11,7 +11,6 @@ struct cuda_cpu_kernel {
     const char *text; /* the launch as written: the kernel's name, a comma, the rest */
     const char *file;
     int line;
-    int together; /* its blocks wait for each other */
 };
 
 extern "C" void cuda_cpu_launch(const struct cuda_cpu_kernel *kernel, dim3 grid, dim3 block, size_t shared_bytes,
@@ -33,9 +32,9 @@ template <class... Parameters> struct cuda_cpu_closure {
 };
 
 template <class... Parameters, class... Arguments>
-static inline void cuda_cpu_launch_typed(int together, const char *text, const char *file, int line,
-                                         void (*kernel)(Parameters...), dim3 grid, dim3 block, size_t shared_bytes,
-                                         cudaStream_t stream, Arguments &&...arguments)
+static inline void cuda_cpu_launch_typed(const char *text, const char *file, int line, void (*kernel)(Parameters...),
+                                         dim3 grid, dim3 block, size_t shared_bytes, cudaStream_t stream,
+                                         Arguments &&...arguments)
 {
     typedef cuda_cpu_closure<Parameters...> closure;
     static_assert(sizeof...(Parameters) == sizeof...(Arguments), "the kernel takes another number of arguments");
@@ -46,8 +45,7 @@ static inline void cuda_cpu_launch_typed(int together, const char *text, const c
         reinterpret_cast<const void *>(kernel),
         text,
         file,
-        line,
-        together};
+        line};
     cuda_cpu_launch(&what, grid, block, shared_bytes, stream);
 }
 
@@ -64,8 +62,6 @@ static inline cudaError_t cudaFuncGetAttributes(cudaFuncAttributes *attributes, 
 }
 
 /* BS_LAUNCH(kernel, grid, block, shared_bytes, stream, arguments...): no value, as <<<>>> has none. */
-#define BS_LAUNCH(...) cuda_cpu_launch_typed(0, #__VA_ARGS__, __FILE__, __LINE__, __VA_ARGS__)
-/* The same as a cooperative launch: every block runs on an OS thread of its own. */
-#define BS_LAUNCH_TOGETHER(...) cuda_cpu_launch_typed(1, #__VA_ARGS__, __FILE__, __LINE__, __VA_ARGS__)
+#define BS_LAUNCH(...) cuda_cpu_launch_typed(#__VA_ARGS__, __FILE__, __LINE__, __VA_ARGS__)
 
 #endif

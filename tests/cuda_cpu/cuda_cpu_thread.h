@@ -35,7 +35,6 @@ void *cuda_cpu_dynamic_shared(void);
 /* What a compiler may be told of a pointer (__builtin_assume(__isShared(p))): undefined behaviour where it is wrong. */
 void cuda_cpu_must_be_shared(const void *address);
 void cuda_cpu_fence(void);
-void cuda_cpu_pause(void); /* of a thread that waits for another block */
 void cuda_cpu_trap(const char *file, int line);
 void cudaGraphSetConditional(cudaGraphConditionalHandle handle, unsigned int value);
 }

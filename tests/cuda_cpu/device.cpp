@@ -220,7 +220,6 @@ cudaError_t cudaGetDeviceProperties(cudaDeviceProp *properties, int number)
     p.asyncEngineCount = ask(cudaDevAttrAsyncEngineCount);
     p.textureAlignment = 512;
     p.unifiedAddressing = p.canMapHostMemory = p.concurrentKernels = p.streamPrioritiesSupported = 1;
-    p.cooperativeLaunch = device.major >= 6;
     p.hostRegisterSupported = p.canUseHostPointerForRegisteredMem = 1;
     *properties = p;
     return cudaSuccess;

@@ -75,9 +75,8 @@ static void *helper_main(void *argument)
 
 static void grid_run(Worker &worker, const Grid &grid)
 {
-    static const long asked = environment("CUDA_CPU_BLOCK_THREADS", 1);
+    static const long threads = environment("CUDA_CPU_BLOCK_THREADS", 1);
     Share share = {&grid, walk_of(grid), {0}};
-    const long threads = grid.kernel->together ? static_cast<long>(share.walk.blocks) : asked;
     if (!worker.block)
         worker.block = new Block();
     std::vector<pthread_t> helpers;
@@ -85,8 +84,6 @@ static void grid_run(Worker &worker, const Grid &grid)
         pthread_t helper;
         if (pthread_create(&helper, nullptr, helper_main, &share) == 0)
             helpers.push_back(helper);
-        else if (grid.kernel->together)
-            die("no thread for each block of a cooperative launch");
     }
     blocks_run(worker.block, &share);
     for (pthread_t helper : helpers)
@@ -119,11 +116,8 @@ private:
     Grid grid;
 };
 
-/* A block a multiprocessor: how many more there is room for hangs on registers, which nobody counts here. */
-static cudaError_t refusal(dim3 grid, dim3 block, size_t shared_bytes, const void *function, bool together)
+static cudaError_t refusal(dim3 grid, dim3 block, size_t shared_bytes, const void *function)
 {
-    if (together && grid.x > static_cast<unsigned>(device_now().multiprocessors))
-        return cudaErrorCooperativeLaunchTooLarge;
     const uint64_t threads = static_cast<uint64_t>(block.x) * block.y * block.z;
     if (!threads || threads > 1024 || block.z > 64 || !grid.x || !grid.y || !grid.z || grid.x > 0x7fffffffu ||
         grid.y > 65535 || grid.z > 65535)
@@ -140,7 +134,7 @@ extern "C" void cuda_cpu_launch(const struct cuda_cpu_kernel *kernel, dim3 grid,
 {
     cudaError_t error = begin();
     if (error == cudaSuccess)
-        error = fail(refusal(grid, block, shared_bytes, kernel->function, kernel->together != 0));
+        error = fail(refusal(grid, block, shared_bytes, kernel->function));
     if (error != cudaSuccess) {
         kernel->drop(kernel->closure);
         return;

@@ -61,16 +61,6 @@ __global__ void bug_shared_word_of_blocks(int *x)
     __syncthreads();
 }
 
-/* Blocks that wait for each other, but without fences. */
-__global__ void bug_no_fence(int *x)
-{
-    x[blockIdx.x] = 1;
-    atomicAdd(&x[4], 1);
-    while (__atomic_load_n(&x[4], __ATOMIC_RELAXED) < static_cast<int>(gridDim.x))
-        cuda_cpu_pause();
-    x[5 + blockIdx.x] = x[(blockIdx.x + 1) % gridDim.x];
-}
-
 /* ---- one function a bug; what is not 0 ends the program ---- */
 
 enum { COUNT = 4096 };
@@ -258,18 +248,10 @@ static int blocks_write_between_barriers(Bed &b)
     return 0;
 }
 
-static int fence_missing(Bed &b)
-{
-    OK(cudaMemsetAsync(b.x, 0, 16 * sizeof(int), b.s));
-    BS_LAUNCH_TOGETHER(bug_no_fence, 4, 1, 0, b.s, b.whole());
-    return 0;
-}
-
 static const struct {
     const char *name;
     int (*run)(Bed &);
 } bugs[] = {
-    {"fence", fence_missing},
     {"event", streams_unordered},
     {"graph_edge", graph_unordered},
     {"host_read", host_reads_early},

@@ -122,32 +122,6 @@ __global__ void last_block_sums(const int *x, int *part, unsigned *ticket, int *
     }
 }
 
-/* Blocks hand a number round, a place further each time; between two times all of them meet. gate: {come, opened}. */
-__global__ void hand_round(int *gate, int *x, int times)
-{
-    for (int i = 0; i < times; i++) {
-        const int mine = x[blockIdx.x * 32 + threadIdx.x];
-        for (int phase = 0; phase < 2; phase++) { /* all have read before anyone writes */
-            if (phase == 1)
-                x[(blockIdx.x + 1) % gridDim.x * 32 + threadIdx.x] = mine + 1;
-            __syncthreads();
-            if (threadIdx.x == 0) {
-                const int turn = __atomic_load_n(&gate[1], __ATOMIC_RELAXED);
-                __threadfence();
-                if (atomicAdd(&gate[0], 1) == static_cast<int>(gridDim.x) - 1) {
-                    atomicExch(&gate[0], 0);
-                    __threadfence();
-                    atomicAdd(&gate[1], 1);
-                }
-                while (__atomic_load_n(&gate[1], __ATOMIC_RELAXED) == turn)
-                    cuda_cpu_pause();
-                __threadfence();
-            }
-            __syncthreads();
-        }
-    }
-}
-
 /* 16x16 by 16x8 through shared memory, the way a real kernel does: cp.async, ldmatrix, mma. */
 __global__ void tensor_product(const __half *a, const __half *b, float *d)
 {
@@ -322,24 +296,6 @@ void check_warps(cudaStream_t s)
     OK(cudaFree(votes));
 }
 
-static void check_together(cudaStream_t s)
-{
-    int *gate = device<int>(2), *x = device<int>(4 * 32);
-    std::vector<int> numbers(4 * 32), expected(4 * 32);
-    for (int i = 0; i < 4 * 32; i++) {
-        numbers[static_cast<size_t>(i)] = i / 32 * 100;
-        expected[static_cast<size_t>((i + 3 * 32) % (4 * 32))] = i / 32 * 100 + 7;
-    }
-    put(gate, std::vector<int>(2, 0), s);
-    put(x, numbers, s);
-    BS_LAUNCH_TOGETHER(hand_round, 4, 32, 0, s, gate, x, 7);
-    CHECK(fetch(x, 4 * 32, s) == expected);
-    BS_LAUNCH_TOGETHER(hand_round, 5, 32, 0, s, gate, x, 1); /* more than there are multiprocessors */
-    CHECK(cudaGetLastError() == cudaErrorCooperativeLaunchTooLarge);
-    OK(cudaFree(gate));
-    OK(cudaFree(x));
-}
-
 void check_atomics(cudaStream_t s)
 {
     int *i = device<int>(5);
@@ -364,7 +320,6 @@ void check_atomics(cudaStream_t s)
     for (void *p : {static_cast<void *>(i), static_cast<void *>(u), static_cast<void *>(l), static_cast<void *>(f),
                     static_cast<void *>(x)})
         OK(cudaFree(p));
-    check_together(s);
 }
 
 void check_tensor(cudaStream_t s)

@@ -100,7 +100,7 @@ one_compiler() {
             caught "$at" after_free 'AddressSanitizer: heap-use-after-free'
             ;;
         tsan)
-            for bug in event graph_edge host_read host_write read_after_free barrier syncwarp fence same_word \
+            for bug in event graph_edge host_read host_write read_after_free barrier syncwarp same_word \
                 same_word_barriers library_product; do
                 caught "$at" $bug 'ThreadSanitizer: data race'
             done
