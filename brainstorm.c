@@ -1,6 +1,6 @@
 /* brainstorm.c - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: 17ad770ba37122453765ccb12d8ea27d072770ceaa4bcde1de2aa8131e35a15a
+ * sha256 of the parts: bf087ca7f1bcf96d5ea65a25117b29da8b2c5f6e35ad0a1e949165d4b71513e0
  */
 #if !defined(_POSIX_C_SOURCE) && !defined(BS_NO_POSIX)
 #define _POSIX_C_SOURCE 200809L
@@ -38360,7 +38360,7 @@ typedef struct bs_locator {
     int32_t loop;       /* ABOVE, SEEN: of the row of `source` it is the part that belongs to a trip of this; 0: all */
     int32_t bound;
     uint8_t place, memory; /* bs_place; bs_memory_of */
-    bool in_tile;          /* SEEN: otherwise as BS_AT_TILE */
+    bool in_tile;          /* TILE; and SEEN, if it is otherwise as that */
     uint8_t shift;         /* of a stored element's bytes */
 } bs_locator;
 
@@ -42873,18 +42873,16 @@ int64_t bs_strides_stored(const bs_plan *p, int32_t value, int64_t stride[BS_MAX
 /* A value of the root. */
 static void locate_root(const bs_plan *p, const bs_value_plan *v, bs_locator *l)
 {
+    const bool caller = v->storage == BS_STORAGE_INPUT || v->storage == BS_STORAGE_OUTPUT ||
+                        v->storage == BS_STORAGE_STATE,
+               either = v->storage == BS_STORAGE_TRANSIENT && v->source != 0;
     l->place = BS_AT_ROOT;
-    switch ((bs_storage)v->storage) {
-    case BS_STORAGE_INPUT:
-    case BS_STORAGE_OUTPUT:
-    case BS_STORAGE_STATE: l->memory = BS_OF_CALLER; break;
-    case BS_STORAGE_WEIGHT:
-        l->memory = BS_OF_WEIGHTS;
-        l->base = p->nodes[v->source].prepared_offset;
-        break;
-    default: l->memory = v->storage == BS_STORAGE_TRANSIENT && v->source != 0 ? BS_OF_EITHER : BS_OF_PLAN;
-    }
-    l->bound = l->memory == BS_OF_CALLER || l->memory == BS_OF_EITHER ? v->source : 0;
+    l->memory = caller ? BS_OF_CALLER : either ? BS_OF_EITHER : BS_OF_PLAN;
+    l->bound = caller || either ? v->source : 0;
+    if (v->storage != BS_STORAGE_WEIGHT)
+        return;
+    l->memory = BS_OF_WEIGHTS;
+    l->base = p->nodes[v->source].prepared_offset;
 }
 
 /* A value that is seen through a view: itself, or the carried value in whose place it is made. */
@@ -50067,6 +50065,8 @@ typedef struct bs_exec_work {
     float *margins;   /* [paths of a router] */
     int32_t *order;   /* [paths of a router] */
     uint64_t visit;
+    int32_t phase, n_needed; /* the phase that is open, -1: none; and units that it needs */
+    uint64_t entered;        /* when it was */
 } bs_exec_work;
 
 /* What operands of values alike have in common: extents, and strides of rows that the plan stores. */
@@ -51002,9 +51002,8 @@ static BS_INLINE_IF_FAST void at_row(const bs_context *c, const bs_locator *l, i
         bs_operand_make(c, l->source, 0, &root);
         bs_operand_step(o, &root, bs_top_row(c, l->domain, row));
     } else {
-        const bool tile = l->place == BS_AT_TILE || l->in_tile;
-        uint8_t *const memory = tile ? c->scratch : c->session->transient;
-        const int32_t at = tile ? row : c->domains[l->domain].first + row;
+        uint8_t *const memory = l->in_tile ? c->scratch : c->session->transient;
+        const int32_t at = l->in_tile ? row : c->domains[l->domain].first + row;
         o->data = bs_bytes_row(memory, l->base, at, l->row_bytes);
         o->row_stride = (ptrdiff_t)bs_bytes_figure(l->row_bytes) >> l->shift; /* a division is slow */
     }
@@ -51048,7 +51047,7 @@ void bs_operand_trips(const bs_context *c, const int32_t *loops, int32_t count, 
 static const bs_locator *see_through(const bs_context *c, int32_t *value, int32_t *row, int32_t *loops, int32_t *slices)
 {
     const bs_locator *const all = c->session->locators, *l = &all[*value];
-    while (l->place == BS_AT_ABOVE || is_seen(c, l)) {
+    while (l->place >= BS_AT_ABOVE && (l->place == BS_AT_ABOVE || is_seen(c, l))) {
         if (l->loop && *slices < BS_MAX_RANK)
             loops[(*slices)++] = l->loop;
         *row = c->domains[l->domain].ids[*row];
@@ -51061,19 +51060,12 @@ static const bs_locator *see_through(const bs_context *c, int32_t *value, int32_
 /* Row `row` of a view: where what it is a view of has it. Not inlined, as above. */
 static BS_OUTLINE void operand_viewed(const bs_context *c, int32_t value, int32_t row, bs_operand *o)
 {
-    int32_t loops[BS_MAX_RANK], slices = 0, at = value;
-    const bs_locator *l = see_through(c, &at, &row, loops, &slices);
-    bs_operand whole;
-    if (at != value)
-        operand_extent(c, at, row, &whole);
-    if (slices == 0) {
-        if (at != value)
-            memcpy(o->stride, whole.stride, sizeof o->stride);
-        at_row(c, l, row, o);
-        return;
-    }
-    at_row(c, l, row, &whole);
-    bs_operand_trips(c, loops, slices, &whole, o);
+    int32_t loops[BS_MAX_RANK], slices = 0;
+    const bs_locator *l = see_through(c, &value, &row, loops, &slices);
+    bs_operand found;
+    operand_extent(c, value, row, &found);
+    at_row(c, l, row, &found);
+    bs_operand_trips(c, loops, slices, &found, o);
 }
 
 int32_t bs_operand_row(const bs_context *c, int32_t value, int32_t row)
@@ -51086,7 +51078,7 @@ int32_t bs_operand_row(const bs_context *c, int32_t value, int32_t row)
 void bs_operand_make(const bs_context *c, int32_t value, int32_t row, bs_operand *o)
 {
     const bs_locator *l = &c->session->locators[value];
-    operand_extent(c, value, l->place == BS_AT_ROOT ? 0 : row, o);
+    operand_extent(c, value, row, o);
     if (l->place >= BS_AT_ABOVE)
         operand_viewed(c, value, row, o);
     else
@@ -52328,7 +52320,7 @@ BS_INTERNAL void bs_exec_used(bs_session *s, int32_t phase, int32_t unit, uint64
  * itself; -1: all of it. */
 BS_INTERNAL void bs_exec_call(const bs_context *c, const bs_instr *i, int32_t row, int32_t rows, int32_t band);
 /* Operands and all else of a call on rows of its node; in and out are set. */
-BS_INTERNAL void bs_exec_prepare(const bs_context *c, const bs_node *node, int32_t row, int32_t rows, bs_call *call);
+BS_INTERNAL void bs_exec_prepare(const bs_context *c, int32_t node, int32_t row, int32_t rows, bs_call *call);
 /* Records that a call has failed, and what it says of its data. */
 BS_INTERNAL void bs_exec_end_call(bs_session *s, bs_status status, int32_t node, const char *fault);
 /* Runs the kernel of a prepared call. */
@@ -52354,7 +52346,7 @@ BS_INTERNAL void bs_exec_alone(bs_session *s, const bs_instr *i);
 /* Whether an instruction is run as part of one job with others of its time. */
 static inline bool bs_exec_runs_beside(const bs_session *s, const bs_instr *i)
 {
-    return !bs_step_of(s, i)->alone && !s->times_ops && !s->any_empty;
+    return BS_DENSE_PAYS && !bs_step_of(s, i)->alone && !s->times_ops && !s->any_empty;
 }
 /* Runs instruction `first` and those beside it. Returns the last of them. */
 BS_INTERNAL int32_t bs_exec_beside(bs_session *s, int32_t first);
@@ -52546,60 +52538,9 @@ BS_EFFORT_ONCE
 #define HEAVY      (128 << 10) /* bytes of weights that do not stay in the second cache beside a task's rows */
 #define SMALL_ROW  1024 /* bytes: a task gets many such rows, though each is found by itself */
 
-static bool is_scattered(const bs_plan *p, const bs_instr *i)
-{
-    int32_t n_in;
-    const int32_t *in = bs_plan_in(p, i->node, &n_in);
-    bool scattered = false;
-    for (int32_t k = 0; k < n_in; k++)
-        scattered = scattered || (p->values[in[k]].storage == BS_STORAGE_VIEW &&
-                                  p->graph->domains[p->graph->values[in[k]].domain].kind == BS_DOMAIN_PATH);
-    return scattered;
-}
-
 static bool is_small(const bs_plan *p, int32_t value)
 {
     return value && !p->graph->values[value].image && bs_bytes_figure(p->values[value].row_bytes) <= SMALL_ROW;
-}
-
-static bool has_images(const bs_plan *p, const bs_instr *i)
-{
-    const bs_node *node = &p->graph->nodes[i->node];
-    int32_t n_in;
-    const int32_t *in = bs_plan_in(p, i->node, &n_in);
-    bool image = node->n_out > 0 && p->graph->values[node->first_out].image;
-    for (int32_t k = 0; k < n_in; k++)
-        image = image || p->graph->values[in[k]].image;
-    return image;
-}
-
-/* Each task reads all weights: of many, from memory. */
-static bool is_heavy(const bs_plan *p, const bs_instr *i)
-{
-    return bs_bytes_figure(p->nodes[i->node].prepared_bytes) > HEAVY;
-}
-
-/* Images in a call: as many as its op wants, where they have the same extents and a kernel's bytes go straight to its
- * result. */
-static int32_t images_of(const bs_plan *p, const bs_instr *i)
-{
-    const bs_node *node = &p->graph->nodes[i->node];
-    return p->graph->domains[node->domain].patches >= 0 || bs_tails_move(p->graph, node) ? 1 : p->nodes[i->node].images;
-}
-
-/* Few images; and one row of those that are found one by one, or moved, unless they are small. */
-static int32_t batch_of(const bs_plan *p, const bs_instr *i, bool scattered)
-{
-    const bs_node *node = &p->graph->nodes[i->node];
-    if (i->kind != BS_INSTR_CALL)
-        return is_small(p, i->value ? i->value : i->target) ? BATCH_ROWS : 1;
-    if (p->nodes[i->node].work_items > 0)
-        return BS_CROSS_ROWS;
-    if (scattered && (bs_node_op(node)->rows.of == BS_ROWS_SEGMENT || !is_small(p, node->first_out)))
-        return 1;
-    if (has_images(p, i))
-        return images_of(p, i) == 1 ? 1 : -images_of(p, i);
-    return is_heavy(p, i) ? 0 : BATCH_ROWS;
 }
 
 /* As many images as each thread gets. Of heavy rows tasks are about equally long, and enough for all threads. */
@@ -52615,54 +52556,78 @@ int32_t bs_exec_batch(const bs_session *s, const bs_instr *i)
     return bs_max_i32((int32_t)bs_ceil_div(rows, bs_max_i32(turns, 1) * threads), BATCH_ROWS);
 }
 
-/* Of a call: work items of an op that cuts itself, or bands of an image. */
-static int32_t bands_of(const bs_plan *p, const bs_instr *i)
+/* Images in a call: as many as its op wants, where they have the same extents and a kernel's bytes go straight to its
+ * result. */
+static int32_t images_of(const bs_plan *p, const bs_node *node, int32_t wanted)
 {
-    const bs_node *node = &p->graph->nodes[i->node];
+    const bool one = wanted == 1 || p->graph->domains[node->domain].patches >= 0 || bs_tails_move(p->graph, node);
+    return one ? 1 : -wanted;
+}
+
+/* Few images; and one row of those that are found one by one, unless they are small. Each task reads all weights: of
+ * many, from memory. */
+static int32_t batch_of(const bs_plan *p, const bs_step *step, bool image)
+{
+    const bs_node *node = &p->graph->nodes[step->node];
+    const bs_node_plan *np = &p->nodes[step->node];
+    if (np->work_items > 0)
+        return BS_CROSS_ROWS;
+    if (step->scattered && (bs_node_op(node)->rows.of == BS_ROWS_SEGMENT || !is_small(p, node->first_out)))
+        return 1;
+    if (image)
+        return images_of(p, node, np->images);
+    return bs_bytes_figure(np->prepared_bytes) > HEAVY ? 0 : BATCH_ROWS;
+}
+
+/* Work items of an op that cuts itself, or bands of an image. */
+static int32_t bands_of(const bs_plan *p, const bs_node *node, int32_t work_items)
+{
+    const bs_value_info *result = &p->graph->values[node->first_out];
     int64_t h, w;
-    if (p->nodes[i->node].work_items > 0)
-        return p->nodes[i->node].work_items;
-    if (node->n_out != 1 || !bs_node_op(node)->layout.images || !p->graph->values[node->first_out].image)
-        return 0;
-    bs_plan_core(p, &p->graph->values[node->first_out], &h, &w);
+    if (work_items > 0 || node->n_out != 1 || !result->image || !bs_node_op(node)->layout.images)
+        return work_items;
+    bs_plan_core(p, result, &h, &w);
     return (int32_t)bs_ceil_div(h + 2 * p->values[node->first_out].margin, BS_BAND_ROWS);
 }
 
-static bs_way way_of(const bs_plan *p, const bs_instr *i)
+/* A call. Nothing runs beside it that may refuse its data: of several faults a run reports the first in the plan's
+ * order. */
+static void step_of_call(const bs_plan *p, bs_step *step)
 {
-    if (i->kind == BS_INSTR_ROUTE || i->kind == BS_INSTR_RUN)
-        return i->kind == BS_INSTR_ROUTE ? BS_WAY_ROUTE : BS_WAY_REGION;
-    if (i->kind == BS_INSTR_CALL && p->graph->nodes[i->node].n_out == 0)
-        return BS_WAY_AHEAD;
-    return bs_instr_streams(i) ? BS_WAY_STREAMED : BS_WAY_PLAIN;
+    const bs_node *node = &p->graph->nodes[step->node];
+    const bs_op *op = bs_node_op(node);
+    int32_t n_in;
+    const int32_t *in = bs_plan_in(p, step->node, &n_in);
+    bool image = node->n_out > 0 && p->graph->values[node->first_out].image;
+    for (int32_t k = 0; k < n_in; k++) {
+        const bs_value_info *v = &p->graph->values[in[k]];
+        image = image || v->image;
+        step->scattered = step->scattered || (p->values[in[k]].storage == BS_STORAGE_VIEW &&
+                                              p->graph->domains[v->domain].kind == BS_DOMAIN_PATH);
+    }
+    step->run = p->nodes[step->node].fusion ? bs_fusion_run : node->n_tail ? bs_exec_tail : op->run;
+    step->decided = op->rows.of == BS_ROWS_DECIDED;
+    step->bands = bands_of(p, node, p->nodes[step->node].work_items);
+    step->batch = batch_of(p, step, image);
+    step->way = node->n_out == 0 ? BS_WAY_AHEAD : step->way;
+    step->alone = step->alone || node->n_out == 0 || node->makes || bs_op_may_refuse(op);
 }
 
-/* Not beside others: an instruction that may refuse its data, since of several faults a run reports the first in the
- * plan's order. */
-static bool stands_alone(const bs_plan *p, const bs_instr *i)
+static void step_of_route(const bs_plan *p, int32_t at, bs_step *step)
 {
-    const bs_node *node = &p->graph->nodes[i->node];
-    return p->threads == 1 || way_of(p, i) != BS_WAY_PLAIN ||
-           (i->kind == BS_INSTR_CALL && (node->makes || bs_op_may_refuse(bs_node_op(node))));
+    const int32_t router = p->graph->nodes[step->node].router;
+    step->way = BS_WAY_ROUTE;
+    step->router = router;
+    step->back = p->routers[router].again == at ? p->routers[router].instr : -1;
+    step->routes = !bs_router_loops(p->graph, router); /* the trips of a loop are not routed */
 }
 
-/* Routes, and regions outside all paths that a later route waits for (they compute features). Trips of a loop are not
- * routed. */
-static bool counts_as_routing(const bs_plan *p, const bs_instr *i)
+/* Time of routing, too: a region outside all paths that a later route waits for (it computes features). */
+static void step_of_region(const bs_plan *p, int32_t at, bs_step *step)
 {
-    if (i->kind != BS_INSTR_RUN)
-        return i->kind == BS_INSTR_ROUTE && !bs_router_loops(p->graph, p->graph->nodes[i->node].router);
-    const bs_region *region = &p->regions[i->region]; /* its parts are all of one router, or none is */
-    return p->parts[p->region_parts[region->first]].router == 0 && i - p->instrs < p->last_route;
-}
-
-static void fill_call(const bs_plan *p, const bs_instr *i, bs_step *step)
-{
-    const bs_node *node = &p->graph->nodes[i->node];
-    step->run = p->nodes[i->node].fusion ? bs_fusion_run : node->n_tail ? bs_exec_tail : bs_node_op(node)->run;
-    step->decided = bs_node_op(node)->rows.of == BS_ROWS_DECIDED;
-    step->scattered = is_scattered(p, i);
-    step->bands = bands_of(p, i);
+    const bs_region *region = &p->regions[p->instrs[at].region]; /* its parts are all of one router, or none is */
+    step->way = BS_WAY_REGION;
+    step->routes = p->parts[p->region_parts[region->first]].router == 0 && at < p->last_route;
 }
 
 void bs_steps_make(bs_session *s)
@@ -52671,17 +52636,19 @@ void bs_steps_make(bs_session *s)
     for (int32_t k = 0; k < p->n_instrs; k++) {
         const bs_instr *i = &p->instrs[k];
         bs_step *step = &s->steps[k];
-        step->way = (uint8_t)way_of(p, i);
-        step->alone = stands_alone(p, i);
-        step->routes = k < p->n_top && counts_as_routing(p, i);
-        step->moves = i->kind == BS_INSTR_MOVE;
         step->node = i->node;
-        step->router = i->kind == BS_INSTR_ROUTE ? p->graph->nodes[i->node].router : 0;
-        step->back = step->router && p->routers[step->router].again == k ? p->routers[step->router].instr : -1;
-        if (i->kind == BS_INSTR_CALL)
-            fill_call(p, i, step);
-        if (i->kind == BS_INSTR_CALL || i->kind == BS_INSTR_MOVE)
-            step->batch = batch_of(p, i, step->scattered);
+        step->back = -1;
+        step->way = bs_instr_streams(i) ? BS_WAY_STREAMED : BS_WAY_PLAIN;
+        step->alone = !BS_DENSE_PAYS || p->threads == 1 || i->kind > BS_INSTR_MOVE || step->way == BS_WAY_STREAMED;
+        switch ((bs_instr_kind)i->kind) {
+        case BS_INSTR_CALL: step_of_call(p, step); break;
+        case BS_INSTR_MOVE:
+            step->moves = true;
+            step->batch = is_small(p, i->value ? i->value : i->target) ? BATCH_ROWS : 1;
+            break;
+        case BS_INSTR_ROUTE: step_of_route(p, k, step); break;
+        case BS_INSTR_RUN: step_of_region(p, k, step); break;
+        }
     }
     bs_margins_find(s);
 }
@@ -52715,14 +52682,15 @@ static void call_around(const bs_context *c, int32_t carried, bs_call *call)
     call->around = c->domains[g->values[value].domain].count;
 }
 
-void bs_exec_prepare(const bs_context *c, const bs_node *node, int32_t row, int32_t rows, bs_call *call)
+void bs_exec_prepare(const bs_context *c, int32_t n, int32_t row, int32_t rows, bs_call *call)
 {
     const bs_session *s = c->session;
+    const bs_node *node = &s->graph->nodes[n];
     int32_t n_in;
-    const int32_t *in = bs_plan_in(s->plan, (int32_t)(node - s->graph->nodes), &n_in);
+    const int32_t *in = bs_plan_in(s->plan, n, &n_in);
     call->graph = s->graph;
     call->node = node;
-    call->plan = &s->plan->nodes[node - s->graph->nodes];
+    call->plan = &s->plan->nodes[n];
     call->params = node->params;
     call->n_in = n_in;
     call->n_out = node->n_out;
@@ -52785,17 +52753,18 @@ static void zero_margins(const bs_context *c, const bs_call *call)
 }
 
 /* An op that reads a decision (BS_ROWS_DECIDED), row by row. */
-static void run_decided(const bs_context *c, const bs_node *node, int32_t row, int32_t rows)
+static void run_decided(const bs_context *c, const bs_instr *i, int32_t row, int32_t rows)
 {
+    const bs_node *node = &c->session->graph->nodes[i->node];
     const bool path = c->session->graph->domains[node->domain].kind == BS_DOMAIN_PATH;
     bs_call_room room;
     bs_call *const call = call_in(&room);
     for (int32_t r = row; r < row + rows; r++) {
-        bs_exec_prepare(c, node, r, 1, call);
+        bs_exec_prepare(c, i->node, r, 1, call);
         call->decision = bs_decision_of(c, node->router);
         call->decided = path ? r : c->domains[node->domain].first + r; /* rows of a path are counted in this context */
         call->ahead = c->session->plan->routers[node->router].forced != 0;
-        bs_exec_fail(c->session, bs_node_op(node)->run(call), (int32_t)(node - c->session->graph->nodes));
+        bs_exec_fail(c->session, bs_node_op(node)->run(call), i->node);
     }
 }
 
@@ -52847,12 +52816,11 @@ static void run_scattered(const bs_context *c, const bs_instr *i, int32_t row, i
 {
     bs_session *s = c->session;
     const bs_step *step = bs_step_of(s, i);
-    const bs_node *node = &s->graph->nodes[i->node];
     bs_call_room room;
     bs_call *const call = call_in(&room);
     char fault[BS_FAULT_BYTES] = "";
     call_rows at = {{0}, {0}};
-    bs_exec_prepare(c, node, row, 1, call);
+    bs_exec_prepare(c, i->node, row, 1, call);
     call->fault = fault;
     call->extent = NULL; /* rows of a path make no extents */
     call_advance(c, row, true, &at, call);
@@ -52924,16 +52892,15 @@ void bs_exec_call(const bs_context *c, const bs_instr *i, int32_t row, int32_t r
     bs_call_room room;
     bs_call *const call = call_in(&room);
     const bs_step *step = bs_step_of(s, i);
-    const bs_node *node = &s->graph->nodes[i->node];
     if (step->decided) {
-        run_decided(c, node, row, rows);
+        run_decided(c, i, row, rows);
         return;
     }
     if (rows > 1 && step->scattered && s->plan->nodes[i->node].work_items == 0) {
         run_scattered(c, i, row, rows);
         return;
     }
-    bs_exec_prepare(c, node, row, rows, call);
+    bs_exec_prepare(c, i->node, row, rows, call);
     if (band <= 0 && i->extent != BS_EXTENT_RING && !step->zeroed)
         zero_margins(c, call);
     if (i->extent != BS_EXTENT_ALL) {
@@ -53089,7 +53056,7 @@ static void prepare_call(bs_session *s, const bs_instr *i, bs_kept *kept)
     kept->does = rows == 1 || (rows > 1 && rows <= bs_exec_batch(s, i) && !bs_step_of(s, i)->scattered);
     if (!kept->does)
         return;
-    bs_exec_prepare(&s->root, &s->graph->nodes[i->node], 0, rows, &kept->call);
+    bs_exec_prepare(&s->root, i->node, 0, rows, &kept->call);
     for (int32_t k = 0; k < n_in; k++)
         kept->trips |= (uint32_t)is_of_trip(s->plan, in[k]) << k;
     kept->ready = kept->trips || kept->call.node->makes ? 0 : s->epoch;
@@ -53893,26 +53860,26 @@ static void run_at_top(bs_session *s, const bs_instr *i, bs_way way)
     }
 }
 
-/* One instruction at top level, and those beside it. `phase` is the one that is open, -1: none. Returns the last
- * instruction that was run. */
-static int32_t run_step(bs_session *s, int32_t k, int32_t *phase, uint64_t *entered, int32_t *needed)
+/* One instruction at top level, and those beside it. Returns the last one that was run. */
+static int32_t run_step(bs_session *s, int32_t k)
 {
+    bs_exec_work *w = &s->work;
     const bs_instr *i = &s->plan->instrs[k];
     const bs_step *step = &s->steps[k];
-    const bool enters = bs_instr_streams(i) && i->phase != *phase;
+    const bool enters = bs_instr_streams(i) && i->phase != w->phase;
     const uint64_t since = enters || step->routes ? bs_session_now(s) : 0; /* as long as a small kernel */
     if (enters) {
-        *phase = i->phase;
-        *entered = since;
-        *needed = phase_enter(s, k);
+        w->phase = i->phase;
+        w->entered = since;
+        w->n_needed = phase_enter(s, k);
     }
     if (bs_exec_runs_beside(s, i))
         k = bs_exec_beside(s, k);
     else
         run_at_top(s, i, (bs_way)step->way);
     if (bs_instr_streams(i) && phase_ends(s->plan, k)) {
-        record_event(s, BS_EVENT_PHASE, *entered, bs_session_now(s), *phase, 0, (uint64_t)*needed);
-        *phase = -1;
+        record_event(s, BS_EVENT_PHASE, w->entered, bs_session_now(s), w->phase, 0, (uint64_t)w->n_needed);
+        w->phase = -1;
     }
     if (step->routes)
         s->stats.routing_ns += bs_session_now(s) - since;
@@ -53922,8 +53889,8 @@ static int32_t run_step(bs_session *s, int32_t k, int32_t *phase, uint64_t *ente
 void bs_execute(bs_session *s)
 {
     const uint64_t start = bs_session_now(s);
-    int32_t phase = -1, needed = 0;
-    uint64_t entered = 0, op_since = start;
+    uint64_t op_since = start;
+    s->work.phase = -1;
     s->stats.routing_ns = 0;
     ops_begin(s);
     for (int32_t k = 0; k < s->plan->n_top && !bs_exec_failed(s); k++) {
@@ -53931,7 +53898,7 @@ void bs_execute(bs_session *s)
         const int32_t first = k;
         if (bs_exec_ready(s, step))
             continue;
-        k = run_step(s, k, &phase, &entered, &needed);
+        k = run_step(s, k);
         if (s->times_ops)
             op_since = record_op(&s->root, &s->plan->instrs[first], op_since);
         k = step->way == BS_WAY_ROUTE ? next_after(&s->root, k) : k;

@@ -1,6 +1,6 @@
 /* brainstorm_cuda.cu - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: 2b91712064c0c792c5c3adca92d750eb6a2d16c590332ec7eacb03d756fcfbb6
+ * sha256 of the parts: 7d71f765ef2f2ec28b1156df99313a42c8c3bba725ef56e3b49b06efc27ffe51
  */
 #include "brainstorm.h"
 
@@ -2079,7 +2079,7 @@ typedef struct bs_locator {
     int32_t loop;       /* ABOVE, SEEN: of the row of `source` it is the part that belongs to a trip of this; 0: all */
     int32_t bound;
     uint8_t place, memory; /* bs_place; bs_memory_of */
-    bool in_tile;          /* SEEN: otherwise as BS_AT_TILE */
+    bool in_tile;          /* TILE; and SEEN, if it is otherwise as that */
     uint8_t shift;         /* of a stored element's bytes */
 } bs_locator;
 

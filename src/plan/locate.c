@@ -28,18 +28,16 @@ int64_t bs_strides_stored(const bs_plan *p, int32_t value, int64_t stride[BS_MAX
 /* A value of the root. */
 static void locate_root(const bs_plan *p, const bs_value_plan *v, bs_locator *l)
 {
+    const bool caller = v->storage == BS_STORAGE_INPUT || v->storage == BS_STORAGE_OUTPUT ||
+                        v->storage == BS_STORAGE_STATE,
+               either = v->storage == BS_STORAGE_TRANSIENT && v->source != 0;
     l->place = BS_AT_ROOT;
-    switch ((bs_storage)v->storage) {
-    case BS_STORAGE_INPUT:
-    case BS_STORAGE_OUTPUT:
-    case BS_STORAGE_STATE: l->memory = BS_OF_CALLER; break;
-    case BS_STORAGE_WEIGHT:
-        l->memory = BS_OF_WEIGHTS;
-        l->base = p->nodes[v->source].prepared_offset;
-        break;
-    default: l->memory = v->storage == BS_STORAGE_TRANSIENT && v->source != 0 ? BS_OF_EITHER : BS_OF_PLAN;
-    }
-    l->bound = l->memory == BS_OF_CALLER || l->memory == BS_OF_EITHER ? v->source : 0;
+    l->memory = caller ? BS_OF_CALLER : either ? BS_OF_EITHER : BS_OF_PLAN;
+    l->bound = caller || either ? v->source : 0;
+    if (v->storage != BS_STORAGE_WEIGHT)
+        return;
+    l->memory = BS_OF_WEIGHTS;
+    l->base = p->nodes[v->source].prepared_offset;
 }
 
 /* A value that is seen through a view: itself, or the carried value in whose place it is made. */

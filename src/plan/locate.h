@@ -37,7 +37,7 @@ typedef struct bs_locator {
     int32_t loop;       /* ABOVE, SEEN: of the row of `source` it is the part that belongs to a trip of this; 0: all */
     int32_t bound;
     uint8_t place, memory; /* bs_place; bs_memory_of */
-    bool in_tile;          /* SEEN: otherwise as BS_AT_TILE */
+    bool in_tile;          /* TILE; and SEEN, if it is otherwise as that */
     uint8_t shift;         /* of a stored element's bytes */
 } bs_locator;
 

@@ -23,14 +23,15 @@ static void call_around(const bs_context *c, int32_t carried, bs_call *call)
     call->around = c->domains[g->values[value].domain].count;
 }
 
-void bs_exec_prepare(const bs_context *c, const bs_node *node, int32_t row, int32_t rows, bs_call *call)
+void bs_exec_prepare(const bs_context *c, int32_t n, int32_t row, int32_t rows, bs_call *call)
 {
     const bs_session *s = c->session;
+    const bs_node *node = &s->graph->nodes[n];
     int32_t n_in;
-    const int32_t *in = bs_plan_in(s->plan, (int32_t)(node - s->graph->nodes), &n_in);
+    const int32_t *in = bs_plan_in(s->plan, n, &n_in);
     call->graph = s->graph;
     call->node = node;
-    call->plan = &s->plan->nodes[node - s->graph->nodes];
+    call->plan = &s->plan->nodes[n];
     call->params = node->params;
     call->n_in = n_in;
     call->n_out = node->n_out;
@@ -93,17 +94,18 @@ static void zero_margins(const bs_context *c, const bs_call *call)
 }
 
 /* An op that reads a decision (BS_ROWS_DECIDED), row by row. */
-static void run_decided(const bs_context *c, const bs_node *node, int32_t row, int32_t rows)
+static void run_decided(const bs_context *c, const bs_instr *i, int32_t row, int32_t rows)
 {
+    const bs_node *node = &c->session->graph->nodes[i->node];
     const bool path = c->session->graph->domains[node->domain].kind == BS_DOMAIN_PATH;
     bs_call_room room;
     bs_call *const call = call_in(&room);
     for (int32_t r = row; r < row + rows; r++) {
-        bs_exec_prepare(c, node, r, 1, call);
+        bs_exec_prepare(c, i->node, r, 1, call);
         call->decision = bs_decision_of(c, node->router);
         call->decided = path ? r : c->domains[node->domain].first + r; /* rows of a path are counted in this context */
         call->ahead = c->session->plan->routers[node->router].forced != 0;
-        bs_exec_fail(c->session, bs_node_op(node)->run(call), (int32_t)(node - c->session->graph->nodes));
+        bs_exec_fail(c->session, bs_node_op(node)->run(call), i->node);
     }
 }
 
@@ -155,12 +157,11 @@ static void run_scattered(const bs_context *c, const bs_instr *i, int32_t row, i
 {
     bs_session *s = c->session;
     const bs_step *step = bs_step_of(s, i);
-    const bs_node *node = &s->graph->nodes[i->node];
     bs_call_room room;
     bs_call *const call = call_in(&room);
     char fault[BS_FAULT_BYTES] = "";
     call_rows at = {{0}, {0}};
-    bs_exec_prepare(c, node, row, 1, call);
+    bs_exec_prepare(c, i->node, row, 1, call);
     call->fault = fault;
     call->extent = NULL; /* rows of a path make no extents */
     call_advance(c, row, true, &at, call);
@@ -232,16 +233,15 @@ void bs_exec_call(const bs_context *c, const bs_instr *i, int32_t row, int32_t r
     bs_call_room room;
     bs_call *const call = call_in(&room);
     const bs_step *step = bs_step_of(s, i);
-    const bs_node *node = &s->graph->nodes[i->node];
     if (step->decided) {
-        run_decided(c, node, row, rows);
+        run_decided(c, i, row, rows);
         return;
     }
     if (rows > 1 && step->scattered && s->plan->nodes[i->node].work_items == 0) {
         run_scattered(c, i, row, rows);
         return;
     }
-    bs_exec_prepare(c, node, row, rows, call);
+    bs_exec_prepare(c, i->node, row, rows, call);
     if (band <= 0 && i->extent != BS_EXTENT_RING && !step->zeroed)
         zero_margins(c, call);
     if (i->extent != BS_EXTENT_ALL) {

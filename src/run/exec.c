@@ -377,26 +377,26 @@ static void run_at_top(bs_session *s, const bs_instr *i, bs_way way)
     }
 }
 
-/* One instruction at top level, and those beside it. `phase` is the one that is open, -1: none. Returns the last
- * instruction that was run. */
-static int32_t run_step(bs_session *s, int32_t k, int32_t *phase, uint64_t *entered, int32_t *needed)
+/* One instruction at top level, and those beside it. Returns the last one that was run. */
+static int32_t run_step(bs_session *s, int32_t k)
 {
+    bs_exec_work *w = &s->work;
     const bs_instr *i = &s->plan->instrs[k];
     const bs_step *step = &s->steps[k];
-    const bool enters = bs_instr_streams(i) && i->phase != *phase;
+    const bool enters = bs_instr_streams(i) && i->phase != w->phase;
     const uint64_t since = enters || step->routes ? bs_session_now(s) : 0; /* as long as a small kernel */
     if (enters) {
-        *phase = i->phase;
-        *entered = since;
-        *needed = phase_enter(s, k);
+        w->phase = i->phase;
+        w->entered = since;
+        w->n_needed = phase_enter(s, k);
     }
     if (bs_exec_runs_beside(s, i))
         k = bs_exec_beside(s, k);
     else
         run_at_top(s, i, (bs_way)step->way);
     if (bs_instr_streams(i) && phase_ends(s->plan, k)) {
-        record_event(s, BS_EVENT_PHASE, *entered, bs_session_now(s), *phase, 0, (uint64_t)*needed);
-        *phase = -1;
+        record_event(s, BS_EVENT_PHASE, w->entered, bs_session_now(s), w->phase, 0, (uint64_t)w->n_needed);
+        w->phase = -1;
     }
     if (step->routes)
         s->stats.routing_ns += bs_session_now(s) - since;
@@ -406,8 +406,8 @@ static int32_t run_step(bs_session *s, int32_t k, int32_t *phase, uint64_t *ente
 void bs_execute(bs_session *s)
 {
     const uint64_t start = bs_session_now(s);
-    int32_t phase = -1, needed = 0;
-    uint64_t entered = 0, op_since = start;
+    uint64_t op_since = start;
+    s->work.phase = -1;
     s->stats.routing_ns = 0;
     ops_begin(s);
     for (int32_t k = 0; k < s->plan->n_top && !bs_exec_failed(s); k++) {
@@ -415,7 +415,7 @@ void bs_execute(bs_session *s)
         const int32_t first = k;
         if (bs_exec_ready(s, step))
             continue;
-        k = run_step(s, k, &phase, &entered, &needed);
+        k = run_step(s, k);
         if (s->times_ops)
             op_since = record_op(&s->root, &s->plan->instrs[first], op_since);
         k = step->way == BS_WAY_ROUTE ? next_after(&s->root, k) : k;

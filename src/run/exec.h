@@ -24,7 +24,7 @@ void bs_exec_used(bs_session *s, int32_t phase, int32_t unit, uint64_t start, ui
  * itself; -1: all of it. */
 void bs_exec_call(const bs_context *c, const bs_instr *i, int32_t row, int32_t rows, int32_t band);
 /* Operands and all else of a call on rows of its node; in and out are set. */
-void bs_exec_prepare(const bs_context *c, const bs_node *node, int32_t row, int32_t rows, bs_call *call);
+void bs_exec_prepare(const bs_context *c, int32_t node, int32_t row, int32_t rows, bs_call *call);
 /* Records that a call has failed, and what it says of its data. */
 void bs_exec_end_call(bs_session *s, bs_status status, int32_t node, const char *fault);
 /* Runs the kernel of a prepared call. */
@@ -50,7 +50,7 @@ void bs_exec_alone(bs_session *s, const bs_instr *i);
 /* Whether an instruction is run as part of one job with others of its time. */
 static inline bool bs_exec_runs_beside(const bs_session *s, const bs_instr *i)
 {
-    return !bs_step_of(s, i)->alone && !s->times_ops && !s->any_empty;
+    return BS_DENSE_PAYS && !bs_step_of(s, i)->alone && !s->times_ops && !s->any_empty;
 }
 /* Runs instruction `first` and those beside it. Returns the last of them. */
 int32_t bs_exec_beside(bs_session *s, int32_t first);

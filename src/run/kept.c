@@ -130,7 +130,7 @@ static void prepare_call(bs_session *s, const bs_instr *i, bs_kept *kept)
     kept->does = rows == 1 || (rows > 1 && rows <= bs_exec_batch(s, i) && !bs_step_of(s, i)->scattered);
     if (!kept->does)
         return;
-    bs_exec_prepare(&s->root, &s->graph->nodes[i->node], 0, rows, &kept->call);
+    bs_exec_prepare(&s->root, i->node, 0, rows, &kept->call);
     for (int32_t k = 0; k < n_in; k++)
         kept->trips |= (uint32_t)is_of_trip(s->plan, in[k]) << k;
     kept->ready = kept->trips || kept->call.node->makes ? 0 : s->epoch;

@@ -171,9 +171,8 @@ static BS_INLINE_IF_FAST void at_row(const bs_context *c, const bs_locator *l, i
         bs_operand_make(c, l->source, 0, &root);
         bs_operand_step(o, &root, bs_top_row(c, l->domain, row));
     } else {
-        const bool tile = l->place == BS_AT_TILE || l->in_tile;
-        uint8_t *const memory = tile ? c->scratch : c->session->transient;
-        const int32_t at = tile ? row : c->domains[l->domain].first + row;
+        uint8_t *const memory = l->in_tile ? c->scratch : c->session->transient;
+        const int32_t at = l->in_tile ? row : c->domains[l->domain].first + row;
         o->data = bs_bytes_row(memory, l->base, at, l->row_bytes);
         o->row_stride = (ptrdiff_t)bs_bytes_figure(l->row_bytes) >> l->shift; /* a division is slow */
     }
@@ -217,7 +216,7 @@ void bs_operand_trips(const bs_context *c, const int32_t *loops, int32_t count, 
 static const bs_locator *see_through(const bs_context *c, int32_t *value, int32_t *row, int32_t *loops, int32_t *slices)
 {
     const bs_locator *const all = c->session->locators, *l = &all[*value];
-    while (l->place == BS_AT_ABOVE || is_seen(c, l)) {
+    while (l->place >= BS_AT_ABOVE && (l->place == BS_AT_ABOVE || is_seen(c, l))) {
         if (l->loop && *slices < BS_MAX_RANK)
             loops[(*slices)++] = l->loop;
         *row = c->domains[l->domain].ids[*row];
@@ -230,19 +229,12 @@ static const bs_locator *see_through(const bs_context *c, int32_t *value, int32_
 /* Row `row` of a view: where what it is a view of has it. Not inlined, as above. */
 static BS_OUTLINE void operand_viewed(const bs_context *c, int32_t value, int32_t row, bs_operand *o)
 {
-    int32_t loops[BS_MAX_RANK], slices = 0, at = value;
-    const bs_locator *l = see_through(c, &at, &row, loops, &slices);
-    bs_operand whole;
-    if (at != value)
-        operand_extent(c, at, row, &whole);
-    if (slices == 0) {
-        if (at != value)
-            memcpy(o->stride, whole.stride, sizeof o->stride);
-        at_row(c, l, row, o);
-        return;
-    }
-    at_row(c, l, row, &whole);
-    bs_operand_trips(c, loops, slices, &whole, o);
+    int32_t loops[BS_MAX_RANK], slices = 0;
+    const bs_locator *l = see_through(c, &value, &row, loops, &slices);
+    bs_operand found;
+    operand_extent(c, value, row, &found);
+    at_row(c, l, row, &found);
+    bs_operand_trips(c, loops, slices, &found, o);
 }
 
 int32_t bs_operand_row(const bs_context *c, int32_t value, int32_t row)
@@ -255,7 +247,7 @@ int32_t bs_operand_row(const bs_context *c, int32_t value, int32_t row)
 void bs_operand_make(const bs_context *c, int32_t value, int32_t row, bs_operand *o)
 {
     const bs_locator *l = &c->session->locators[value];
-    operand_extent(c, value, l->place == BS_AT_ROOT ? 0 : row, o);
+    operand_extent(c, value, row, o);
     if (l->place >= BS_AT_ABOVE)
         operand_viewed(c, value, row, o);
     else

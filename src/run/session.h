@@ -31,6 +31,8 @@ typedef struct bs_exec_work {
     float *margins;   /* [paths of a router] */
     int32_t *order;   /* [paths of a router] */
     uint64_t visit;
+    int32_t phase, n_needed; /* the phase that is open, -1: none; and units that it needs */
+    uint64_t entered;        /* when it was */
 } bs_exec_work;
 
 /* What operands of values alike have in common: extents, and strides of rows that the plan stores. */

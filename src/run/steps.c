@@ -13,60 +13,9 @@
 #define HEAVY      (128 << 10) /* bytes of weights that do not stay in the second cache beside a task's rows */
 #define SMALL_ROW  1024 /* bytes: a task gets many such rows, though each is found by itself */
 
-static bool is_scattered(const bs_plan *p, const bs_instr *i)
-{
-    int32_t n_in;
-    const int32_t *in = bs_plan_in(p, i->node, &n_in);
-    bool scattered = false;
-    for (int32_t k = 0; k < n_in; k++)
-        scattered = scattered || (p->values[in[k]].storage == BS_STORAGE_VIEW &&
-                                  p->graph->domains[p->graph->values[in[k]].domain].kind == BS_DOMAIN_PATH);
-    return scattered;
-}
-
 static bool is_small(const bs_plan *p, int32_t value)
 {
     return value && !p->graph->values[value].image && bs_bytes_figure(p->values[value].row_bytes) <= SMALL_ROW;
-}
-
-static bool has_images(const bs_plan *p, const bs_instr *i)
-{
-    const bs_node *node = &p->graph->nodes[i->node];
-    int32_t n_in;
-    const int32_t *in = bs_plan_in(p, i->node, &n_in);
-    bool image = node->n_out > 0 && p->graph->values[node->first_out].image;
-    for (int32_t k = 0; k < n_in; k++)
-        image = image || p->graph->values[in[k]].image;
-    return image;
-}
-
-/* Each task reads all weights: of many, from memory. */
-static bool is_heavy(const bs_plan *p, const bs_instr *i)
-{
-    return bs_bytes_figure(p->nodes[i->node].prepared_bytes) > HEAVY;
-}
-
-/* Images in a call: as many as its op wants, where they have the same extents and a kernel's bytes go straight to its
- * result. */
-static int32_t images_of(const bs_plan *p, const bs_instr *i)
-{
-    const bs_node *node = &p->graph->nodes[i->node];
-    return p->graph->domains[node->domain].patches >= 0 || bs_tails_move(p->graph, node) ? 1 : p->nodes[i->node].images;
-}
-
-/* Few images; and one row of those that are found one by one, or moved, unless they are small. */
-static int32_t batch_of(const bs_plan *p, const bs_instr *i, bool scattered)
-{
-    const bs_node *node = &p->graph->nodes[i->node];
-    if (i->kind != BS_INSTR_CALL)
-        return is_small(p, i->value ? i->value : i->target) ? BATCH_ROWS : 1;
-    if (p->nodes[i->node].work_items > 0)
-        return BS_CROSS_ROWS;
-    if (scattered && (bs_node_op(node)->rows.of == BS_ROWS_SEGMENT || !is_small(p, node->first_out)))
-        return 1;
-    if (has_images(p, i))
-        return images_of(p, i) == 1 ? 1 : -images_of(p, i);
-    return is_heavy(p, i) ? 0 : BATCH_ROWS;
 }
 
 /* As many images as each thread gets. Of heavy rows tasks are about equally long, and enough for all threads. */
@@ -82,54 +31,78 @@ int32_t bs_exec_batch(const bs_session *s, const bs_instr *i)
     return bs_max_i32((int32_t)bs_ceil_div(rows, bs_max_i32(turns, 1) * threads), BATCH_ROWS);
 }
 
-/* Of a call: work items of an op that cuts itself, or bands of an image. */
-static int32_t bands_of(const bs_plan *p, const bs_instr *i)
+/* Images in a call: as many as its op wants, where they have the same extents and a kernel's bytes go straight to its
+ * result. */
+static int32_t images_of(const bs_plan *p, const bs_node *node, int32_t wanted)
 {
-    const bs_node *node = &p->graph->nodes[i->node];
+    const bool one = wanted == 1 || p->graph->domains[node->domain].patches >= 0 || bs_tails_move(p->graph, node);
+    return one ? 1 : -wanted;
+}
+
+/* Few images; and one row of those that are found one by one, unless they are small. Each task reads all weights: of
+ * many, from memory. */
+static int32_t batch_of(const bs_plan *p, const bs_step *step, bool image)
+{
+    const bs_node *node = &p->graph->nodes[step->node];
+    const bs_node_plan *np = &p->nodes[step->node];
+    if (np->work_items > 0)
+        return BS_CROSS_ROWS;
+    if (step->scattered && (bs_node_op(node)->rows.of == BS_ROWS_SEGMENT || !is_small(p, node->first_out)))
+        return 1;
+    if (image)
+        return images_of(p, node, np->images);
+    return bs_bytes_figure(np->prepared_bytes) > HEAVY ? 0 : BATCH_ROWS;
+}
+
+/* Work items of an op that cuts itself, or bands of an image. */
+static int32_t bands_of(const bs_plan *p, const bs_node *node, int32_t work_items)
+{
+    const bs_value_info *result = &p->graph->values[node->first_out];
     int64_t h, w;
-    if (p->nodes[i->node].work_items > 0)
-        return p->nodes[i->node].work_items;
-    if (node->n_out != 1 || !bs_node_op(node)->layout.images || !p->graph->values[node->first_out].image)
-        return 0;
-    bs_plan_core(p, &p->graph->values[node->first_out], &h, &w);
+    if (work_items > 0 || node->n_out != 1 || !result->image || !bs_node_op(node)->layout.images)
+        return work_items;
+    bs_plan_core(p, result, &h, &w);
     return (int32_t)bs_ceil_div(h + 2 * p->values[node->first_out].margin, BS_BAND_ROWS);
 }
 
-static bs_way way_of(const bs_plan *p, const bs_instr *i)
+/* A call. Nothing runs beside it that may refuse its data: of several faults a run reports the first in the plan's
+ * order. */
+static void step_of_call(const bs_plan *p, bs_step *step)
 {
-    if (i->kind == BS_INSTR_ROUTE || i->kind == BS_INSTR_RUN)
-        return i->kind == BS_INSTR_ROUTE ? BS_WAY_ROUTE : BS_WAY_REGION;
-    if (i->kind == BS_INSTR_CALL && p->graph->nodes[i->node].n_out == 0)
-        return BS_WAY_AHEAD;
-    return bs_instr_streams(i) ? BS_WAY_STREAMED : BS_WAY_PLAIN;
+    const bs_node *node = &p->graph->nodes[step->node];
+    const bs_op *op = bs_node_op(node);
+    int32_t n_in;
+    const int32_t *in = bs_plan_in(p, step->node, &n_in);
+    bool image = node->n_out > 0 && p->graph->values[node->first_out].image;
+    for (int32_t k = 0; k < n_in; k++) {
+        const bs_value_info *v = &p->graph->values[in[k]];
+        image = image || v->image;
+        step->scattered = step->scattered || (p->values[in[k]].storage == BS_STORAGE_VIEW &&
+                                              p->graph->domains[v->domain].kind == BS_DOMAIN_PATH);
+    }
+    step->run = p->nodes[step->node].fusion ? bs_fusion_run : node->n_tail ? bs_exec_tail : op->run;
+    step->decided = op->rows.of == BS_ROWS_DECIDED;
+    step->bands = bands_of(p, node, p->nodes[step->node].work_items);
+    step->batch = batch_of(p, step, image);
+    step->way = node->n_out == 0 ? BS_WAY_AHEAD : step->way;
+    step->alone = step->alone || node->n_out == 0 || node->makes || bs_op_may_refuse(op);
 }
 
-/* Not beside others: an instruction that may refuse its data, since of several faults a run reports the first in the
- * plan's order. */
-static bool stands_alone(const bs_plan *p, const bs_instr *i)
+static void step_of_route(const bs_plan *p, int32_t at, bs_step *step)
 {
-    const bs_node *node = &p->graph->nodes[i->node];
-    return p->threads == 1 || way_of(p, i) != BS_WAY_PLAIN ||
-           (i->kind == BS_INSTR_CALL && (node->makes || bs_op_may_refuse(bs_node_op(node))));
+    const int32_t router = p->graph->nodes[step->node].router;
+    step->way = BS_WAY_ROUTE;
+    step->router = router;
+    step->back = p->routers[router].again == at ? p->routers[router].instr : -1;
+    step->routes = !bs_router_loops(p->graph, router); /* the trips of a loop are not routed */
 }
 
-/* Routes, and regions outside all paths that a later route waits for (they compute features). Trips of a loop are not
- * routed. */
-static bool counts_as_routing(const bs_plan *p, const bs_instr *i)
+/* Time of routing, too: a region outside all paths that a later route waits for (it computes features). */
+static void step_of_region(const bs_plan *p, int32_t at, bs_step *step)
 {
-    if (i->kind != BS_INSTR_RUN)
-        return i->kind == BS_INSTR_ROUTE && !bs_router_loops(p->graph, p->graph->nodes[i->node].router);
-    const bs_region *region = &p->regions[i->region]; /* its parts are all of one router, or none is */
-    return p->parts[p->region_parts[region->first]].router == 0 && i - p->instrs < p->last_route;
-}
-
-static void fill_call(const bs_plan *p, const bs_instr *i, bs_step *step)
-{
-    const bs_node *node = &p->graph->nodes[i->node];
-    step->run = p->nodes[i->node].fusion ? bs_fusion_run : node->n_tail ? bs_exec_tail : bs_node_op(node)->run;
-    step->decided = bs_node_op(node)->rows.of == BS_ROWS_DECIDED;
-    step->scattered = is_scattered(p, i);
-    step->bands = bands_of(p, i);
+    const bs_region *region = &p->regions[p->instrs[at].region]; /* its parts are all of one router, or none is */
+    step->way = BS_WAY_REGION;
+    step->routes = p->parts[p->region_parts[region->first]].router == 0 && at < p->last_route;
 }
 
 void bs_steps_make(bs_session *s)
@@ -138,17 +111,19 @@ void bs_steps_make(bs_session *s)
     for (int32_t k = 0; k < p->n_instrs; k++) {
         const bs_instr *i = &p->instrs[k];
         bs_step *step = &s->steps[k];
-        step->way = (uint8_t)way_of(p, i);
-        step->alone = stands_alone(p, i);
-        step->routes = k < p->n_top && counts_as_routing(p, i);
-        step->moves = i->kind == BS_INSTR_MOVE;
         step->node = i->node;
-        step->router = i->kind == BS_INSTR_ROUTE ? p->graph->nodes[i->node].router : 0;
-        step->back = step->router && p->routers[step->router].again == k ? p->routers[step->router].instr : -1;
-        if (i->kind == BS_INSTR_CALL)
-            fill_call(p, i, step);
-        if (i->kind == BS_INSTR_CALL || i->kind == BS_INSTR_MOVE)
-            step->batch = batch_of(p, i, step->scattered);
+        step->back = -1;
+        step->way = bs_instr_streams(i) ? BS_WAY_STREAMED : BS_WAY_PLAIN;
+        step->alone = !BS_DENSE_PAYS || p->threads == 1 || i->kind > BS_INSTR_MOVE || step->way == BS_WAY_STREAMED;
+        switch ((bs_instr_kind)i->kind) {
+        case BS_INSTR_CALL: step_of_call(p, step); break;
+        case BS_INSTR_MOVE:
+            step->moves = true;
+            step->batch = is_small(p, i->value ? i->value : i->target) ? BATCH_ROWS : 1;
+            break;
+        case BS_INSTR_ROUTE: step_of_route(p, k, step); break;
+        case BS_INSTR_RUN: step_of_region(p, k, step); break;
+        }
     }
     bs_margins_find(s);
 }
