@@ -1,6 +1,6 @@
 /* brainstorm.c - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: bf087ca7f1bcf96d5ea65a25117b29da8b2c5f6e35ad0a1e949165d4b71513e0
+ * sha256 of the parts: ef80abfeaaa94df009dd50400a7541c3b38cca7de6d90376a1fcd139a792ba48
  */
 #if !defined(_POSIX_C_SOURCE) && !defined(BS_NO_POSIX)
 #define _POSIX_C_SOURCE 200809L
@@ -42927,7 +42927,8 @@ static bool are_alike(const bs_plan *p, int32_t a, int32_t b)
     return v->rank == w->rank && v->dtype == w->dtype && v->image == w->image && x->planar == y->planar &&
            x->margin == y->margin &&
            (x->storage == BS_STORAGE_WEIGHT) == (y->storage == BS_STORAGE_WEIGHT) && v->scale_num == w->scale_num &&
-           v->scale_den == w->scale_den && p->graph->domains[v->domain].patches == p->graph->domains[w->domain].patches &&
+           v->scale_den == w->scale_den &&
+           p->graph->domains[v->domain].patches == p->graph->domains[w->domain].patches &&
            memcmp(v->dims, w->dims, sizeof v->dims) == 0;
 }
 
@@ -50073,7 +50074,7 @@ typedef struct bs_exec_work {
 typedef struct bs_form {
     bs_operand operand;   /* with extents of this run; of cells, those of the frame */
     int32_t value;        /* one that has this form */
-    int32_t cell, across; /* of images in patches: side of a whole cell in pixels, and cells beside each other; else 0 */
+    int32_t cell, across; /* images in patches: side of a whole cell in pixels, and cells beside each other; else 0 */
 } bs_form;
 
 /* How an instruction at top level is run. */
@@ -50829,8 +50830,8 @@ BS_INTERNAL void bs_operand_trips(const bs_context *c, const int32_t *loops, int
 
 /* ==== begin src/run/operands.c ================================================================ */
 BS_EFFORT_LESS
-/* run/operands.c - finding the rows of a value, by what plan/locate.h says of it and the context's decisions. Views cost
- * nothing but the lookup. Relies on run/operands.h. Must never move anything, or know of threads. */
+/* run/operands.c - finding the rows of a value, by what plan/locate.h says of it and the decisions of a context. Views
+ * cost nothing but the lookup. Relies on run/operands.h. Must never move anything, or know of threads. */
 /* #include "run/operands.h" */
 
 /* #include "kernels/tier.h" */

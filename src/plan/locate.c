@@ -82,7 +82,8 @@ static bool are_alike(const bs_plan *p, int32_t a, int32_t b)
     return v->rank == w->rank && v->dtype == w->dtype && v->image == w->image && x->planar == y->planar &&
            x->margin == y->margin &&
            (x->storage == BS_STORAGE_WEIGHT) == (y->storage == BS_STORAGE_WEIGHT) && v->scale_num == w->scale_num &&
-           v->scale_den == w->scale_den && p->graph->domains[v->domain].patches == p->graph->domains[w->domain].patches &&
+           v->scale_den == w->scale_den &&
+           p->graph->domains[v->domain].patches == p->graph->domains[w->domain].patches &&
            memcmp(v->dims, w->dims, sizeof v->dims) == 0;
 }
 

@@ -1,5 +1,5 @@
-/* run/operands.c - finding the rows of a value, by what plan/locate.h says of it and the context's decisions. Views cost
- * nothing but the lookup. Relies on run/operands.h. Must never move anything, or know of threads. */
+/* run/operands.c - finding the rows of a value, by what plan/locate.h says of it and the decisions of a context. Views
+ * cost nothing but the lookup. Relies on run/operands.h. Must never move anything, or know of threads. */
 #include "run/operands.h"
 
 #include "kernels/tier.h"

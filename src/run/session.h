@@ -39,7 +39,7 @@ typedef struct bs_exec_work {
 typedef struct bs_form {
     bs_operand operand;   /* with extents of this run; of cells, those of the frame */
     int32_t value;        /* one that has this form */
-    int32_t cell, across; /* of images in patches: side of a whole cell in pixels, and cells beside each other; else 0 */
+    int32_t cell, across; /* images in patches: side of a whole cell in pixels, and cells beside each other; else 0 */
 } bs_form;
 
 /* How an instruction at top level is run. */
