@@ -59,8 +59,8 @@ static int32_t run(uint32_t state, int32_t kind, bool tiles, float *to)
                       bs_bind(n.session, "y", &result, &n.error) == BS_OK && bs_run(n.session, &n.error) == BS_OK;
     if (!good)
         check(false, "a run: %s", n.error.message);
-    for (int32_t i = 0; good && n.session->zeroed && i < n.plan->n_instrs; i++)
-        kept += n.session->zeroed[i];
+    for (int32_t i = 0; good && i < n.plan->n_instrs; i++)
+        kept += n.session->steps[i].zeroed;
     bs_session_close(n.session);
     return good ? kept : -1;
 }
