@@ -1,6 +1,6 @@
 /* brainstorm.c - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: ef80abfeaaa94df009dd50400a7541c3b38cca7de6d90376a1fcd139a792ba48
+ * sha256 of the parts: b0d21bb3bc05ba6fdf64ce9e3d127eb6febf17b377f6e7565fd10ac2f27f3693
  */
 #if !defined(_POSIX_C_SOURCE) && !defined(BS_NO_POSIX)
 #define _POSIX_C_SOURCE 200809L
@@ -50099,7 +50099,7 @@ typedef struct bs_step {
     int32_t bands;  /* tasks that a row, or a batch of rows, is cut into; 0: it is not cut */
     int32_t batch;  /* rows of a task; < 0: images, at most; 0: of heavy rows, as many as a run has (bs_exec_batch) */
     int32_t kept;   /* its number among those that are kept, from 1; 0: it is not */
-    int32_t node, router; /* ROUTE: the router that decides */
+    int32_t node, domain, router; /* ROUTE: the router that decides */
     int32_t back;   /* of a loop's second decision the first one, behind which its body begins; else -1 */
 } bs_step;
 
@@ -52638,6 +52638,7 @@ void bs_steps_make(bs_session *s)
         const bs_instr *i = &p->instrs[k];
         bs_step *step = &s->steps[k];
         step->node = i->node;
+        step->domain = i->domain;
         step->back = -1;
         step->way = bs_instr_streams(i) ? BS_WAY_STREAMED : BS_WAY_PLAIN;
         step->alone = !BS_DENSE_PAYS || p->threads == 1 || i->kind > BS_INSTR_MOVE || step->way == BS_WAY_STREAMED;
@@ -53234,9 +53235,15 @@ static void run_jobs(side_job *side)
 
 void bs_exec_alone(bs_session *s, const bs_instr *i)
 {
+    const int32_t rows = s->root.domains[i->domain].count, bands = bs_step_of(s, i)->bands;
     side_job side;
+    if (BS_DENSE_PAYS && rows <= 1 && bands <= 1) { /* most of a small network */
+        if (rows == 1)
+            bs_exec_rows(&s->root, i, 0, 1, bands - 1);
+        return;
+    }
     begin_jobs(&side, s);
-    add_job(&side, i, s->root.domains[i->domain].count);
+    add_job(&side, i, rows);
     run_jobs(&side);
 }
 
@@ -53861,6 +53868,13 @@ static void run_at_top(bs_session *s, const bs_instr *i, bs_way way)
     }
 }
 
+/* Whether an instruction has no rows, as most of many paths. With a profile of ops it is recorded all the same. */
+static inline bool is_idle(const bs_session *s, const bs_step *step)
+{
+    return BS_DENSE_PAYS && step->way == BS_WAY_PLAIN && s->root.domains[step->domain].count == 0 && !s->device &&
+           !s->times_ops;
+}
+
 /* One instruction at top level, and those beside it. Returns the last one that was run. */
 static int32_t run_step(bs_session *s, int32_t k)
 {
@@ -53897,7 +53911,7 @@ void bs_execute(bs_session *s)
     for (int32_t k = 0; k < s->plan->n_top && !bs_exec_failed(s); k++) {
         const bs_step *step = &s->steps[k];
         const int32_t first = k;
-        if (bs_exec_ready(s, step))
+        if (bs_exec_ready(s, step) || is_idle(s, step))
             continue;
         k = run_step(s, k);
         if (s->times_ops)

@@ -377,6 +377,13 @@ static void run_at_top(bs_session *s, const bs_instr *i, bs_way way)
     }
 }
 
+/* Whether an instruction has no rows, as most of many paths. With a profile of ops it is recorded all the same. */
+static inline bool is_idle(const bs_session *s, const bs_step *step)
+{
+    return BS_DENSE_PAYS && step->way == BS_WAY_PLAIN && s->root.domains[step->domain].count == 0 && !s->device &&
+           !s->times_ops;
+}
+
 /* One instruction at top level, and those beside it. Returns the last one that was run. */
 static int32_t run_step(bs_session *s, int32_t k)
 {
@@ -413,7 +420,7 @@ void bs_execute(bs_session *s)
     for (int32_t k = 0; k < s->plan->n_top && !bs_exec_failed(s); k++) {
         const bs_step *step = &s->steps[k];
         const int32_t first = k;
-        if (bs_exec_ready(s, step))
+        if (bs_exec_ready(s, step) || is_idle(s, step))
             continue;
         k = run_step(s, k);
         if (s->times_ops)

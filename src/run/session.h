@@ -64,7 +64,7 @@ typedef struct bs_step {
     int32_t bands;  /* tasks that a row, or a batch of rows, is cut into; 0: it is not cut */
     int32_t batch;  /* rows of a task; < 0: images, at most; 0: of heavy rows, as many as a run has (bs_exec_batch) */
     int32_t kept;   /* its number among those that are kept, from 1; 0: it is not */
-    int32_t node, router; /* ROUTE: the router that decides */
+    int32_t node, domain, router; /* ROUTE: the router that decides */
     int32_t back;   /* of a loop's second decision the first one, behind which its body begins; else -1 */
 } bs_step;
 

@@ -112,6 +112,7 @@ void bs_steps_make(bs_session *s)
         const bs_instr *i = &p->instrs[k];
         bs_step *step = &s->steps[k];
         step->node = i->node;
+        step->domain = i->domain;
         step->back = -1;
         step->way = bs_instr_streams(i) ? BS_WAY_STREAMED : BS_WAY_PLAIN;
         step->alone = !BS_DENSE_PAYS || p->threads == 1 || i->kind > BS_INSTR_MOVE || step->way == BS_WAY_STREAMED;
