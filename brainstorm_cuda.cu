@@ -1,6 +1,6 @@
 /* brainstorm_cuda.cu - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: 52c2218f0b5dd6dc786a7490a0a5fa9c1f9cf5f61ececc311b85115e94fea233
+ * sha256 of the parts: 59320985ad594a042c6051d3c99c4a060f3824931625633ae420633a84510ccf
  */
 #include "brainstorm.h"
 
@@ -1315,7 +1315,7 @@ typedef struct bs_memory_contract {
                          * them that takes as many bytes */
     bool lines : 1;     /* each line of the last dimension depends on that of operand 0 alone, and may be made over it;
                          * chains of a device may begin with it (cuda/op_lines_chain.cuh) */
-    bool chained : 1;   /* chains of a device have its function (cuda/op_chain.cuh) */
+    bool chained : 1;   /* chains of a device have its function (cuda/op_chain.cuh): its line in ops/list.h says so */
     bool sums : 1;      /* as such a step it is the sum of its two operands */
     bool updates : 1;   /* its result is operand 0 with some elements changed, and may be made in the place of that */
     bool on_device : 1; /* on a device it has scratch as well, one for all blocks: nothing runs beside it */
@@ -3017,9 +3017,12 @@ static inline int64_t bs_cu_item(const bs_cu_node *n, int64_t amount, int64_t mo
 /* ==== begin src/ops/list.h ==================================================================== */
 /* ops/list.h - the list of all ops: one line of the op table each, for CPU and device.
  * BS_OP_LIST(X) names each op and what a device does with it: NONE: the planner lowers it to moves and views; KERNEL:
- * a function of src/cuda/ describes its step. Relies on nothing.
+ * a function of src/cuda/ describes its step; CHAIN: likewise, and chains of a device have its function of an element
+ * (cuda/op_chain.cuh); LINES: likewise, and they begin with its function of a line (cuda/op_lines_chain.cuh).
+ * Relies on nothing.
  * Append only: model files name ops, but the order here is also that of `inspect` and of the tests. An op is in the op
- * set that brought it; the newest is BS_MODEL_OPSET, or that one brought parameters alone, as set 3 did.
+ * set that brought it; the newest is BS_MODEL_OPSET, or that one brought parameters alone, as set 3 did. A released set
+ * gets no more ops. Set 4 is in no release yet; a release says here that it is.
  *
  * A build with BS_ONLY_OPS has only the ops whose macros are defined (BS_OP_conv2d for conv2d), and the structural
  * ones. BS_OP_IF(name, yes, no) chooses one or the other: numbers stay the same, and an op that is left out has an
@@ -3034,9 +3037,9 @@ static inline int64_t bs_cu_item(const bs_cu_node *n, int64_t amount, int64_t mo
     X(route_price, KERNEL) X(route_score, KERNEL)                                                                     \
     /* one file an op or family: kernels */                                                                           \
     X(conv2d, KERNEL) X(deconv2d, KERNEL) X(linear, KERNEL) X(matmul, KERNEL) X(pixel_shuffle, KERNEL)                \
-    X(pixel_unshuffle, KERNEL) X(add, KERNEL) X(sub, KERNEL) X(mul, KERNEL) X(activation, KERNEL) X(prelu, KERNEL)    \
-    X(clip, KERNEL) X(affine, KERNEL) X(convert, KERNEL) X(concat, KERNEL) X(slice, KERNEL) X(reshape, KERNEL)        \
-    X(transpose, KERNEL) X(pad, KERNEL) X(softmax, KERNEL) X(layer_norm, KERNEL) X(batch_norm, KERNEL)                \
+    X(pixel_unshuffle, KERNEL) X(add, CHAIN) X(sub, CHAIN) X(mul, CHAIN) X(activation, CHAIN) X(prelu, KERNEL)        \
+    X(clip, CHAIN) X(affine, CHAIN) X(convert, KERNEL) X(concat, KERNEL) X(slice, KERNEL) X(reshape, KERNEL)          \
+    X(transpose, KERNEL) X(pad, KERNEL) X(softmax, LINES) X(layer_norm, LINES) X(batch_norm, KERNEL)                  \
     X(pool2d, KERNEL) X(resize, KERNEL) X(reduce, KERNEL) X(argmax, KERNEL) X(topk, KERNEL) X(gather_rows, KERNEL)    \
     X(constant, NONE) X(patch_features, KERNEL)
 
@@ -3048,13 +3051,13 @@ static inline int64_t bs_cu_item(const bs_cu_node *n, int64_t amount, int64_t mo
 
 #define BS_OPS_OF_SET_4(X)                                                                                            \
     /* lines.c, reduce.c, rope.c, segment_rows.c, lrn.c */                                                            \
-    X(rms_norm, KERNEL) X(argmin, KERNEL) X(cumsum, KERNEL) X(rope, KERNEL) X(segment_index, KERNEL) X(lrn, KERNEL)   \
+    X(rms_norm, LINES) X(argmin, KERNEL) X(cumsum, KERNEL) X(rope, KERNEL) X(segment_index, KERNEL) X(lrn, KERNEL)    \
     /* gather_rows.c, concat_slice.c */                                                                               \
     X(select, KERNEL) X(gather_elements, KERNEL) X(scatter_elements, KERNEL) X(scatter_rows, KERNEL) X(roll, KERNEL)  \
     /* recurrent.c */                                                                                                 \
     X(lstm, KERNEL) X(gru, KERNEL)                                                                                    \
     /* unary.c, binary.c, compare.c */                                                                                \
-    X(unary, KERNEL) X(binary, KERNEL) X(compare, KERNEL) X(where, KERNEL)                                            \
+    X(unary, CHAIN) X(binary, CHAIN) X(compare, KERNEL) X(where, KERNEL)                                              \
     /* from_data.c, unique.c, nms.c */                                                                                \
     X(arange, KERNEL) X(nonzero, KERNEL) X(unique, KERNEL) X(nms, KERNEL)                                             \
     /* loops.c, lowered by the planner */                                                                             \
@@ -3064,6 +3067,15 @@ static inline int64_t bs_cu_item(const bs_cu_node *n, int64_t amount, int64_t mo
     X(children, KERNEL) X(levels, KERNEL)
 
 #define BS_OP_LIST(X) BS_OPS_OF_SET_1(X) BS_OPS_OF_SET_2(X) BS_OPS_OF_SET_4(X)
+
+/* What a device does with an op, by name: BS_OP_DEVICE_conv2d. What chains may have is taken from here (BS_BY_ELEMENTS,
+ * BS_BY_LINES), as the switches of the device are: a planner chains nothing that a device has no function of. */
+enum { BS_DEVICE_NONE, BS_DEVICE_KERNEL, BS_DEVICE_CHAIN, BS_DEVICE_LINES };
+enum {
+#define BS_OP_DEVICE(name, device) BS_OP_DEVICE_##name = BS_DEVICE_##device,
+    BS_OP_LIST(BS_OP_DEVICE)
+#undef BS_OP_DEVICE
+};
 
 #if defined(BS_ONLY_OPS)
 #define BS_OP_input 1
@@ -4544,6 +4556,7 @@ __device__ inline void bs_cu_attention_run(const bs_cu_tile &t, const bs_device_
 #ifndef BS_OPS_COMMON_H
 #define BS_OPS_COMMON_H
 
+/* #include "ops/list.h" */
 /* #include "ops/table.h" */
 
 /* Entries of an op's table of fields: of a float; of integers within low .. high, or of any value. */
@@ -4555,6 +4568,12 @@ __device__ inline void bs_cu_attention_run(const bs_cu_tile &t, const bs_device_
 #define BS_NAMED(field, list) {field, BS_FIELD_##list, 0, 0}
 #define BS_PARAMS(type, array) \
     .params_bytes = sizeof(type), .fields = array, .n_fields = (uint8_t)(sizeof(array) / sizeof *(array))
+
+/* The name of an op that goes by elements or by lines, and that it does; whether chains of a device have its function
+ * its line in ops/list.h says. */
+#define BS_BY_ELEMENTS(op) \
+    .name = #op, .memory.elements = true, .memory.chained = BS_OP_DEVICE_##op == BS_DEVICE_CHAIN
+#define BS_BY_LINES(op) .name = #op, .memory.lines = BS_OP_DEVICE_##op == BS_DEVICE_LINES
 
 /* Every refusal reads: op "node": text (bs_graph_fail). Returns false always. */
 #define bs_infer_fail(infer, status, ...) bs_graph_fail((infer)->graph, status, __VA_ARGS__)
@@ -5099,12 +5118,13 @@ __device__ inline void bs_cu_where_run(const bs_cu_tile &t, const bs_device_step
 /* op_chain.cuh - an element-wise op with a tail: several ops in one kernel, each what its own kernel does, and what one
  * gives to the next rounded as if it had been stored. So the bytes are those of one kernel after the other.
  * Convolutions and linears have no tails here: code behind their sums cost their loops 10 to 40 % (docs/cuda.md).
- * Relies on beside.cuh, ops/act.h and ops/maths.h. Must never let an element depend on where it stands. */
+ * Relies on beside.cuh, ops/act.h, ops/list.h and ops/maths.h. Must never let an element depend on where it stands. */
 #ifndef BS_CUDA_OP_CHAIN
 #define BS_CUDA_OP_CHAIN
 
 /* #include "cuda/beside.cuh" */
 /* #include "cuda/kernels.cuh" */
+/* #include "ops/list.h" */
 /* #include "ops/maths.h" */
 
 enum { BS_CU_OTHERS = 1 + BS_MAX_TAIL_OTHERS }; /* operands behind operand 0 */
@@ -5128,21 +5148,60 @@ static void bs_cu_chain_op(const bs_graph *g, const bs_node *op, int32_t kernel,
 
 /* ---------------------------------------------------------------------------------------------------- elements */
 
+/* An element of an op: of its operands, the second where it has one, and its descriptor. */
+struct bs_cu_element {
+    float a, b;
+    const bs_device_tail &op;
+};
+
+/* A function for each op whose line in ops/list.h says CHAIN. */
+__device__ __forceinline__ float bs_cu_add_chain(const bs_cu_element &e) { return e.a + e.b; }
+__device__ __forceinline__ float bs_cu_sub_chain(const bs_cu_element &e) { return e.a - e.b; }
+__device__ __forceinline__ float bs_cu_mul_chain(const bs_cu_element &e) { return e.a * e.b; }
+
+__device__ __forceinline__ float bs_cu_binary_chain(const bs_cu_element &e)
+{
+    return bs_binary_apply((bs_binary_kind)e.op.p[0].i, e.a, e.b);
+}
+
+__device__ __forceinline__ float bs_cu_unary_chain(const bs_cu_element &e)
+{
+    return bs_unary_apply((bs_unary_kind)e.op.p[0].i, e.a);
+}
+
+__device__ __forceinline__ float bs_cu_activation_chain(const bs_cu_element &e)
+{
+    return bs_act_apply((bs_act)e.op.p[0].i, e.op.p[1].f, 0.0f, e.a);
+}
+
+__device__ __forceinline__ float bs_cu_affine_chain(const bs_cu_element &e)
+{
+    return bs_cu_mul_add(e.a, e.op.p[0].f, e.op.p[1].f);
+}
+
+__device__ __forceinline__ float bs_cu_clip_chain(const bs_cu_element &e)
+{
+    const float above = e.a < e.op.p[0].f ? e.op.p[0].f : e.a;
+    return above > e.op.p[1].f ? e.op.p[1].f : above;
+}
+
+/* x is operand k.at. An op without a function gives NaN: a planner chains none. */
 __device__ inline float bs_cu_chain_apply(const bs_device_tail &k, float x, float other)
 {
-    const float a = k.at ? other : x, b = k.at ? x : other;
+    const bs_cu_element e = {k.at ? other : x, k.at ? x : other, k};
     switch (k.kernel) {
-    case BS_CU_add: return a + b;
-    case BS_CU_sub: return a - b;
-    case BS_CU_mul: return a * b;
-    case BS_CU_binary: return bs_binary_apply((bs_binary_kind)k.p[0].i, a, b);
-    case BS_CU_unary: return bs_unary_apply((bs_unary_kind)k.p[0].i, x);
-    case BS_CU_activation: return bs_act_apply((bs_act)k.p[0].i, k.p[1].f, 0.0f, x);
-    case BS_CU_affine: return bs_cu_mul_add(x, k.p[0].f, k.p[1].f);
-    default: { /* clip */
-        const float above = x < k.p[0].f ? k.p[0].f : x;
-        return above > k.p[1].f ? k.p[1].f : above;
-    }
+#define BS_CU_CHAIN_NONE(name)
+#define BS_CU_CHAIN_KERNEL(name)
+#define BS_CU_CHAIN_LINES(name)
+#define BS_CU_CHAIN_CHAIN(name) case BS_CU_##name: return bs_cu_##name##_chain(e);
+#define BS_CU_CHAIN_CASE(name, device) BS_CU_CHAIN_##device(name)
+        BS_OP_LIST(BS_CU_CHAIN_CASE)
+#undef BS_CU_CHAIN_CASE
+#undef BS_CU_CHAIN_CHAIN
+#undef BS_CU_CHAIN_LINES
+#undef BS_CU_CHAIN_KERNEL
+#undef BS_CU_CHAIN_NONE
+    default: return NAN;
     }
 }
 
@@ -8974,7 +9033,8 @@ __device__ __forceinline__ float bs_cu_lanes_max(float v, int32_t lanes)
 /* Functions of a line that begins at `from`, which give their results to `put`: here to store them, behind a chain to
  * go on (op_lines_chain.cuh). Exponentials are computed twice: they cannot be kept in the result, which may be f16. */
 template <typename P>
-__device__ __forceinline__ void bs_cu_softmax_line(const bs_cu_lines &k, int64_t from, const P &put)
+__device__ __forceinline__ void bs_cu_softmax_line(const bs_device_step *, const float *, const bs_cu_lines &k,
+                                                   int64_t from, const P &put)
 {
     float top = bs_cu_line_get(k, from, 0), sum = 0.0f;
     for (int32_t i = k.lane; i < k.n; i += k.lanes) {
@@ -8992,7 +9052,7 @@ __device__ __forceinline__ void bs_cu_softmax_line(const bs_cu_lines &k, int64_t
 __device__ inline void bs_cu_softmax_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w)
 {
     bs_cu_lines_run<2>(t, s, w, [&](const bs_cu_lines &k, const int64_t (&at)[2]) {
-        bs_cu_softmax_line(k, at[0], [&](int32_t i, float v) { bs_cu_line_put(k, at[1], i, v); });
+        bs_cu_softmax_line(s, NULL, k, at[0], [&](int32_t i, float v) { bs_cu_line_put(k, at[1], i, v); });
     });
 }
 
@@ -9345,10 +9405,18 @@ __device__ __forceinline__ void bs_cu_line_chain_line(const bs_cu_tile &t, const
     const auto put = [&](int32_t i, float v) {
         bs_cu_line_put(k, to, i, bs_cu_line_chain_on(s, first, second, n, i, v));
     };
-    switch (s->tail[0].kernel) {
-    case BS_CU_softmax: bs_cu_softmax_line(k, from, put); break;
-    case BS_CU_layer_norm: bs_cu_layer_norm_line(s, weight, k, from, put); break;
-    default: bs_cu_rms_norm_line(s, weight, k, from, put); break;
+    switch (s->tail[0].kernel) { /* a function for each op whose line in ops/list.h says LINES */
+#define BS_CU_LINE_NONE(name)
+#define BS_CU_LINE_KERNEL(name)
+#define BS_CU_LINE_CHAIN(name)
+#define BS_CU_LINE_LINES(name) case BS_CU_##name: bs_cu_##name##_line(s, weight, k, from, put); break;
+#define BS_CU_LINE_CASE(name, device) BS_CU_LINE_##device(name)
+        BS_OP_LIST(BS_CU_LINE_CASE)
+#undef BS_CU_LINE_CASE
+#undef BS_CU_LINE_LINES
+#undef BS_CU_LINE_CHAIN
+#undef BS_CU_LINE_KERNEL
+#undef BS_CU_LINE_NONE
     }
 }
 
@@ -13350,9 +13418,13 @@ __device__ inline void bs_cu_unique_run(const bs_cu_tile &t, const bs_device_ste
 static const bs_cu_description bs_cu_ops[] = {
 #define BS_CU_OP_NONE(name) {BS_CU_none, NULL},
 #define BS_CU_OP_KERNEL(name) BS_CU_DESCRIPTION(name),
+#define BS_CU_OP_CHAIN(name) BS_CU_DESCRIPTION(name),
+#define BS_CU_OP_LINES(name) BS_CU_DESCRIPTION(name),
 #define BS_CU_OP_COLUMN(name, device) BS_CU_OP_##device(name)
     BS_OP_LIST(BS_CU_OP_COLUMN)
 #undef BS_CU_OP_COLUMN
+#undef BS_CU_OP_LINES
+#undef BS_CU_OP_CHAIN
 #undef BS_CU_OP_KERNEL
 #undef BS_CU_OP_NONE
 };

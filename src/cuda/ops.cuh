@@ -41,9 +41,13 @@
 static const bs_cu_description bs_cu_ops[] = {
 #define BS_CU_OP_NONE(name) {BS_CU_none, NULL},
 #define BS_CU_OP_KERNEL(name) BS_CU_DESCRIPTION(name),
+#define BS_CU_OP_CHAIN(name) BS_CU_DESCRIPTION(name),
+#define BS_CU_OP_LINES(name) BS_CU_DESCRIPTION(name),
 #define BS_CU_OP_COLUMN(name, device) BS_CU_OP_##device(name)
     BS_OP_LIST(BS_CU_OP_COLUMN)
 #undef BS_CU_OP_COLUMN
+#undef BS_CU_OP_LINES
+#undef BS_CU_OP_CHAIN
 #undef BS_CU_OP_KERNEL
 #undef BS_CU_OP_NONE
 };
