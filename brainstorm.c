@@ -1,6 +1,6 @@
 /* brainstorm.c - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: 70155a7722f66fe5f2b41b422ccff8de00d6088c436354994372a62d0d0aec29
+ * sha256 of the parts: 5e5d223fc9290417c221c30cc3f2050f4ca19c95b7bb9808733ae37ac2aec1f0
  */
 #if !defined(_POSIX_C_SOURCE) && !defined(BS_NO_POSIX)
 #define _POSIX_C_SOURCE 200809L
@@ -25734,8 +25734,13 @@ bs_node *bs_graph_add(bs_graph *graph, const bs_op *op, int32_t number, const in
     graph->adding = op->name;
     graph->adding_name = name ? name : "";
     if (number < 0)
+#ifdef BS_ONLY_OPS
         bs_graph_fail(graph, BS_ERROR_UNSUPPORTED, /* unreachable: where all ops are built in */
                       "this build is without it (BS_ONLY_OPS)");
+#else
+        bs_graph_fail(graph, BS_ERROR_UNSUPPORTED, /* unreachable: tools/ops.py finds it first */
+                      "it stands in no list of ops/list.h");
+#endif
     if (number < 0 || !operands_known(graph, op, in, n_in))
         return NULL;
     const void *copy = copy_params(graph, op, params);
