@@ -1,6 +1,6 @@
 /* brainstorm_cuda.cu - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: 59320985ad594a042c6051d3c99c4a060f3824931625633ae420633a84510ccf
+ * sha256 of the parts: ac7a1fac02f4ba296a24985512440a561f9bcbfb7fae7cb40933a96db072f73b
  */
 #include "brainstorm.h"
 
@@ -3010,7 +3010,8 @@ static inline int64_t bs_cu_item(const bs_cu_node *n, int64_t amount, int64_t mo
 /* ==== end src/cuda/describe.cuh =============================================================== */
 /* ==== begin src/cuda/ops.cuh ================================================================== */
 /* ops.cuh - which function describes the step of an op, by its number. (Of a move: step.cuh.)
- * Adding an op: its file, an include here, its kernels in kernels.cuh. Relies on ops/list.h and the op files. */
+ * Adding an op: its file, with an include here if it is new; its kernels in kernels.cuh. Relies on ops/list.h and the op
+ * files. */
 #ifndef BS_CUDA_OPS
 #define BS_CUDA_OPS
 
@@ -3988,6 +3989,13 @@ __device__ __forceinline__ void bs_cu_scan_rows(const bs_cu_tile &t, const bs_de
         bs_cu_scan_run(d, y, y.dim[0], [&](const bs_cu_scan &k) { each(y, x, k); });
     });
 }
+
+/* An element of an op of a chain (op_chain.cuh): of its operands, the second where it has one, and its descriptor's
+ * first words, op.p. */
+struct bs_cu_element {
+    float a, b;
+    const bs_device_tail &op;
+};
 
 #endif
 /* ==== end src/cuda/walk.cuh =================================================================== */
@@ -5060,6 +5068,10 @@ __device__ __forceinline__ void bs_cu_sum_run(const bs_cu_tile &t, const bs_devi
     });
 }
 
+__device__ __forceinline__ float bs_cu_add_chain(const bs_cu_element &e) { return e.a + e.b; }
+__device__ __forceinline__ float bs_cu_sub_chain(const bs_cu_element &e) { return e.a - e.b; }
+__device__ __forceinline__ float bs_cu_mul_chain(const bs_cu_element &e) { return e.a * e.b; }
+
 __device__ inline void bs_cu_add_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w)
 {
     bs_cu_sum_run(t, s, w, [](auto a, auto b) { return a + b; });
@@ -5073,6 +5085,11 @@ __device__ inline void bs_cu_sub_run(const bs_cu_tile &t, const bs_device_step *
 __device__ inline void bs_cu_mul_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w)
 {
     bs_cu_sum_run(t, s, w, [](auto a, auto b) { return a * b; });
+}
+
+__device__ __forceinline__ float bs_cu_binary_chain(const bs_cu_element &e)
+{
+    return bs_binary_apply((bs_binary_kind)e.op.p[0].i, e.a, e.b);
 }
 
 __device__ inline void bs_cu_binary_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w)
@@ -5118,14 +5135,225 @@ __device__ inline void bs_cu_where_run(const bs_cu_tile &t, const bs_device_step
 /* op_chain.cuh - an element-wise op with a tail: several ops in one kernel, each what its own kernel does, and what one
  * gives to the next rounded as if it had been stored. So the bytes are those of one kernel after the other.
  * Convolutions and linears have no tails here: code behind their sums cost their loops 10 to 40 % (docs/cuda.md).
- * Relies on beside.cuh, ops/act.h, ops/list.h and ops/maths.h. Must never let an element depend on where it stands. */
+ * Relies on beside.cuh, ops/list.h and the files of the ops that chains have. Must never let an element depend on where
+ * it stands. */
 #ifndef BS_CUDA_OP_CHAIN
 #define BS_CUDA_OP_CHAIN
 
-/* #include "cuda/beside.cuh" */
+/* #include "cuda/op_binary.cuh" */
+/* ==== begin src/cuda/op_elementwise.cuh ======================================================= */
+/* op_elementwise.cuh - activation, prelu, clip, affine, batch_norm.
+ * Relies on walk.cuh. Must never let an element depend on where it stands. */
+#ifndef BS_CUDA_OP_ELEMENTWISE
+#define BS_CUDA_OP_ELEMENTWISE
+
 /* #include "cuda/kernels.cuh" */
-/* #include "ops/list.h" */
+/* #include "cuda/walk.cuh" */
+
+/* Parameters of the ops of this file, in p: their descriptors' words. */
+enum { BS_CU_ACTIVATION_ACT, BS_CU_ACTIVATION_PARAM };
+enum { BS_CU_CLIP_LOW, BS_CU_CLIP_HIGH };
+enum { BS_CU_AFFINE_SCALE, BS_CU_AFFINE_OFFSET };
+enum { BS_CU_BATCH_NORM_OFFSETS }; /* floats from the scales to the offsets */
+
+static constexpr bs_cu_describe bs_cu_activation_describe = bs_cu_cut, bs_cu_clip_describe = bs_cu_cut,
+                                bs_cu_affine_describe = bs_cu_cut, bs_cu_prelu_describe = bs_cu_cut;
+
+static void bs_cu_batch_norm_describe(const bs_cu_node *n, bs_device_step *s)
+{
+    s->p[BS_CU_BATCH_NORM_OFFSETS].i = (int32_t)bs_bytes_figure(
+        bs_bytes_share(n->np->prepared_bytes, 2 * sizeof(float)));
+    bs_cu_cut(n, s);
+}
+
+/* ---------------------------------------------------------------------------------------- of one operand */
+
+/* F: float of(float). */
+template <typename F> struct bs_cu_map {
+    const uint8_t *x;
+    uint8_t *y;
+    int32_t x_type, y_type;
+    F f;
+    __device__ __forceinline__ void one(const int64_t (&at)[2]) const
+    {
+        bs_cu_put(y, y_type, at[0], f(bs_cu_get(x, x_type, at[1])));
+    }
+    __device__ __forceinline__ void four(const int64_t (&at)[2]) const
+    {
+        float v[4];
+        bs_cu_get_four(x, x_type, at[1], v);
+        for (int32_t i = 0; i < 4; i++)
+            v[i] = f(v[i]);
+        bs_cu_put_four(y, y_type, at[0], v);
+    }
+};
+
+template <typename F>
+__device__ __forceinline__ void bs_cu_map_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w,
+                                              const F &f)
+{
+    const bs_cu_deal d = bs_cu_deal_rows(t, s, w);
+    bs_cu_each_row(t, s, w, d, [&](const bs_cu_view &y, const bs_cu_view &x, int32_t) {
+        const bs_cu_walk<2> k = bs_cu_walk_over<2>({y, x});
+        const bs_cu_map<F> each = {k.begin[1], k.begin[0], x.dtype, y.dtype, f};
+        bs_cu_walk_run(k, bs_cu_walk_fours(k), d, each);
+    });
+}
+
+__device__ __forceinline__ float bs_cu_activation_chain(const bs_cu_element &e)
+{
+    return bs_act_apply((bs_act)e.op.p[0].i, e.op.p[1].f, 0.0f, e.a);
+}
+
+__device__ inline void bs_cu_activation_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w)
+{
+    const bs_act act = (bs_act)s->p[BS_CU_ACTIVATION_ACT].i;
+    const float param = s->p[BS_CU_ACTIVATION_PARAM].f;
+    bs_cu_map_run(t, s, w, [=](float x) { return bs_act_apply(act, param, 0.0f, x); });
+}
+
+__device__ __forceinline__ float bs_cu_clip_chain(const bs_cu_element &e)
+{
+    const float above = e.a < e.op.p[0].f ? e.op.p[0].f : e.a;
+    return above > e.op.p[1].f ? e.op.p[1].f : above;
+}
+
+__device__ inline void bs_cu_clip_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w)
+{
+    const float low = s->p[BS_CU_CLIP_LOW].f, high = s->p[BS_CU_CLIP_HIGH].f;
+    bs_cu_map_run(t, s, w, [=](float x) {
+        const float above = x < low ? low : x;
+        return above > high ? high : above;
+    });
+}
+
+__device__ __forceinline__ float bs_cu_affine_chain(const bs_cu_element &e)
+{
+    return bs_cu_mul_add(e.a, e.op.p[0].f, e.op.p[1].f);
+}
+
+__device__ inline void bs_cu_affine_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w)
+{
+    const float scale = s->p[BS_CU_AFFINE_SCALE].f, offset = s->p[BS_CU_AFFINE_OFFSET].f;
+    bs_cu_map_run(t, s, w, [=](float x) { return bs_cu_mul_add(x, scale, offset); });
+}
+
+/* ------------------------------------------------------------------------------------ with a weight a channel */
+
+/* at[2] is the channel. F: float of(float x, float a, float b): a, b of the channel. */
+template <typename F> struct bs_cu_channelwise {
+    const uint8_t *x;
+    uint8_t *y;
+    int32_t x_type, y_type;
+    const float *a, *b;
+    F f;
+    __device__ __forceinline__ void one(const int64_t (&at)[3]) const
+    {
+        bs_cu_put(y, y_type, at[0], f(bs_cu_get(x, x_type, at[1]), a[at[2]], b[at[2]]));
+    }
+    __device__ __forceinline__ void four(const int64_t (&at)[3]) const
+    {
+        const float4 p = *reinterpret_cast<const float4 *>(a + at[2]), q = *reinterpret_cast<const float4 *>(b + at[2]);
+        float v[4];
+        bs_cu_get_four(x, x_type, at[1], v);
+        v[0] = f(v[0], p.x, q.x);
+        v[1] = f(v[1], p.y, q.y);
+        v[2] = f(v[2], p.z, q.z);
+        v[3] = f(v[3], p.w, q.w);
+        bs_cu_put_four(y, y_type, at[0], v);
+    }
+};
+
+template <typename F>
+__device__ __forceinline__ void bs_cu_channelwise_run(const bs_cu_tile &t, const bs_device_step *s,
+                                                      const bs_cu_work &w, const float *a, const float *b, const F &f)
+{
+    const bs_cu_deal d = bs_cu_deal_rows(t, s, w);
+    bs_cu_each_row(t, s, w, d, [&](const bs_cu_view &y, const bs_cu_view &x, int32_t) {
+        bs_cu_view channel = bs_cu_view();
+        channel.dtype = BS_F32;
+        channel.stride[0] = 1;
+        const bs_cu_walk<3> k = bs_cu_walk_over<3>({y, x, channel});
+        const bs_cu_channelwise<F> each = {k.begin[1], k.begin[0], x.dtype, y.dtype, a, b, f};
+        bs_cu_walk_run(k, bs_cu_walk_fours(k), d, each);
+    });
+}
+
+__device__ inline void bs_cu_prelu_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w)
+{
+    const float *slope = reinterpret_cast<const float *>(bs_cu_prepared(t, s));
+    bs_cu_channelwise_run(t, s, w, slope, slope, [](float x, float a, float) { return x > 0.0f ? x : x * a; });
+}
+
+__device__ inline void bs_cu_batch_norm_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w)
+{
+    const float *scale = reinterpret_cast<const float *>(bs_cu_prepared(t, s));
+    bs_cu_channelwise_run(t, s, w, scale, scale + s->p[BS_CU_BATCH_NORM_OFFSETS].i,
+                          [](float x, float a, float b) { return bs_cu_mul_add(x, a, b); });
+}
+
+#endif
+/* ==== end src/cuda/op_elementwise.cuh ========================================================= */
+/* ==== begin src/cuda/op_unary.cuh ============================================================= */
+/* op_unary.cuh - unary: a function of one operand.
+ * Relies on walk.cuh and ops/maths.h. Must never let an element depend on where it stands. */
+#ifndef BS_CUDA_OP_UNARY
+#define BS_CUDA_OP_UNARY
+
+/* #include "cuda/kernels.cuh" */
+/* #include "cuda/walk.cuh" */
 /* #include "ops/maths.h" */
+
+/* Parameters of the op, in p: its descriptor's words. */
+enum { BS_CU_UNARY_KIND };
+
+static constexpr bs_cu_describe bs_cu_unary_describe = bs_cu_cut;
+
+/* i32 goes as words, the bits of a float as they are stored. */
+struct bs_cu_unary {
+    const uint8_t *x;
+    uint8_t *y;
+    int32_t x_type, y_type;
+    bs_unary_kind kind;
+    __device__ __forceinline__ uint32_t of(uint32_t word) const
+    {
+        return y_type == BS_I32 ? bs_unary_apply_i32(kind, word)
+                                : bs_cu_raw(bs_unary_apply(kind, bs_cu_real(word, x_type)), y_type);
+    }
+    __device__ __forceinline__ void one(const int64_t (&at)[2]) const
+    {
+        bs_cu_store_one(y, bs_cu_bytes(y_type), at[0], of(bs_cu_load_one(x, bs_cu_bytes(x_type), at[1])));
+    }
+    __device__ __forceinline__ void four(const int64_t (&at)[2]) const
+    {
+        uint32_t v[4];
+        bs_cu_load_four(x, bs_cu_bytes(x_type), at[1], v);
+#pragma unroll 1
+        for (int32_t i = 0; i < 4; i++)
+            v[i] = of(v[i]);
+        bs_cu_store_four(y, bs_cu_bytes(y_type), at[0], v);
+    }
+};
+
+__device__ __forceinline__ float bs_cu_unary_chain(const bs_cu_element &e)
+{
+    return bs_unary_apply((bs_unary_kind)e.op.p[0].i, e.a);
+}
+
+__device__ inline void bs_cu_unary_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w)
+{
+    const bs_unary_kind kind = (bs_unary_kind)s->p[BS_CU_UNARY_KIND].i;
+    const bs_cu_deal d = bs_cu_deal_rows(t, s, w);
+    bs_cu_each_row(t, s, w, d, [&](const bs_cu_view &y, const bs_cu_view &x, int32_t) {
+        const bs_cu_walk<2> k = bs_cu_walk_over<2>({y, x});
+        const bs_cu_unary each = {k.begin[1], k.begin[0], x.dtype, y.dtype, kind};
+        bs_cu_walk_run(k, bs_cu_walk_fours(k), d, each);
+    });
+}
+
+#endif
+/* ==== end src/cuda/op_unary.cuh =============================================================== */
+/* #include "ops/list.h" */
 
 enum { BS_CU_OTHERS = 1 + BS_MAX_TAIL_OTHERS }; /* operands behind operand 0 */
 
@@ -5148,44 +5376,8 @@ static void bs_cu_chain_op(const bs_graph *g, const bs_node *op, int32_t kernel,
 
 /* ---------------------------------------------------------------------------------------------------- elements */
 
-/* An element of an op: of its operands, the second where it has one, and its descriptor. */
-struct bs_cu_element {
-    float a, b;
-    const bs_device_tail &op;
-};
-
-/* A function for each op whose line in ops/list.h says CHAIN. */
-__device__ __forceinline__ float bs_cu_add_chain(const bs_cu_element &e) { return e.a + e.b; }
-__device__ __forceinline__ float bs_cu_sub_chain(const bs_cu_element &e) { return e.a - e.b; }
-__device__ __forceinline__ float bs_cu_mul_chain(const bs_cu_element &e) { return e.a * e.b; }
-
-__device__ __forceinline__ float bs_cu_binary_chain(const bs_cu_element &e)
-{
-    return bs_binary_apply((bs_binary_kind)e.op.p[0].i, e.a, e.b);
-}
-
-__device__ __forceinline__ float bs_cu_unary_chain(const bs_cu_element &e)
-{
-    return bs_unary_apply((bs_unary_kind)e.op.p[0].i, e.a);
-}
-
-__device__ __forceinline__ float bs_cu_activation_chain(const bs_cu_element &e)
-{
-    return bs_act_apply((bs_act)e.op.p[0].i, e.op.p[1].f, 0.0f, e.a);
-}
-
-__device__ __forceinline__ float bs_cu_affine_chain(const bs_cu_element &e)
-{
-    return bs_cu_mul_add(e.a, e.op.p[0].f, e.op.p[1].f);
-}
-
-__device__ __forceinline__ float bs_cu_clip_chain(const bs_cu_element &e)
-{
-    const float above = e.a < e.op.p[0].f ? e.op.p[0].f : e.a;
-    return above > e.op.p[1].f ? e.op.p[1].f : above;
-}
-
-/* x is operand k.at. An op without a function gives NaN: a planner chains none. */
+/* x is operand k.at. An op whose line in ops/list.h says CHAIN has a function bs_cu_NAME_chain beside its kernel;
+ * without one it gives NaN: a planner chains none. */
 __device__ inline float bs_cu_chain_apply(const bs_device_tail &k, float x, float other)
 {
     const bs_cu_element e = {k.at ? other : x, k.at ? x : other, k};
@@ -7059,143 +7251,7 @@ __device__ inline void bs_cu_deconv2d_run(const bs_cu_tile &t, const bs_device_s
 
 #endif
 /* ==== end src/cuda/op_deconv.cuh ============================================================== */
-/* ==== begin src/cuda/op_elementwise.cuh ======================================================= */
-/* op_elementwise.cuh - activation, prelu, clip, affine, batch_norm.
- * Relies on walk.cuh. Must never let an element depend on where it stands. */
-#ifndef BS_CUDA_OP_ELEMENTWISE
-#define BS_CUDA_OP_ELEMENTWISE
-
-/* #include "cuda/kernels.cuh" */
-/* #include "cuda/walk.cuh" */
-
-/* Parameters of the ops of this file, in p: their descriptors' words. */
-enum { BS_CU_ACTIVATION_ACT, BS_CU_ACTIVATION_PARAM };
-enum { BS_CU_CLIP_LOW, BS_CU_CLIP_HIGH };
-enum { BS_CU_AFFINE_SCALE, BS_CU_AFFINE_OFFSET };
-enum { BS_CU_BATCH_NORM_OFFSETS }; /* floats from the scales to the offsets */
-
-static constexpr bs_cu_describe bs_cu_activation_describe = bs_cu_cut, bs_cu_clip_describe = bs_cu_cut,
-                                bs_cu_affine_describe = bs_cu_cut, bs_cu_prelu_describe = bs_cu_cut;
-
-static void bs_cu_batch_norm_describe(const bs_cu_node *n, bs_device_step *s)
-{
-    s->p[BS_CU_BATCH_NORM_OFFSETS].i = (int32_t)bs_bytes_figure(
-        bs_bytes_share(n->np->prepared_bytes, 2 * sizeof(float)));
-    bs_cu_cut(n, s);
-}
-
-/* ---------------------------------------------------------------------------------------- of one operand */
-
-/* F: float of(float). */
-template <typename F> struct bs_cu_map {
-    const uint8_t *x;
-    uint8_t *y;
-    int32_t x_type, y_type;
-    F f;
-    __device__ __forceinline__ void one(const int64_t (&at)[2]) const
-    {
-        bs_cu_put(y, y_type, at[0], f(bs_cu_get(x, x_type, at[1])));
-    }
-    __device__ __forceinline__ void four(const int64_t (&at)[2]) const
-    {
-        float v[4];
-        bs_cu_get_four(x, x_type, at[1], v);
-        for (int32_t i = 0; i < 4; i++)
-            v[i] = f(v[i]);
-        bs_cu_put_four(y, y_type, at[0], v);
-    }
-};
-
-template <typename F>
-__device__ __forceinline__ void bs_cu_map_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w,
-                                              const F &f)
-{
-    const bs_cu_deal d = bs_cu_deal_rows(t, s, w);
-    bs_cu_each_row(t, s, w, d, [&](const bs_cu_view &y, const bs_cu_view &x, int32_t) {
-        const bs_cu_walk<2> k = bs_cu_walk_over<2>({y, x});
-        const bs_cu_map<F> each = {k.begin[1], k.begin[0], x.dtype, y.dtype, f};
-        bs_cu_walk_run(k, bs_cu_walk_fours(k), d, each);
-    });
-}
-
-__device__ inline void bs_cu_activation_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w)
-{
-    const bs_act act = (bs_act)s->p[BS_CU_ACTIVATION_ACT].i;
-    const float param = s->p[BS_CU_ACTIVATION_PARAM].f;
-    bs_cu_map_run(t, s, w, [=](float x) { return bs_act_apply(act, param, 0.0f, x); });
-}
-
-__device__ inline void bs_cu_clip_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w)
-{
-    const float low = s->p[BS_CU_CLIP_LOW].f, high = s->p[BS_CU_CLIP_HIGH].f;
-    bs_cu_map_run(t, s, w, [=](float x) {
-        const float above = x < low ? low : x;
-        return above > high ? high : above;
-    });
-}
-
-__device__ inline void bs_cu_affine_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w)
-{
-    const float scale = s->p[BS_CU_AFFINE_SCALE].f, offset = s->p[BS_CU_AFFINE_OFFSET].f;
-    bs_cu_map_run(t, s, w, [=](float x) { return bs_cu_mul_add(x, scale, offset); });
-}
-
-/* ------------------------------------------------------------------------------------ with a weight a channel */
-
-/* at[2] is the channel. F: float of(float x, float a, float b): a, b of the channel. */
-template <typename F> struct bs_cu_channelwise {
-    const uint8_t *x;
-    uint8_t *y;
-    int32_t x_type, y_type;
-    const float *a, *b;
-    F f;
-    __device__ __forceinline__ void one(const int64_t (&at)[3]) const
-    {
-        bs_cu_put(y, y_type, at[0], f(bs_cu_get(x, x_type, at[1]), a[at[2]], b[at[2]]));
-    }
-    __device__ __forceinline__ void four(const int64_t (&at)[3]) const
-    {
-        const float4 p = *reinterpret_cast<const float4 *>(a + at[2]), q = *reinterpret_cast<const float4 *>(b + at[2]);
-        float v[4];
-        bs_cu_get_four(x, x_type, at[1], v);
-        v[0] = f(v[0], p.x, q.x);
-        v[1] = f(v[1], p.y, q.y);
-        v[2] = f(v[2], p.z, q.z);
-        v[3] = f(v[3], p.w, q.w);
-        bs_cu_put_four(y, y_type, at[0], v);
-    }
-};
-
-template <typename F>
-__device__ __forceinline__ void bs_cu_channelwise_run(const bs_cu_tile &t, const bs_device_step *s,
-                                                      const bs_cu_work &w, const float *a, const float *b, const F &f)
-{
-    const bs_cu_deal d = bs_cu_deal_rows(t, s, w);
-    bs_cu_each_row(t, s, w, d, [&](const bs_cu_view &y, const bs_cu_view &x, int32_t) {
-        bs_cu_view channel = bs_cu_view();
-        channel.dtype = BS_F32;
-        channel.stride[0] = 1;
-        const bs_cu_walk<3> k = bs_cu_walk_over<3>({y, x, channel});
-        const bs_cu_channelwise<F> each = {k.begin[1], k.begin[0], x.dtype, y.dtype, a, b, f};
-        bs_cu_walk_run(k, bs_cu_walk_fours(k), d, each);
-    });
-}
-
-__device__ inline void bs_cu_prelu_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w)
-{
-    const float *slope = reinterpret_cast<const float *>(bs_cu_prepared(t, s));
-    bs_cu_channelwise_run(t, s, w, slope, slope, [](float x, float a, float) { return x > 0.0f ? x : x * a; });
-}
-
-__device__ inline void bs_cu_batch_norm_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w)
-{
-    const float *scale = reinterpret_cast<const float *>(bs_cu_prepared(t, s));
-    bs_cu_channelwise_run(t, s, w, scale, scale + s->p[BS_CU_BATCH_NORM_OFFSETS].i,
-                          [](float x, float a, float b) { return bs_cu_mul_add(x, a, b); });
-}
-
-#endif
-/* ==== end src/cuda/op_elementwise.cuh ========================================================= */
+/* #include "cuda/op_elementwise.cuh" */
 /* ==== begin src/cuda/op_features.cuh ========================================================== */
 /* op_features.cuh - patch_features: how busy a patch is and how much it changed, as small integers.
  * Reads the core only; sums are of integers, so their order does not matter.
@@ -13267,60 +13323,7 @@ __device__ inline void bs_cu_levels_run(const bs_cu_tile &t, const bs_device_ste
 
 #endif
 /* ==== end src/cuda/op_trees.cuh =============================================================== */
-/* ==== begin src/cuda/op_unary.cuh ============================================================= */
-/* op_unary.cuh - unary: a function of one operand.
- * Relies on walk.cuh and ops/maths.h. Must never let an element depend on where it stands. */
-#ifndef BS_CUDA_OP_UNARY
-#define BS_CUDA_OP_UNARY
-
-/* #include "cuda/kernels.cuh" */
-/* #include "cuda/walk.cuh" */
-/* #include "ops/maths.h" */
-
-/* Parameters of the op, in p: its descriptor's words. */
-enum { BS_CU_UNARY_KIND };
-
-static constexpr bs_cu_describe bs_cu_unary_describe = bs_cu_cut;
-
-/* i32 goes as words, the bits of a float as they are stored. */
-struct bs_cu_unary {
-    const uint8_t *x;
-    uint8_t *y;
-    int32_t x_type, y_type;
-    bs_unary_kind kind;
-    __device__ __forceinline__ uint32_t of(uint32_t word) const
-    {
-        return y_type == BS_I32 ? bs_unary_apply_i32(kind, word)
-                                : bs_cu_raw(bs_unary_apply(kind, bs_cu_real(word, x_type)), y_type);
-    }
-    __device__ __forceinline__ void one(const int64_t (&at)[2]) const
-    {
-        bs_cu_store_one(y, bs_cu_bytes(y_type), at[0], of(bs_cu_load_one(x, bs_cu_bytes(x_type), at[1])));
-    }
-    __device__ __forceinline__ void four(const int64_t (&at)[2]) const
-    {
-        uint32_t v[4];
-        bs_cu_load_four(x, bs_cu_bytes(x_type), at[1], v);
-#pragma unroll 1
-        for (int32_t i = 0; i < 4; i++)
-            v[i] = of(v[i]);
-        bs_cu_store_four(y, bs_cu_bytes(y_type), at[0], v);
-    }
-};
-
-__device__ inline void bs_cu_unary_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w)
-{
-    const bs_unary_kind kind = (bs_unary_kind)s->p[BS_CU_UNARY_KIND].i;
-    const bs_cu_deal d = bs_cu_deal_rows(t, s, w);
-    bs_cu_each_row(t, s, w, d, [&](const bs_cu_view &y, const bs_cu_view &x, int32_t) {
-        const bs_cu_walk<2> k = bs_cu_walk_over<2>({y, x});
-        const bs_cu_unary each = {k.begin[1], k.begin[0], x.dtype, y.dtype, kind};
-        bs_cu_walk_run(k, bs_cu_walk_fours(k), d, each);
-    });
-}
-
-#endif
-/* ==== end src/cuda/op_unary.cuh =============================================================== */
+/* #include "cuda/op_unary.cuh" */
 /* ==== begin src/cuda/op_unique.cuh ============================================================ */
 /* op_unique.cuh - the different elements of a value, in rising order: unique.
  *

@@ -4,6 +4,7 @@
 #include "check.h"
 #include "ops/list.h"
 #include "ops/table.h"
+#include "plan/device.h"
 
 /* -------------------------------------------------------------------------------------------------- all fields */
 
@@ -120,6 +121,7 @@ static bool has_role(const bs_op *op, bs_role role)
 }
 
 /* A step of a tail is called without weights of its own, in whatever parts its head made, and in its head's place. */
+enum { MOST_WORDS = (int32_t)(sizeof((bs_device_tail *)0)->p / 4) };
 static const char *wrong_step(const bs_op *op)
 {
     const bs_memory_contract m = op->memory;
@@ -133,6 +135,8 @@ static const char *wrong_step(const bs_op *op)
         return "it goes by elements, by lines, enlarges, or updates";
     if (m.chained && !m.elements)
         return "chains go by elements";
+    if (m.chained && (op->n_fields > MOST_WORDS || bs_op_max_in(op) > 2))
+        return "a step of a chain has two operands and the first words of its descriptor";
     if (m.sums && !(m.elements && op->min_in == 2 && bs_op_max_in(op) == 2))
         return "a sum is of two operands, by elements";
     if (rules->enlarges && !(rules->halo && op->min_in == 1 && bs_op_max_in(op) == 1))

@@ -1,14 +1,15 @@
 /* op_chain.cuh - an element-wise op with a tail: several ops in one kernel, each what its own kernel does, and what one
  * gives to the next rounded as if it had been stored. So the bytes are those of one kernel after the other.
  * Convolutions and linears have no tails here: code behind their sums cost their loops 10 to 40 % (docs/cuda.md).
- * Relies on beside.cuh, ops/act.h, ops/list.h and ops/maths.h. Must never let an element depend on where it stands. */
+ * Relies on beside.cuh, ops/list.h and the files of the ops that chains have. Must never let an element depend on where
+ * it stands. */
 #ifndef BS_CUDA_OP_CHAIN
 #define BS_CUDA_OP_CHAIN
 
-#include "cuda/beside.cuh"
-#include "cuda/kernels.cuh"
+#include "cuda/op_binary.cuh"
+#include "cuda/op_elementwise.cuh"
+#include "cuda/op_unary.cuh"
 #include "ops/list.h"
-#include "ops/maths.h"
 
 enum { BS_CU_OTHERS = 1 + BS_MAX_TAIL_OTHERS }; /* operands behind operand 0 */
 
@@ -31,44 +32,8 @@ static void bs_cu_chain_op(const bs_graph *g, const bs_node *op, int32_t kernel,
 
 /* ---------------------------------------------------------------------------------------------------- elements */
 
-/* An element of an op: of its operands, the second where it has one, and its descriptor. */
-struct bs_cu_element {
-    float a, b;
-    const bs_device_tail &op;
-};
-
-/* A function for each op whose line in ops/list.h says CHAIN. */
-__device__ __forceinline__ float bs_cu_add_chain(const bs_cu_element &e) { return e.a + e.b; }
-__device__ __forceinline__ float bs_cu_sub_chain(const bs_cu_element &e) { return e.a - e.b; }
-__device__ __forceinline__ float bs_cu_mul_chain(const bs_cu_element &e) { return e.a * e.b; }
-
-__device__ __forceinline__ float bs_cu_binary_chain(const bs_cu_element &e)
-{
-    return bs_binary_apply((bs_binary_kind)e.op.p[0].i, e.a, e.b);
-}
-
-__device__ __forceinline__ float bs_cu_unary_chain(const bs_cu_element &e)
-{
-    return bs_unary_apply((bs_unary_kind)e.op.p[0].i, e.a);
-}
-
-__device__ __forceinline__ float bs_cu_activation_chain(const bs_cu_element &e)
-{
-    return bs_act_apply((bs_act)e.op.p[0].i, e.op.p[1].f, 0.0f, e.a);
-}
-
-__device__ __forceinline__ float bs_cu_affine_chain(const bs_cu_element &e)
-{
-    return bs_cu_mul_add(e.a, e.op.p[0].f, e.op.p[1].f);
-}
-
-__device__ __forceinline__ float bs_cu_clip_chain(const bs_cu_element &e)
-{
-    const float above = e.a < e.op.p[0].f ? e.op.p[0].f : e.a;
-    return above > e.op.p[1].f ? e.op.p[1].f : above;
-}
-
-/* x is operand k.at. An op without a function gives NaN: a planner chains none. */
+/* x is operand k.at. An op whose line in ops/list.h says CHAIN has a function bs_cu_NAME_chain beside its kernel;
+ * without one it gives NaN: a planner chains none. */
 __device__ inline float bs_cu_chain_apply(const bs_device_tail &k, float x, float other)
 {
     const bs_cu_element e = {k.at ? other : x, k.at ? x : other, k};
