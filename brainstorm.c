@@ -1,6 +1,6 @@
 /* brainstorm.c - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: b0d21bb3bc05ba6fdf64ce9e3d127eb6febf17b377f6e7565fd10ac2f27f3693
+ * sha256 of the parts: 9018fe044d9dda8e2f10a325899200d8468a3f8d1fe8cd7c1f98d57cf08712b0
  */
 #if !defined(_POSIX_C_SOURCE) && !defined(BS_NO_POSIX)
 #define _POSIX_C_SOURCE 200809L
@@ -24683,7 +24683,7 @@ typedef struct bs_memory_contract {
                          * them that takes as many bytes */
     bool lines : 1;     /* each line of the last dimension depends on that of operand 0 alone, and may be made over it;
                          * chains of a device may begin with it (cuda/op_lines_chain.cuh) */
-    bool chained : 1;   /* chains of a device have its function (cuda/op_chain.cuh) */
+    bool chained : 1;   /* chains of a device have its function (cuda/op_chain.cuh): its line in ops/list.h says so */
     bool sums : 1;      /* as such a step it is the sum of its two operands */
     bool updates : 1;   /* its result is operand 0 with some elements changed, and may be made in the place of that */
     bool on_device : 1; /* on a device it has scratch as well, one for all blocks: nothing runs beside it */
@@ -25734,8 +25734,13 @@ bs_node *bs_graph_add(bs_graph *graph, const bs_op *op, int32_t number, const in
     graph->adding = op->name;
     graph->adding_name = name ? name : "";
     if (number < 0)
+#ifdef BS_ONLY_OPS
         bs_graph_fail(graph, BS_ERROR_UNSUPPORTED, /* unreachable: where all ops are built in */
                       "this build is without it (BS_ONLY_OPS)");
+#else
+        bs_graph_fail(graph, BS_ERROR_UNSUPPORTED, /* unreachable: tools/ops.py finds it first */
+                      "it stands in no list of ops/list.h");
+#endif
     if (number < 0 || !operands_known(graph, op, in, n_in))
         return NULL;
     const void *copy = copy_params(graph, op, params);
@@ -26195,9 +26200,12 @@ BS_INTERNAL bs_bytes bs_weight_elements(const bs_weight_spec *spec);
 /* ==== begin src/ops/list.h ==================================================================== */
 /* ops/list.h - the list of all ops: one line of the op table each, for CPU and device.
  * BS_OP_LIST(X) names each op and what a device does with it: NONE: the planner lowers it to moves and views; KERNEL:
- * a function of src/cuda/ describes its step. Relies on nothing.
+ * a function of src/cuda/ describes its step; CHAIN: likewise, and chains of a device have its function of an element
+ * (cuda/op_chain.cuh); LINES: likewise, and they begin with its function of a line (cuda/op_lines_chain.cuh).
+ * Relies on nothing.
  * Append only: model files name ops, but the order here is also that of `inspect` and of the tests. An op is in the op
- * set that brought it; the newest is BS_MODEL_OPSET, or that one brought parameters alone, as set 3 did.
+ * set that brought it; the newest is BS_MODEL_OPSET, or that one brought parameters alone, as set 3 did. A released set
+ * gets no more ops. Set 4 is in no release yet; a release says here that it is.
  *
  * A build with BS_ONLY_OPS has only the ops whose macros are defined (BS_OP_conv2d for conv2d), and the structural
  * ones. BS_OP_IF(name, yes, no) chooses one or the other: numbers stay the same, and an op that is left out has an
@@ -26212,9 +26220,9 @@ BS_INTERNAL bs_bytes bs_weight_elements(const bs_weight_spec *spec);
     X(route_price, KERNEL) X(route_score, KERNEL)                                                                     \
     /* one file an op or family: kernels */                                                                           \
     X(conv2d, KERNEL) X(deconv2d, KERNEL) X(linear, KERNEL) X(matmul, KERNEL) X(pixel_shuffle, KERNEL)                \
-    X(pixel_unshuffle, KERNEL) X(add, KERNEL) X(sub, KERNEL) X(mul, KERNEL) X(activation, KERNEL) X(prelu, KERNEL)    \
-    X(clip, KERNEL) X(affine, KERNEL) X(convert, KERNEL) X(concat, KERNEL) X(slice, KERNEL) X(reshape, KERNEL)        \
-    X(transpose, KERNEL) X(pad, KERNEL) X(softmax, KERNEL) X(layer_norm, KERNEL) X(batch_norm, KERNEL)                \
+    X(pixel_unshuffle, KERNEL) X(add, CHAIN) X(sub, CHAIN) X(mul, CHAIN) X(activation, CHAIN) X(prelu, KERNEL)        \
+    X(clip, CHAIN) X(affine, CHAIN) X(convert, KERNEL) X(concat, KERNEL) X(slice, KERNEL) X(reshape, KERNEL)          \
+    X(transpose, KERNEL) X(pad, KERNEL) X(softmax, LINES) X(layer_norm, LINES) X(batch_norm, KERNEL)                  \
     X(pool2d, KERNEL) X(resize, KERNEL) X(reduce, KERNEL) X(argmax, KERNEL) X(topk, KERNEL) X(gather_rows, KERNEL)    \
     X(constant, NONE) X(patch_features, KERNEL)
 
@@ -26226,13 +26234,13 @@ BS_INTERNAL bs_bytes bs_weight_elements(const bs_weight_spec *spec);
 
 #define BS_OPS_OF_SET_4(X)                                                                                            \
     /* lines.c, reduce.c, rope.c, segment_rows.c, lrn.c */                                                            \
-    X(rms_norm, KERNEL) X(argmin, KERNEL) X(cumsum, KERNEL) X(rope, KERNEL) X(segment_index, KERNEL) X(lrn, KERNEL)   \
+    X(rms_norm, LINES) X(argmin, KERNEL) X(cumsum, KERNEL) X(rope, KERNEL) X(segment_index, KERNEL) X(lrn, KERNEL)    \
     /* gather_rows.c, concat_slice.c */                                                                               \
     X(select, KERNEL) X(gather_elements, KERNEL) X(scatter_elements, KERNEL) X(scatter_rows, KERNEL) X(roll, KERNEL)  \
     /* recurrent.c */                                                                                                 \
     X(lstm, KERNEL) X(gru, KERNEL)                                                                                    \
     /* unary.c, binary.c, compare.c */                                                                                \
-    X(unary, KERNEL) X(binary, KERNEL) X(compare, KERNEL) X(where, KERNEL)                                            \
+    X(unary, CHAIN) X(binary, CHAIN) X(compare, KERNEL) X(where, KERNEL)                                              \
     /* from_data.c, unique.c, nms.c */                                                                                \
     X(arange, KERNEL) X(nonzero, KERNEL) X(unique, KERNEL) X(nms, KERNEL)                                             \
     /* loops.c, lowered by the planner */                                                                             \
@@ -26242,6 +26250,15 @@ BS_INTERNAL bs_bytes bs_weight_elements(const bs_weight_spec *spec);
     X(children, KERNEL) X(levels, KERNEL)
 
 #define BS_OP_LIST(X) BS_OPS_OF_SET_1(X) BS_OPS_OF_SET_2(X) BS_OPS_OF_SET_4(X)
+
+/* What a device does with an op, by name: BS_OP_DEVICE_conv2d. What chains may have is taken from here (BS_BY_ELEMENTS,
+ * BS_BY_LINES), as the switches of the device are: a planner chains nothing that a device has no function of. */
+enum { BS_DEVICE_NONE, BS_DEVICE_KERNEL, BS_DEVICE_CHAIN, BS_DEVICE_LINES };
+enum {
+#define BS_OP_DEVICE(name, device) BS_OP_DEVICE_##name = BS_DEVICE_##device,
+    BS_OP_LIST(BS_OP_DEVICE)
+#undef BS_OP_DEVICE
+};
 
 #if defined(BS_ONLY_OPS)
 #define BS_OP_input 1
@@ -26280,6 +26297,7 @@ BS_INTERNAL bs_bytes bs_weight_elements(const bs_weight_spec *spec);
 #ifndef BS_OPS_COMMON_H
 #define BS_OPS_COMMON_H
 
+/* #include "ops/list.h" */
 /* #include "ops/table.h" */
 
 /* Entries of an op's table of fields: of a float; of integers within low .. high, or of any value. */
@@ -26291,6 +26309,12 @@ BS_INTERNAL bs_bytes bs_weight_elements(const bs_weight_spec *spec);
 #define BS_NAMED(field, list) {field, BS_FIELD_##list, 0, 0}
 #define BS_PARAMS(type, array) \
     .params_bytes = sizeof(type), .fields = array, .n_fields = (uint8_t)(sizeof(array) / sizeof *(array))
+
+/* The name of an op that goes by elements or by lines, and that it does; whether chains of a device have its function
+ * its line in ops/list.h says. */
+#define BS_BY_ELEMENTS(op) \
+    .name = #op, .memory.elements = true, .memory.chained = BS_OP_DEVICE_##op == BS_DEVICE_CHAIN
+#define BS_BY_LINES(op) .name = #op, .memory.lines = BS_OP_DEVICE_##op == BS_DEVICE_LINES
 
 /* Every refusal reads: op "node": text (bs_graph_fail). Returns false always. */
 #define bs_infer_fail(infer, status, ...) bs_graph_fail((infer)->graph, status, __VA_ARGS__)
@@ -28348,23 +28372,23 @@ static bs_status sub_run(const bs_call *call) { return binary_run(call, sub_inne
 static bs_status mul_run(const bs_call *call) { return binary_run(call, mul_inner_f32, mul_inner_i32); }
 
 /* A macro so that each is a plain constant table. */
-#define BINARY_OP(op, ...)                                            \
+#define BINARY_OP(op, is_sum)                                         \
     extern const bs_op bs_op_##op;                                    \
-    const bs_op bs_op_##op = {.name = #op,                            \
+    const bs_op bs_op_##op = {BS_BY_ELEMENTS(op),                     \
                               .min_in = 2,                            \
                               .max_in = 2,                            \
                               .infer = binary_infer,                  \
                               .rows = {.captures = true},             \
                               .layout = {.images = true},             \
-                              .memory = {.elements = true, __VA_ARGS__}, \
+                              .memory.sums = is_sum,                  \
                               .run = op##_run};                       \
     bs_value bs_##op(bs_graph *graph, bs_value a, bs_value b)         \
     {                                                                 \
         return bs_op_build_two(graph, a, b, NULL, &bs_op_##op);       \
     }
-BINARY_OP(add, .chained = true, .sums = true)
-BINARY_OP(sub, .chained = true)
-BINARY_OP(mul, .chained = true)
+BINARY_OP(add, true)
+BINARY_OP(sub, false)
+BINARY_OP(mul, false)
 #undef BINARY_OP
 
 /* ------------------------------------------------------------------------------------------------ binary */
@@ -28420,13 +28444,12 @@ static void binary_inner_i32(const void *context, int64_t n, char *const *at, co
 static bs_status binary_kind_run(const bs_call *call) { return binary_run(call, binary_inner_f32, binary_inner_i32); }
 
 extern const bs_op bs_op_binary;
-const bs_op bs_op_binary = {.name = "binary",
+const bs_op bs_op_binary = {BS_BY_ELEMENTS(binary),
                             .min_in = 2,
                             .rows = {.captures = true},
                             .layout = {.images = true},
                             BS_PARAMS(bs_binary_desc, binary_fields),
                             .infer = binary_kind_infer,
-                            .memory = {.elements = true, .chained = true},
                             .run = binary_kind_run};
 
 bs_value bs_binary(bs_graph *graph, bs_value a, bs_value b, bs_binary_kind kind)
@@ -28994,13 +29017,12 @@ static bs_status compare_run(const bs_call *call)
 }
 
 extern const bs_op bs_op_compare;
-const bs_op bs_op_compare = {.name = "compare",
+const bs_op bs_op_compare = {BS_BY_ELEMENTS(compare),
                              .min_in = 2,
                              .rows = {.captures = true},
                              .layout = {.images = true},
                              BS_PARAMS(bs_compare_desc, compare_fields),
                              .infer = compare_infer,
-                             .memory = {.elements = true},
                              .run = compare_run};
 
 bs_value bs_compare(bs_graph *graph, bs_value a, bs_value b, bs_compare_kind kind)
@@ -29046,12 +29068,11 @@ static bs_status where_run(const bs_call *call)
 }
 
 extern const bs_op bs_op_where;
-const bs_op bs_op_where = {.name = "where",
+const bs_op bs_op_where = {BS_BY_ELEMENTS(where),
                            .min_in = 3,
                            .rows = {.captures = true},
                            .layout = {.images = true},
                            .infer = where_infer,
-                           .memory = {.elements = true},
                            .run = where_run};
 
 bs_value bs_where(bs_graph *graph, bs_value condition, bs_value a, bs_value b)
@@ -30185,12 +30206,11 @@ static bs_status activation_run(const bs_call *call)
     return BS_OK;
 }
 
-const bs_op bs_op_activation = {.name = "activation",
+const bs_op bs_op_activation = {BS_BY_ELEMENTS(activation),
                                 .min_in = 1,
                                 .layout = {.images = true},
                                 BS_PARAMS(bs_activation_desc, activation_fields),
                                 .infer = activation_infer,
-                                .memory = {.elements = true, .chained = true},
                                 .run = activation_run};
 
 bs_value bs_activation(bs_graph *graph, bs_value x, bs_act act, float param)
@@ -30233,12 +30253,11 @@ static void clip_inner(const void *context, int64_t n, char *const *at, const pt
 
 static bs_status clip_run(const bs_call *call) { return unary_run(call, clip_inner); }
 
-const bs_op bs_op_clip = {.name = "clip",
+const bs_op bs_op_clip = {BS_BY_ELEMENTS(clip),
                           .min_in = 1,
                           .layout = {.images = true},
                           BS_PARAMS(bs_clip_desc, clip_fields),
                           .infer = clip_infer,
-                          .memory = {.elements = true, .chained = true},
                           .run = clip_run};
 
 bs_value bs_clip(bs_graph *graph, bs_value x, float low, float high)
@@ -30265,12 +30284,11 @@ static void affine_inner(const void *context, int64_t n, char *const *at, const 
 
 static bs_status affine_run(const bs_call *call) { return unary_run(call, affine_inner); }
 
-const bs_op bs_op_affine = {.name = "affine",
+const bs_op bs_op_affine = {BS_BY_ELEMENTS(affine),
                             .min_in = 1,
                             .layout = {.images = true},
                             BS_PARAMS(bs_affine_desc, affine_fields),
                             .infer = unary_infer,
-                            .memory = {.elements = true, .chained = true},
                             .run = affine_run};
 
 bs_value bs_affine(bs_graph *graph, bs_value x, float scale, float offset)
@@ -31385,8 +31403,8 @@ static bs_status softmax_run(const bs_call *call)
 }
 
 const bs_op bs_op_softmax = {
-    .name = "softmax", .min_in = 1, .layout = {.images = true}, .infer = lines_infer, .flops = softmax_flops,
-    .memory = {.lines = true}, .run = softmax_run};
+    BS_BY_LINES(softmax), .min_in = 1, .layout = {.images = true}, .infer = lines_infer, .flops = softmax_flops,
+    .run = softmax_run};
 
 bs_value bs_softmax(bs_graph *graph, bs_value x) { return bs_op_build_one(graph, x, NULL, &bs_op_softmax); }
 
@@ -31437,25 +31455,23 @@ static bs_status rms_norm_run(const bs_call *call) { return norm_run(call, false
 
 static const bs_op_rules layer_norm_rules = {.weights = {.specs = layer_norm_weights}};
 
-const bs_op bs_op_layer_norm = {.name = "layer_norm",
+const bs_op bs_op_layer_norm = {BS_BY_LINES(layer_norm),
                                 .min_in = 1,
                                 .layout = {.images = true},
                                 BS_PARAMS(bs_norm_desc, norm_fields),
                                 .infer = norm_infer,
                                 .flops = softmax_flops,
-                                .memory = {.lines = true},
                                 .rules = &layer_norm_rules,
                                 .run = layer_norm_run};
 
 static const bs_op_rules rms_norm_rules = {.weights = {.specs = rms_norm_weights}};
 
-const bs_op bs_op_rms_norm = {.name = "rms_norm",
+const bs_op bs_op_rms_norm = {BS_BY_LINES(rms_norm),
                               .min_in = 1,
                               .layout = {.images = true},
                               BS_PARAMS(bs_norm_desc, norm_fields),
                               .infer = norm_infer,
                               .flops = softmax_flops,
-                              .memory = {.lines = true},
                               .rules = &rms_norm_rules,
                               .run = rms_norm_run};
 
@@ -34727,12 +34743,11 @@ static bs_status unary_op_run(const bs_call *call)
 }
 
 extern const bs_op bs_op_unary;
-const bs_op bs_op_unary = {.name = "unary",
+const bs_op bs_op_unary = {BS_BY_ELEMENTS(unary),
                            .min_in = 1,
                            .layout = {.images = true},
                            BS_PARAMS(bs_unary_desc, unary_fields),
                            .infer = unary_op_infer,
-                           .memory = {.elements = true, .chained = true},
                            .run = unary_op_run};
 
 bs_value bs_unary(bs_graph *graph, bs_value x, bs_unary_kind kind)
@@ -34996,12 +35011,11 @@ static bs_status convert_run(const bs_call *call)
     return BS_OK;
 }
 
-const bs_op bs_op_convert = {.name = "convert",
+const bs_op bs_op_convert = {BS_BY_ELEMENTS(convert),
                              .min_in = 1,
                              .layout = {.images = true},
                              BS_PARAMS(bs_convert_desc, convert_fields),
                              .infer = convert_infer,
-                             .memory = {.elements = true},
                              .run = convert_run};
 
 bs_value bs_convert(bs_graph *graph, bs_value x, const bs_convert_desc *desc)

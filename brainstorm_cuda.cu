@@ -1,6 +1,6 @@
 /* brainstorm_cuda.cu - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: 7d71f765ef2f2ec28b1156df99313a42c8c3bba725ef56e3b49b06efc27ffe51
+ * sha256 of the parts: 6d8c8c26d583a4ca6637f14e2564a9dc80224005804a39e7647cac80afff124a
  */
 #include "brainstorm.h"
 
@@ -1296,7 +1296,7 @@ typedef struct bs_memory_contract {
                          * them that takes as many bytes */
     bool lines : 1;     /* each line of the last dimension depends on that of operand 0 alone, and may be made over it;
                          * chains of a device may begin with it (cuda/op_lines_chain.cuh) */
-    bool chained : 1;   /* chains of a device have its function (cuda/op_chain.cuh) */
+    bool chained : 1;   /* chains of a device have its function (cuda/op_chain.cuh): its line in ops/list.h says so */
     bool sums : 1;      /* as such a step it is the sum of its two operands */
     bool updates : 1;   /* its result is operand 0 with some elements changed, and may be made in the place of that */
     bool on_device : 1; /* on a device it has scratch as well, one for all blocks: nothing runs beside it */
@@ -3026,16 +3026,20 @@ static inline int64_t bs_cu_item(const bs_cu_node *n, int64_t amount, int64_t mo
 /* ==== end src/cuda/describe.cuh =============================================================== */
 /* ==== begin src/cuda/ops.cuh ================================================================== */
 /* ops.cuh - which function describes the step of an op, by its number. (Of a move: step.cuh.)
- * Adding an op: its file, an include here, its kernels in kernels.cuh. Relies on ops/list.h and the op files. */
+ * Adding an op: its file, with an include here if it is new; its kernels in kernels.cuh. Relies on ops/list.h and the op
+ * files. */
 #ifndef BS_CUDA_OPS
 #define BS_CUDA_OPS
 
 /* ==== begin src/ops/list.h ==================================================================== */
 /* ops/list.h - the list of all ops: one line of the op table each, for CPU and device.
  * BS_OP_LIST(X) names each op and what a device does with it: NONE: the planner lowers it to moves and views; KERNEL:
- * a function of src/cuda/ describes its step. Relies on nothing.
+ * a function of src/cuda/ describes its step; CHAIN: likewise, and chains of a device have its function of an element
+ * (cuda/op_chain.cuh); LINES: likewise, and they begin with its function of a line (cuda/op_lines_chain.cuh).
+ * Relies on nothing.
  * Append only: model files name ops, but the order here is also that of `inspect` and of the tests. An op is in the op
- * set that brought it; the newest is BS_MODEL_OPSET, or that one brought parameters alone, as set 3 did.
+ * set that brought it; the newest is BS_MODEL_OPSET, or that one brought parameters alone, as set 3 did. A released set
+ * gets no more ops. Set 4 is in no release yet; a release says here that it is.
  *
  * A build with BS_ONLY_OPS has only the ops whose macros are defined (BS_OP_conv2d for conv2d), and the structural
  * ones. BS_OP_IF(name, yes, no) chooses one or the other: numbers stay the same, and an op that is left out has an
@@ -3050,9 +3054,9 @@ static inline int64_t bs_cu_item(const bs_cu_node *n, int64_t amount, int64_t mo
     X(route_price, KERNEL) X(route_score, KERNEL)                                                                     \
     /* one file an op or family: kernels */                                                                           \
     X(conv2d, KERNEL) X(deconv2d, KERNEL) X(linear, KERNEL) X(matmul, KERNEL) X(pixel_shuffle, KERNEL)                \
-    X(pixel_unshuffle, KERNEL) X(add, KERNEL) X(sub, KERNEL) X(mul, KERNEL) X(activation, KERNEL) X(prelu, KERNEL)    \
-    X(clip, KERNEL) X(affine, KERNEL) X(convert, KERNEL) X(concat, KERNEL) X(slice, KERNEL) X(reshape, KERNEL)        \
-    X(transpose, KERNEL) X(pad, KERNEL) X(softmax, KERNEL) X(layer_norm, KERNEL) X(batch_norm, KERNEL)                \
+    X(pixel_unshuffle, KERNEL) X(add, CHAIN) X(sub, CHAIN) X(mul, CHAIN) X(activation, CHAIN) X(prelu, KERNEL)        \
+    X(clip, CHAIN) X(affine, CHAIN) X(convert, KERNEL) X(concat, KERNEL) X(slice, KERNEL) X(reshape, KERNEL)          \
+    X(transpose, KERNEL) X(pad, KERNEL) X(softmax, LINES) X(layer_norm, LINES) X(batch_norm, KERNEL)                  \
     X(pool2d, KERNEL) X(resize, KERNEL) X(reduce, KERNEL) X(argmax, KERNEL) X(topk, KERNEL) X(gather_rows, KERNEL)    \
     X(constant, NONE) X(patch_features, KERNEL)
 
@@ -3064,13 +3068,13 @@ static inline int64_t bs_cu_item(const bs_cu_node *n, int64_t amount, int64_t mo
 
 #define BS_OPS_OF_SET_4(X)                                                                                            \
     /* lines.c, reduce.c, rope.c, segment_rows.c, lrn.c */                                                            \
-    X(rms_norm, KERNEL) X(argmin, KERNEL) X(cumsum, KERNEL) X(rope, KERNEL) X(segment_index, KERNEL) X(lrn, KERNEL)   \
+    X(rms_norm, LINES) X(argmin, KERNEL) X(cumsum, KERNEL) X(rope, KERNEL) X(segment_index, KERNEL) X(lrn, KERNEL)    \
     /* gather_rows.c, concat_slice.c */                                                                               \
     X(select, KERNEL) X(gather_elements, KERNEL) X(scatter_elements, KERNEL) X(scatter_rows, KERNEL) X(roll, KERNEL)  \
     /* recurrent.c */                                                                                                 \
     X(lstm, KERNEL) X(gru, KERNEL)                                                                                    \
     /* unary.c, binary.c, compare.c */                                                                                \
-    X(unary, KERNEL) X(binary, KERNEL) X(compare, KERNEL) X(where, KERNEL)                                            \
+    X(unary, CHAIN) X(binary, CHAIN) X(compare, KERNEL) X(where, KERNEL)                                              \
     /* from_data.c, unique.c, nms.c */                                                                                \
     X(arange, KERNEL) X(nonzero, KERNEL) X(unique, KERNEL) X(nms, KERNEL)                                             \
     /* loops.c, lowered by the planner */                                                                             \
@@ -3080,6 +3084,15 @@ static inline int64_t bs_cu_item(const bs_cu_node *n, int64_t amount, int64_t mo
     X(children, KERNEL) X(levels, KERNEL)
 
 #define BS_OP_LIST(X) BS_OPS_OF_SET_1(X) BS_OPS_OF_SET_2(X) BS_OPS_OF_SET_4(X)
+
+/* What a device does with an op, by name: BS_OP_DEVICE_conv2d. What chains may have is taken from here (BS_BY_ELEMENTS,
+ * BS_BY_LINES), as the switches of the device are: a planner chains nothing that a device has no function of. */
+enum { BS_DEVICE_NONE, BS_DEVICE_KERNEL, BS_DEVICE_CHAIN, BS_DEVICE_LINES };
+enum {
+#define BS_OP_DEVICE(name, device) BS_OP_DEVICE_##name = BS_DEVICE_##device,
+    BS_OP_LIST(BS_OP_DEVICE)
+#undef BS_OP_DEVICE
+};
 
 #if defined(BS_ONLY_OPS)
 #define BS_OP_input 1
@@ -3993,6 +4006,13 @@ __device__ __forceinline__ void bs_cu_scan_rows(const bs_cu_tile &t, const bs_de
     });
 }
 
+/* An element of an op of a chain (op_chain.cuh): of its operands, the second where it has one, and its descriptor's
+ * first words, op.p. */
+struct bs_cu_element {
+    float a, b;
+    const bs_device_tail &op;
+};
+
 #endif
 /* ==== end src/cuda/walk.cuh =================================================================== */
 
@@ -4560,6 +4580,7 @@ __device__ inline void bs_cu_attention_run(const bs_cu_tile &t, const bs_device_
 #ifndef BS_OPS_COMMON_H
 #define BS_OPS_COMMON_H
 
+/* #include "ops/list.h" */
 /* #include "ops/table.h" */
 
 /* Entries of an op's table of fields: of a float; of integers within low .. high, or of any value. */
@@ -4571,6 +4592,12 @@ __device__ inline void bs_cu_attention_run(const bs_cu_tile &t, const bs_device_
 #define BS_NAMED(field, list) {field, BS_FIELD_##list, 0, 0}
 #define BS_PARAMS(type, array) \
     .params_bytes = sizeof(type), .fields = array, .n_fields = (uint8_t)(sizeof(array) / sizeof *(array))
+
+/* The name of an op that goes by elements or by lines, and that it does; whether chains of a device have its function
+ * its line in ops/list.h says. */
+#define BS_BY_ELEMENTS(op) \
+    .name = #op, .memory.elements = true, .memory.chained = BS_OP_DEVICE_##op == BS_DEVICE_CHAIN
+#define BS_BY_LINES(op) .name = #op, .memory.lines = BS_OP_DEVICE_##op == BS_DEVICE_LINES
 
 /* Every refusal reads: op "node": text (bs_graph_fail). Returns false always. */
 #define bs_infer_fail(infer, status, ...) bs_graph_fail((infer)->graph, status, __VA_ARGS__)
@@ -5057,6 +5084,10 @@ __device__ __forceinline__ void bs_cu_sum_run(const bs_cu_tile &t, const bs_devi
     });
 }
 
+__device__ __forceinline__ float bs_cu_add_chain(const bs_cu_element &e) { return e.a + e.b; }
+__device__ __forceinline__ float bs_cu_sub_chain(const bs_cu_element &e) { return e.a - e.b; }
+__device__ __forceinline__ float bs_cu_mul_chain(const bs_cu_element &e) { return e.a * e.b; }
+
 __device__ inline void bs_cu_add_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w)
 {
     bs_cu_sum_run(t, s, w, [](auto a, auto b) { return a + b; });
@@ -5070,6 +5101,11 @@ __device__ inline void bs_cu_sub_run(const bs_cu_tile &t, const bs_device_step *
 __device__ inline void bs_cu_mul_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w)
 {
     bs_cu_sum_run(t, s, w, [](auto a, auto b) { return a * b; });
+}
+
+__device__ __forceinline__ float bs_cu_binary_chain(const bs_cu_element &e)
+{
+    return bs_binary_apply((bs_binary_kind)e.op.p[0].i, e.a, e.b);
 }
 
 __device__ inline void bs_cu_binary_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w)
@@ -5115,13 +5151,225 @@ __device__ inline void bs_cu_where_run(const bs_cu_tile &t, const bs_device_step
 /* op_chain.cuh - an element-wise op with a tail: several ops in one kernel, each what its own kernel does, and what one
  * gives to the next rounded as if it had been stored. So the bytes are those of one kernel after the other.
  * Convolutions and linears have no tails here: code behind their sums cost their loops 10 to 40 % (docs/cuda.md).
- * Relies on beside.cuh, ops/act.h and ops/maths.h. Must never let an element depend on where it stands. */
+ * Relies on beside.cuh, ops/list.h and the files of the ops that chains have. Must never let an element depend on where
+ * it stands. */
 #ifndef BS_CUDA_OP_CHAIN
 #define BS_CUDA_OP_CHAIN
 
-/* #include "cuda/beside.cuh" */
+/* #include "cuda/op_binary.cuh" */
+/* ==== begin src/cuda/op_elementwise.cuh ======================================================= */
+/* op_elementwise.cuh - activation, prelu, clip, affine, batch_norm.
+ * Relies on walk.cuh. Must never let an element depend on where it stands. */
+#ifndef BS_CUDA_OP_ELEMENTWISE
+#define BS_CUDA_OP_ELEMENTWISE
+
 /* #include "cuda/kernels.cuh" */
+/* #include "cuda/walk.cuh" */
+
+/* Parameters of the ops of this file, in p: their descriptors' words. */
+enum { BS_CU_ACTIVATION_ACT, BS_CU_ACTIVATION_PARAM };
+enum { BS_CU_CLIP_LOW, BS_CU_CLIP_HIGH };
+enum { BS_CU_AFFINE_SCALE, BS_CU_AFFINE_OFFSET };
+enum { BS_CU_BATCH_NORM_OFFSETS }; /* floats from the scales to the offsets */
+
+static constexpr bs_cu_describe bs_cu_activation_describe = bs_cu_cut, bs_cu_clip_describe = bs_cu_cut,
+                                bs_cu_affine_describe = bs_cu_cut, bs_cu_prelu_describe = bs_cu_cut;
+
+static void bs_cu_batch_norm_describe(const bs_cu_node *n, bs_device_step *s)
+{
+    s->p[BS_CU_BATCH_NORM_OFFSETS].i = (int32_t)bs_bytes_figure(
+        bs_bytes_share(n->np->prepared_bytes, 2 * sizeof(float)));
+    bs_cu_cut(n, s);
+}
+
+/* ---------------------------------------------------------------------------------------- of one operand */
+
+/* F: float of(float). */
+template <typename F> struct bs_cu_map {
+    const uint8_t *x;
+    uint8_t *y;
+    int32_t x_type, y_type;
+    F f;
+    __device__ __forceinline__ void one(const int64_t (&at)[2]) const
+    {
+        bs_cu_put(y, y_type, at[0], f(bs_cu_get(x, x_type, at[1])));
+    }
+    __device__ __forceinline__ void four(const int64_t (&at)[2]) const
+    {
+        float v[4];
+        bs_cu_get_four(x, x_type, at[1], v);
+        for (int32_t i = 0; i < 4; i++)
+            v[i] = f(v[i]);
+        bs_cu_put_four(y, y_type, at[0], v);
+    }
+};
+
+template <typename F>
+__device__ __forceinline__ void bs_cu_map_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w,
+                                              const F &f)
+{
+    const bs_cu_deal d = bs_cu_deal_rows(t, s, w);
+    bs_cu_each_row(t, s, w, d, [&](const bs_cu_view &y, const bs_cu_view &x, int32_t) {
+        const bs_cu_walk<2> k = bs_cu_walk_over<2>({y, x});
+        const bs_cu_map<F> each = {k.begin[1], k.begin[0], x.dtype, y.dtype, f};
+        bs_cu_walk_run(k, bs_cu_walk_fours(k), d, each);
+    });
+}
+
+__device__ __forceinline__ float bs_cu_activation_chain(const bs_cu_element &e)
+{
+    return bs_act_apply((bs_act)e.op.p[0].i, e.op.p[1].f, 0.0f, e.a);
+}
+
+__device__ inline void bs_cu_activation_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w)
+{
+    const bs_act act = (bs_act)s->p[BS_CU_ACTIVATION_ACT].i;
+    const float param = s->p[BS_CU_ACTIVATION_PARAM].f;
+    bs_cu_map_run(t, s, w, [=](float x) { return bs_act_apply(act, param, 0.0f, x); });
+}
+
+__device__ __forceinline__ float bs_cu_clip_chain(const bs_cu_element &e)
+{
+    const float above = e.a < e.op.p[0].f ? e.op.p[0].f : e.a;
+    return above > e.op.p[1].f ? e.op.p[1].f : above;
+}
+
+__device__ inline void bs_cu_clip_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w)
+{
+    const float low = s->p[BS_CU_CLIP_LOW].f, high = s->p[BS_CU_CLIP_HIGH].f;
+    bs_cu_map_run(t, s, w, [=](float x) {
+        const float above = x < low ? low : x;
+        return above > high ? high : above;
+    });
+}
+
+__device__ __forceinline__ float bs_cu_affine_chain(const bs_cu_element &e)
+{
+    return bs_cu_mul_add(e.a, e.op.p[0].f, e.op.p[1].f);
+}
+
+__device__ inline void bs_cu_affine_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w)
+{
+    const float scale = s->p[BS_CU_AFFINE_SCALE].f, offset = s->p[BS_CU_AFFINE_OFFSET].f;
+    bs_cu_map_run(t, s, w, [=](float x) { return bs_cu_mul_add(x, scale, offset); });
+}
+
+/* ------------------------------------------------------------------------------------ with a weight a channel */
+
+/* at[2] is the channel. F: float of(float x, float a, float b): a, b of the channel. */
+template <typename F> struct bs_cu_channelwise {
+    const uint8_t *x;
+    uint8_t *y;
+    int32_t x_type, y_type;
+    const float *a, *b;
+    F f;
+    __device__ __forceinline__ void one(const int64_t (&at)[3]) const
+    {
+        bs_cu_put(y, y_type, at[0], f(bs_cu_get(x, x_type, at[1]), a[at[2]], b[at[2]]));
+    }
+    __device__ __forceinline__ void four(const int64_t (&at)[3]) const
+    {
+        const float4 p = *reinterpret_cast<const float4 *>(a + at[2]), q = *reinterpret_cast<const float4 *>(b + at[2]);
+        float v[4];
+        bs_cu_get_four(x, x_type, at[1], v);
+        v[0] = f(v[0], p.x, q.x);
+        v[1] = f(v[1], p.y, q.y);
+        v[2] = f(v[2], p.z, q.z);
+        v[3] = f(v[3], p.w, q.w);
+        bs_cu_put_four(y, y_type, at[0], v);
+    }
+};
+
+template <typename F>
+__device__ __forceinline__ void bs_cu_channelwise_run(const bs_cu_tile &t, const bs_device_step *s,
+                                                      const bs_cu_work &w, const float *a, const float *b, const F &f)
+{
+    const bs_cu_deal d = bs_cu_deal_rows(t, s, w);
+    bs_cu_each_row(t, s, w, d, [&](const bs_cu_view &y, const bs_cu_view &x, int32_t) {
+        bs_cu_view channel = bs_cu_view();
+        channel.dtype = BS_F32;
+        channel.stride[0] = 1;
+        const bs_cu_walk<3> k = bs_cu_walk_over<3>({y, x, channel});
+        const bs_cu_channelwise<F> each = {k.begin[1], k.begin[0], x.dtype, y.dtype, a, b, f};
+        bs_cu_walk_run(k, bs_cu_walk_fours(k), d, each);
+    });
+}
+
+__device__ inline void bs_cu_prelu_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w)
+{
+    const float *slope = reinterpret_cast<const float *>(bs_cu_prepared(t, s));
+    bs_cu_channelwise_run(t, s, w, slope, slope, [](float x, float a, float) { return x > 0.0f ? x : x * a; });
+}
+
+__device__ inline void bs_cu_batch_norm_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w)
+{
+    const float *scale = reinterpret_cast<const float *>(bs_cu_prepared(t, s));
+    bs_cu_channelwise_run(t, s, w, scale, scale + s->p[BS_CU_BATCH_NORM_OFFSETS].i,
+                          [](float x, float a, float b) { return bs_cu_mul_add(x, a, b); });
+}
+
+#endif
+/* ==== end src/cuda/op_elementwise.cuh ========================================================= */
+/* ==== begin src/cuda/op_unary.cuh ============================================================= */
+/* op_unary.cuh - unary: a function of one operand.
+ * Relies on walk.cuh and ops/maths.h. Must never let an element depend on where it stands. */
+#ifndef BS_CUDA_OP_UNARY
+#define BS_CUDA_OP_UNARY
+
+/* #include "cuda/kernels.cuh" */
+/* #include "cuda/walk.cuh" */
 /* #include "ops/maths.h" */
+
+/* Parameters of the op, in p: its descriptor's words. */
+enum { BS_CU_UNARY_KIND };
+
+static constexpr bs_cu_describe bs_cu_unary_describe = bs_cu_cut;
+
+/* i32 goes as words, the bits of a float as they are stored. */
+struct bs_cu_unary {
+    const uint8_t *x;
+    uint8_t *y;
+    int32_t x_type, y_type;
+    bs_unary_kind kind;
+    __device__ __forceinline__ uint32_t of(uint32_t word) const
+    {
+        return y_type == BS_I32 ? bs_unary_apply_i32(kind, word)
+                                : bs_cu_raw(bs_unary_apply(kind, bs_cu_real(word, x_type)), y_type);
+    }
+    __device__ __forceinline__ void one(const int64_t (&at)[2]) const
+    {
+        bs_cu_store_one(y, bs_cu_bytes(y_type), at[0], of(bs_cu_load_one(x, bs_cu_bytes(x_type), at[1])));
+    }
+    __device__ __forceinline__ void four(const int64_t (&at)[2]) const
+    {
+        uint32_t v[4];
+        bs_cu_load_four(x, bs_cu_bytes(x_type), at[1], v);
+#pragma unroll 1
+        for (int32_t i = 0; i < 4; i++)
+            v[i] = of(v[i]);
+        bs_cu_store_four(y, bs_cu_bytes(y_type), at[0], v);
+    }
+};
+
+__device__ __forceinline__ float bs_cu_unary_chain(const bs_cu_element &e)
+{
+    return bs_unary_apply((bs_unary_kind)e.op.p[0].i, e.a);
+}
+
+__device__ inline void bs_cu_unary_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w)
+{
+    const bs_unary_kind kind = (bs_unary_kind)s->p[BS_CU_UNARY_KIND].i;
+    const bs_cu_deal d = bs_cu_deal_rows(t, s, w);
+    bs_cu_each_row(t, s, w, d, [&](const bs_cu_view &y, const bs_cu_view &x, int32_t) {
+        const bs_cu_walk<2> k = bs_cu_walk_over<2>({y, x});
+        const bs_cu_unary each = {k.begin[1], k.begin[0], x.dtype, y.dtype, kind};
+        bs_cu_walk_run(k, bs_cu_walk_fours(k), d, each);
+    });
+}
+
+#endif
+/* ==== end src/cuda/op_unary.cuh =============================================================== */
+/* #include "ops/list.h" */
 
 enum { BS_CU_OTHERS = 1 + BS_MAX_TAIL_OTHERS }; /* operands behind operand 0 */
 
@@ -5144,21 +5392,24 @@ static void bs_cu_chain_op(const bs_graph *g, const bs_node *op, int32_t kernel,
 
 /* ---------------------------------------------------------------------------------------------------- elements */
 
+/* x is operand k.at. An op whose line in ops/list.h says CHAIN has a function bs_cu_NAME_chain beside its kernel;
+ * without one it gives NaN: a planner chains none. */
 __device__ inline float bs_cu_chain_apply(const bs_device_tail &k, float x, float other)
 {
-    const float a = k.at ? other : x, b = k.at ? x : other;
+    const bs_cu_element e = {k.at ? other : x, k.at ? x : other, k};
     switch (k.kernel) {
-    case BS_CU_add: return a + b;
-    case BS_CU_sub: return a - b;
-    case BS_CU_mul: return a * b;
-    case BS_CU_binary: return bs_binary_apply((bs_binary_kind)k.p[0].i, a, b);
-    case BS_CU_unary: return bs_unary_apply((bs_unary_kind)k.p[0].i, x);
-    case BS_CU_activation: return bs_act_apply((bs_act)k.p[0].i, k.p[1].f, 0.0f, x);
-    case BS_CU_affine: return bs_cu_mul_add(x, k.p[0].f, k.p[1].f);
-    default: { /* clip */
-        const float above = x < k.p[0].f ? k.p[0].f : x;
-        return above > k.p[1].f ? k.p[1].f : above;
-    }
+#define BS_CU_CHAIN_NONE(name)
+#define BS_CU_CHAIN_KERNEL(name)
+#define BS_CU_CHAIN_LINES(name)
+#define BS_CU_CHAIN_CHAIN(name) case BS_CU_##name: return bs_cu_##name##_chain(e);
+#define BS_CU_CHAIN_CASE(name, device) BS_CU_CHAIN_##device(name)
+        BS_OP_LIST(BS_CU_CHAIN_CASE)
+#undef BS_CU_CHAIN_CASE
+#undef BS_CU_CHAIN_CHAIN
+#undef BS_CU_CHAIN_LINES
+#undef BS_CU_CHAIN_KERNEL
+#undef BS_CU_CHAIN_NONE
+    default: return NAN;
     }
 }
 
@@ -7016,143 +7267,7 @@ __device__ inline void bs_cu_deconv2d_run(const bs_cu_tile &t, const bs_device_s
 
 #endif
 /* ==== end src/cuda/op_deconv.cuh ============================================================== */
-/* ==== begin src/cuda/op_elementwise.cuh ======================================================= */
-/* op_elementwise.cuh - activation, prelu, clip, affine, batch_norm.
- * Relies on walk.cuh. Must never let an element depend on where it stands. */
-#ifndef BS_CUDA_OP_ELEMENTWISE
-#define BS_CUDA_OP_ELEMENTWISE
-
-/* #include "cuda/kernels.cuh" */
-/* #include "cuda/walk.cuh" */
-
-/* Parameters of the ops of this file, in p: their descriptors' words. */
-enum { BS_CU_ACTIVATION_ACT, BS_CU_ACTIVATION_PARAM };
-enum { BS_CU_CLIP_LOW, BS_CU_CLIP_HIGH };
-enum { BS_CU_AFFINE_SCALE, BS_CU_AFFINE_OFFSET };
-enum { BS_CU_BATCH_NORM_OFFSETS }; /* floats from the scales to the offsets */
-
-static constexpr bs_cu_describe bs_cu_activation_describe = bs_cu_cut, bs_cu_clip_describe = bs_cu_cut,
-                                bs_cu_affine_describe = bs_cu_cut, bs_cu_prelu_describe = bs_cu_cut;
-
-static void bs_cu_batch_norm_describe(const bs_cu_node *n, bs_device_step *s)
-{
-    s->p[BS_CU_BATCH_NORM_OFFSETS].i = (int32_t)bs_bytes_figure(
-        bs_bytes_share(n->np->prepared_bytes, 2 * sizeof(float)));
-    bs_cu_cut(n, s);
-}
-
-/* ---------------------------------------------------------------------------------------- of one operand */
-
-/* F: float of(float). */
-template <typename F> struct bs_cu_map {
-    const uint8_t *x;
-    uint8_t *y;
-    int32_t x_type, y_type;
-    F f;
-    __device__ __forceinline__ void one(const int64_t (&at)[2]) const
-    {
-        bs_cu_put(y, y_type, at[0], f(bs_cu_get(x, x_type, at[1])));
-    }
-    __device__ __forceinline__ void four(const int64_t (&at)[2]) const
-    {
-        float v[4];
-        bs_cu_get_four(x, x_type, at[1], v);
-        for (int32_t i = 0; i < 4; i++)
-            v[i] = f(v[i]);
-        bs_cu_put_four(y, y_type, at[0], v);
-    }
-};
-
-template <typename F>
-__device__ __forceinline__ void bs_cu_map_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w,
-                                              const F &f)
-{
-    const bs_cu_deal d = bs_cu_deal_rows(t, s, w);
-    bs_cu_each_row(t, s, w, d, [&](const bs_cu_view &y, const bs_cu_view &x, int32_t) {
-        const bs_cu_walk<2> k = bs_cu_walk_over<2>({y, x});
-        const bs_cu_map<F> each = {k.begin[1], k.begin[0], x.dtype, y.dtype, f};
-        bs_cu_walk_run(k, bs_cu_walk_fours(k), d, each);
-    });
-}
-
-__device__ inline void bs_cu_activation_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w)
-{
-    const bs_act act = (bs_act)s->p[BS_CU_ACTIVATION_ACT].i;
-    const float param = s->p[BS_CU_ACTIVATION_PARAM].f;
-    bs_cu_map_run(t, s, w, [=](float x) { return bs_act_apply(act, param, 0.0f, x); });
-}
-
-__device__ inline void bs_cu_clip_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w)
-{
-    const float low = s->p[BS_CU_CLIP_LOW].f, high = s->p[BS_CU_CLIP_HIGH].f;
-    bs_cu_map_run(t, s, w, [=](float x) {
-        const float above = x < low ? low : x;
-        return above > high ? high : above;
-    });
-}
-
-__device__ inline void bs_cu_affine_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w)
-{
-    const float scale = s->p[BS_CU_AFFINE_SCALE].f, offset = s->p[BS_CU_AFFINE_OFFSET].f;
-    bs_cu_map_run(t, s, w, [=](float x) { return bs_cu_mul_add(x, scale, offset); });
-}
-
-/* ------------------------------------------------------------------------------------ with a weight a channel */
-
-/* at[2] is the channel. F: float of(float x, float a, float b): a, b of the channel. */
-template <typename F> struct bs_cu_channelwise {
-    const uint8_t *x;
-    uint8_t *y;
-    int32_t x_type, y_type;
-    const float *a, *b;
-    F f;
-    __device__ __forceinline__ void one(const int64_t (&at)[3]) const
-    {
-        bs_cu_put(y, y_type, at[0], f(bs_cu_get(x, x_type, at[1]), a[at[2]], b[at[2]]));
-    }
-    __device__ __forceinline__ void four(const int64_t (&at)[3]) const
-    {
-        const float4 p = *reinterpret_cast<const float4 *>(a + at[2]), q = *reinterpret_cast<const float4 *>(b + at[2]);
-        float v[4];
-        bs_cu_get_four(x, x_type, at[1], v);
-        v[0] = f(v[0], p.x, q.x);
-        v[1] = f(v[1], p.y, q.y);
-        v[2] = f(v[2], p.z, q.z);
-        v[3] = f(v[3], p.w, q.w);
-        bs_cu_put_four(y, y_type, at[0], v);
-    }
-};
-
-template <typename F>
-__device__ __forceinline__ void bs_cu_channelwise_run(const bs_cu_tile &t, const bs_device_step *s,
-                                                      const bs_cu_work &w, const float *a, const float *b, const F &f)
-{
-    const bs_cu_deal d = bs_cu_deal_rows(t, s, w);
-    bs_cu_each_row(t, s, w, d, [&](const bs_cu_view &y, const bs_cu_view &x, int32_t) {
-        bs_cu_view channel = bs_cu_view();
-        channel.dtype = BS_F32;
-        channel.stride[0] = 1;
-        const bs_cu_walk<3> k = bs_cu_walk_over<3>({y, x, channel});
-        const bs_cu_channelwise<F> each = {k.begin[1], k.begin[0], x.dtype, y.dtype, a, b, f};
-        bs_cu_walk_run(k, bs_cu_walk_fours(k), d, each);
-    });
-}
-
-__device__ inline void bs_cu_prelu_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w)
-{
-    const float *slope = reinterpret_cast<const float *>(bs_cu_prepared(t, s));
-    bs_cu_channelwise_run(t, s, w, slope, slope, [](float x, float a, float) { return x > 0.0f ? x : x * a; });
-}
-
-__device__ inline void bs_cu_batch_norm_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w)
-{
-    const float *scale = reinterpret_cast<const float *>(bs_cu_prepared(t, s));
-    bs_cu_channelwise_run(t, s, w, scale, scale + s->p[BS_CU_BATCH_NORM_OFFSETS].i,
-                          [](float x, float a, float b) { return bs_cu_mul_add(x, a, b); });
-}
-
-#endif
-/* ==== end src/cuda/op_elementwise.cuh ========================================================= */
+/* #include "cuda/op_elementwise.cuh" */
 /* ==== begin src/cuda/op_features.cuh ========================================================== */
 /* op_features.cuh - patch_features: how busy a patch is and how much it changed, as small integers.
  * Reads the core only; sums are of integers, so their order does not matter.
@@ -8990,7 +9105,8 @@ __device__ __forceinline__ float bs_cu_lanes_max(float v, int32_t lanes)
 /* Functions of a line that begins at `from`, which give their results to `put`: here to store them, behind a chain to
  * go on (op_lines_chain.cuh). Exponentials are computed twice: they cannot be kept in the result, which may be f16. */
 template <typename P>
-__device__ __forceinline__ void bs_cu_softmax_line(const bs_cu_lines &k, int64_t from, const P &put)
+__device__ __forceinline__ void bs_cu_softmax_line(const bs_device_step *, const float *, const bs_cu_lines &k,
+                                                   int64_t from, const P &put)
 {
     float top = bs_cu_line_get(k, from, 0), sum = 0.0f;
     for (int32_t i = k.lane; i < k.n; i += k.lanes) {
@@ -9008,7 +9124,7 @@ __device__ __forceinline__ void bs_cu_softmax_line(const bs_cu_lines &k, int64_t
 __device__ inline void bs_cu_softmax_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w)
 {
     bs_cu_lines_run<2>(t, s, w, [&](const bs_cu_lines &k, const int64_t (&at)[2]) {
-        bs_cu_softmax_line(k, at[0], [&](int32_t i, float v) { bs_cu_line_put(k, at[1], i, v); });
+        bs_cu_softmax_line(s, NULL, k, at[0], [&](int32_t i, float v) { bs_cu_line_put(k, at[1], i, v); });
     });
 }
 
@@ -9361,10 +9477,18 @@ __device__ __forceinline__ void bs_cu_line_chain_line(const bs_cu_tile &t, const
     const auto put = [&](int32_t i, float v) {
         bs_cu_line_put(k, to, i, bs_cu_line_chain_on(s, first, second, n, i, v));
     };
-    switch (s->tail[0].kernel) {
-    case BS_CU_softmax: bs_cu_softmax_line(k, from, put); break;
-    case BS_CU_layer_norm: bs_cu_layer_norm_line(s, weight, k, from, put); break;
-    default: bs_cu_rms_norm_line(s, weight, k, from, put); break;
+    switch (s->tail[0].kernel) { /* a function for each op whose line in ops/list.h says LINES */
+#define BS_CU_LINE_NONE(name)
+#define BS_CU_LINE_KERNEL(name)
+#define BS_CU_LINE_CHAIN(name)
+#define BS_CU_LINE_LINES(name) case BS_CU_##name: bs_cu_##name##_line(s, weight, k, from, put); break;
+#define BS_CU_LINE_CASE(name, device) BS_CU_LINE_##device(name)
+        BS_OP_LIST(BS_CU_LINE_CASE)
+#undef BS_CU_LINE_CASE
+#undef BS_CU_LINE_LINES
+#undef BS_CU_LINE_CHAIN
+#undef BS_CU_LINE_KERNEL
+#undef BS_CU_LINE_NONE
     }
 }
 
@@ -13215,60 +13339,7 @@ __device__ inline void bs_cu_levels_run(const bs_cu_tile &t, const bs_device_ste
 
 #endif
 /* ==== end src/cuda/op_trees.cuh =============================================================== */
-/* ==== begin src/cuda/op_unary.cuh ============================================================= */
-/* op_unary.cuh - unary: a function of one operand.
- * Relies on walk.cuh and ops/maths.h. Must never let an element depend on where it stands. */
-#ifndef BS_CUDA_OP_UNARY
-#define BS_CUDA_OP_UNARY
-
-/* #include "cuda/kernels.cuh" */
-/* #include "cuda/walk.cuh" */
-/* #include "ops/maths.h" */
-
-/* Parameters of the op, in p: its descriptor's words. */
-enum { BS_CU_UNARY_KIND };
-
-static constexpr bs_cu_describe bs_cu_unary_describe = bs_cu_cut;
-
-/* i32 goes as words, the bits of a float as they are stored. */
-struct bs_cu_unary {
-    const uint8_t *x;
-    uint8_t *y;
-    int32_t x_type, y_type;
-    bs_unary_kind kind;
-    __device__ __forceinline__ uint32_t of(uint32_t word) const
-    {
-        return y_type == BS_I32 ? bs_unary_apply_i32(kind, word)
-                                : bs_cu_raw(bs_unary_apply(kind, bs_cu_real(word, x_type)), y_type);
-    }
-    __device__ __forceinline__ void one(const int64_t (&at)[2]) const
-    {
-        bs_cu_store_one(y, bs_cu_bytes(y_type), at[0], of(bs_cu_load_one(x, bs_cu_bytes(x_type), at[1])));
-    }
-    __device__ __forceinline__ void four(const int64_t (&at)[2]) const
-    {
-        uint32_t v[4];
-        bs_cu_load_four(x, bs_cu_bytes(x_type), at[1], v);
-#pragma unroll 1
-        for (int32_t i = 0; i < 4; i++)
-            v[i] = of(v[i]);
-        bs_cu_store_four(y, bs_cu_bytes(y_type), at[0], v);
-    }
-};
-
-__device__ inline void bs_cu_unary_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w)
-{
-    const bs_unary_kind kind = (bs_unary_kind)s->p[BS_CU_UNARY_KIND].i;
-    const bs_cu_deal d = bs_cu_deal_rows(t, s, w);
-    bs_cu_each_row(t, s, w, d, [&](const bs_cu_view &y, const bs_cu_view &x, int32_t) {
-        const bs_cu_walk<2> k = bs_cu_walk_over<2>({y, x});
-        const bs_cu_unary each = {k.begin[1], k.begin[0], x.dtype, y.dtype, kind};
-        bs_cu_walk_run(k, bs_cu_walk_fours(k), d, each);
-    });
-}
-
-#endif
-/* ==== end src/cuda/op_unary.cuh =============================================================== */
+/* #include "cuda/op_unary.cuh" */
 /* ==== begin src/cuda/op_unique.cuh ============================================================ */
 /* op_unique.cuh - the different elements of a value, in rising order: unique.
  *
@@ -13366,9 +13437,13 @@ __device__ inline void bs_cu_unique_run(const bs_cu_tile &t, const bs_device_ste
 static const bs_cu_description bs_cu_ops[] = {
 #define BS_CU_OP_NONE(name) {BS_CU_none, NULL},
 #define BS_CU_OP_KERNEL(name) BS_CU_DESCRIPTION(name),
+#define BS_CU_OP_CHAIN(name) BS_CU_DESCRIPTION(name),
+#define BS_CU_OP_LINES(name) BS_CU_DESCRIPTION(name),
 #define BS_CU_OP_COLUMN(name, device) BS_CU_OP_##device(name)
     BS_OP_LIST(BS_CU_OP_COLUMN)
 #undef BS_CU_OP_COLUMN
+#undef BS_CU_OP_LINES
+#undef BS_CU_OP_CHAIN
 #undef BS_CU_OP_KERNEL
 #undef BS_CU_OP_NONE
 };

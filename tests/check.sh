@@ -119,6 +119,16 @@ writable_data() { # OBJECT
          END { exit bad }' "$BUILD/sections"
 }
 
+# What an op refuses has a row in a table of messages (tests/messages.h), which finds those of a file that it is told.
+messages_have_rows() {
+    bad=0
+    for part in $(grep -lE '(fail|refuse)[a-z_]*\(' src/ops/*.c); do
+        grep -qF "\"$part\"" tests/test_messages_*.c ||
+            { echo "$part: no tests/test_messages_*.c has its messages (messages_of)"; bad=1; }
+    done
+    return $bad
+}
+
 # --- with it ---------------------------------------------------------------------------------------------
 
 program() { # COMPILER FLAGS FILE
@@ -148,6 +158,7 @@ fi
 check "lines have 120 columns at most" long_lines
 check "10 places at most know an op by its name" \
     at_most 10 'kernel (==|!=)|bs_node_is\(|strcmp\(bs_(node_op|op_get)\(|(==|!=) *&bs_op_'
+check "what ops refuse has rows in the tables of messages" messages_have_rows
 check "10 places at most compare a rank with 3" at_most 10 'rank (==|!=|<|>|<=|>=) ?3'
 for header in brainstorm.h brainstorm_replay.h; do
     check "the list of contents of $header names its sections" contents $header

@@ -1,4 +1,4 @@
-/* every_op.h - which ops of the table a test has met; those that it has not are told, with the place that lacks them.
+/* every_op.h - which ops of the table a test has met; those that it has not are told, with the place they belong in.
  * Owns: the marks. Relies on: ops/table.h, check.h. Must never: know an op. */
 #ifndef BS_TEST_EVERY_OP_H
 #define BS_TEST_EVERY_OP_H
@@ -35,7 +35,7 @@ static inline void every_op_is_met(bool (*wanted)(const bs_op *op), const char *
         met += op_is_met[i];
         excepted += e->op != NULL;
         if (op_is_met[i] == (e->op != NULL))
-            check(0, e->op ? "%s is no exception: it is in %s" : "%s is in %s", op->name, place);
+            check(0, e->op ? "%s is no exception: it is in %s" : "%s belongs in %s", op->name, place);
     }
     while (but[listed].op)
         listed++;

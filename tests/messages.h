@@ -130,8 +130,9 @@ static inline bool message_load(const char *path)
     return n > 0;
 }
 
-/* The start of the word before the parenthesis at `s` if that word says that something failed, else NULL. */
-static inline const char *message_call(const char *begin, const char *s)
+/* The start of the word before the parenthesis at `s` if that word says that something failed and has `teller` in it,
+ * else NULL. */
+static inline const char *message_call(const char *begin, const char *s, const char *teller)
 {
     const char *word = s;
     while (word > begin && (isalnum((unsigned char)word[-1]) || word[-1] == '_'))
@@ -142,11 +143,12 @@ static inline const char *message_call(const char *begin, const char *s)
         return NULL;
     memcpy(name, word, n);
     name[n] = '\0';
-    return strstr(name, "fail") || strstr(name, "refuse") ? word : NULL;
+    return (strstr(name, "fail") || strstr(name, "refuse")) && strstr(name, teller) ? word : NULL;
 }
 
-/* Every message of this source file has a row. Call it when all rows have run. */
-static inline void messages_of(const char *path)
+/* Every message of this source file that a function with `teller` in its name gives has a row ("": every message). Call
+ * it when all rows have run. */
+static inline void messages_by(const char *teller, const char *path)
 {
     if (!message_load(path))
         return;
@@ -154,7 +156,7 @@ static inline void messages_of(const char *path)
     for (const char *s = message_source; *s; s++) {
         char pattern[MESSAGE_PATTERN_BYTES];
         line += *s == '\n';
-        if (*s != '(' || !message_call(message_source, s) || !message_pattern(s + 1, pattern))
+        if (*s != '(' || !message_call(message_source, s, teller) || !message_pattern(s + 1, pattern))
             continue;
         bool seen = false;
         for (int32_t i = 0; i < n_messages && !seen; i++)
@@ -164,5 +166,11 @@ static inline void messages_of(const char *path)
     }
     check(calls > 0, "%s has messages", path);
 }
+
+static inline void messages_of(const char *path) { messages_by("", path); }
+
+/* Those of shape rules alone, or those of runs: the others are in another table. */
+static inline void messages_of_builds(const char *path) { messages_by("infer_fail", path); }
+static inline void messages_of_runs(const char *path) { messages_by("call_fail", path); }
 
 #endif

@@ -92,11 +92,10 @@ static const op_exception not_on_device[] = {
 
 static bool has_kernel_on_device(const bs_op *op)
 {
-    enum { NONE, KERNEL };
-#define DEVICE_OF(name, device) device,
+#define DEVICE_OF(name, device) BS_DEVICE_##device,
     static const uint8_t devices[] = {BS_OP_LIST(DEVICE_OF)};
 #undef DEVICE_OF
-    return devices[bs_op_index(op->name)] == KERNEL;
+    return devices[bs_op_index(op->name)] != BS_DEVICE_NONE;
 }
 
 /* The ops whose builder functions a file calls. */

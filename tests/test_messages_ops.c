@@ -475,8 +475,10 @@ int main(void)
     rows_of_masked_attention();
     wrong_builds_end();
     static const char *const files[] = {"src/ops/attention.c",   "src/ops/constant.c", "src/ops/elementwise.c",
-                                        "src/ops/lines.c",       "src/ops/matmul.c",   "src/ops/reshape.c",
-                                        "src/ops/segment_rows.c"};
+                                        "src/ops/lines.c",       "src/ops/matmul.c",   "src/ops/pad.c",
+                                        "src/ops/recurrent.c",   "src/ops/reshape.c",  "src/ops/segment_rows.c"};
+    messages_of_builds("src/ops/reduce.c");
+    messages_of_builds("src/ops/rope.c");
     for (size_t i = 0; i < sizeof files / sizeof *files; i++)
         messages_of(files[i]);
     return check_end();

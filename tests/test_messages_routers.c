@@ -330,6 +330,7 @@ int main(void)
     test_router_limit();
     test_path_limit();
     wrong_builds_end();
+    messages_of("src/ops/look_ahead.c");
     messages_of("src/ops/routers.c");
     messages_of("src/ops/segments.c");
     return check_end();

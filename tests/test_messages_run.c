@@ -439,5 +439,7 @@ int main(void)
     test_bound_extents();
     for (size_t i = 0; i < sizeof files / sizeof *files; i++)
         messages_of(files[i]);
+    messages_of_runs("src/ops/nms.c");
+    messages_of_runs("src/ops/rope.c");
     return check_end();
 }

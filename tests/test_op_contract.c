@@ -2,7 +2,9 @@
 /* Promises: no more than three flags and rules are there for one op alone; of each op the entries of its contract fit
  * together. What they say of a kernel test_op_claims.c runs, of weights test_op_weights.c. */
 #include "check.h"
+#include "ops/list.h"
 #include "ops/table.h"
+#include "plan/device.h"
 
 /* -------------------------------------------------------------------------------------------------- all fields */
 
@@ -119,6 +121,7 @@ static bool has_role(const bs_op *op, bs_role role)
 }
 
 /* A step of a tail is called without weights of its own, in whatever parts its head made, and in its head's place. */
+enum { MOST_WORDS = (int32_t)(sizeof((bs_device_tail *)0)->p / 4) };
 static const char *wrong_step(const bs_op *op)
 {
     const bs_memory_contract m = op->memory;
@@ -132,6 +135,8 @@ static const char *wrong_step(const bs_op *op)
         return "it goes by elements, by lines, enlarges, or updates";
     if (m.chained && !m.elements)
         return "chains go by elements";
+    if (m.chained && (op->n_fields > MOST_WORDS || bs_op_max_in(op) > 2))
+        return "a step of a chain has two operands and the first words of its descriptor";
     if (m.sums && !(m.elements && op->min_in == 2 && bs_op_max_in(op) == 2))
         return "a sum is of two operands, by elements";
     if (rules->enlarges && !(rules->halo && op->min_in == 1 && bs_op_max_in(op) == 1))
@@ -239,28 +244,15 @@ static void test_op(const bs_op *op)
 
 /* -------------------------------------------------------------------------------------------------- of a device */
 
-/* Whether the switch of a chain in src/cuda/ has the function of an op. */
-static bool has_function(const char *path, const bs_op *op)
-{
-    static char text[1 << 15];
-    char one[64], last[64], line[64];
-    FILE *f = fopen(path, "rb");
-    const size_t size = f ? fread(text, 1, sizeof text - 1, f) : 0;
-    if (f)
-        fclose(f);
-    text[size] = 0;
-    snprintf(one, sizeof one, "case BS_CU_%s:", op->name);
-    snprintf(last, sizeof last, "default: { /* %s */", op->name);
-    snprintf(line, sizeof line, "default: bs_cu_%s_line(", op->name);
-    return strstr(text, one) || strstr(text, last) || strstr(text, line);
-}
-
+/* The switches of chains in src/cuda/ have the functions of those that the list of ops says so of. */
 static void test_chains(const bs_op *op)
 {
-    const bs_memory_contract m = op->memory;
-    check(m.chained == has_function("src/cuda/op_chain.cuh", op) &&
-              (!m.lines || has_function("src/cuda/op_lines_chain.cuh", op)),
-          "%s: chains of a device have its function, if it says so", op->name);
+#define DEVICE_OF(name, device) BS_DEVICE_##device,
+    static const uint8_t devices[] = {BS_OP_LIST(DEVICE_OF)};
+#undef DEVICE_OF
+    const uint8_t device = devices[bs_op_index(op->name)];
+    check(op->memory.chained == (device == BS_DEVICE_CHAIN) && op->memory.lines == (device == BS_DEVICE_LINES),
+          "%s: chains of a device have its function, as ops/list.h says", op->name);
 }
 
 int main(void)

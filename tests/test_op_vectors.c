@@ -84,6 +84,8 @@ static bool vector_find(const char *name, const char *part, bool by_row, tensor 
 
 /* ------------------------------------------------------------------------------------------------------ a case */
 
+#define MADE_BY " (elements.bin is written by tools/make_element_vectors.py, others by their siblings)"
+
 /* Inputs as rows of one domain, or root values. */
 static bs_value case_input(bs_graph *g, const tensor *t, int32_t index, bool root, bs_value like)
 {
@@ -139,7 +141,7 @@ static const char *case_compare(const vector_case *c, int32_t i, storage *out, d
     const bs_operand *o = &out->operand;
     tensor expected, got = storage_drain(out);
     if (!vector_find(c->name, parts[i], !(c->flags & ROOT), &expected))
-        return "no expected result";
+        return "tests/vectors has no result of it" MADE_BY;
     if (o->rank != expected.rank || memcmp(o->dim, expected.dim, (size_t)o->rank * sizeof *o->dim) != 0)
         return "has another shape";
     if (o->rank == 3) {
@@ -213,7 +215,7 @@ static void test_vector(const vector_case *c)
                 layout != LAYOUT_LAST_PADDED)
                 continue;
             if (!case_build(c, g, in, ids)) {
-                why = "no operand in the file";
+                why = "tests/vectors has no operands of it" MADE_BY;
                 break;
             }
             if (bs_graph_check(g, &error) != BS_OK) {
@@ -243,6 +245,6 @@ int main(int argc, char **argv)
         return check_end();
     for (size_t i = 0; i < sizeof vector_cases / sizeof *vector_cases; i++)
         test_vector(&vector_cases[i]);
-    every_op_is_met(op_computes, "vector_cases.h", without_vectors);
+    every_op_is_met(op_computes, "vector_cases.h, with records in tests/vectors/*.bin" MADE_BY, without_vectors);
     return check_end();
 }

@@ -11,10 +11,11 @@
 
 Relies on: brainstorm.c, which it compiles (amalgamate.py comes first) and asks for its op table; src/ops/list.h for op
 sets; declarations in brainstorm.h for names of operands; lists.py. Owns nothing. Must never: know an op by name, but
-those whose method has another name. Its test: tests/check.sh.
+those whose method has another name. Its tests: tests/test_ops_tool.py, tests/check.sh.
 """
 
 import argparse
+import keyword
 import os
 import re
 import shutil
@@ -102,6 +103,15 @@ def opsets_of(text):
     return found
 
 
+def refuse_unlisted(root, opsets):
+    """What the compiler cannot see: an op that no list has would only be refused when it is built."""
+    folder = os.path.join(root, "src", "ops")
+    for file in sorted(os.listdir(folder)):
+        for name in re.findall(r"^const bs_op bs_op_(\w+) = ", read(folder, file), re.MULTILINE):
+            if name not in opsets:
+                raise SystemExit(f"ops: {name}, of src/ops/{file}, stands in no list of src/ops/list.h")
+
+
 def lines_of_ops(root):
     compiler = next((c for c in ("cc", "gcc", "clang") if shutil.which(c)), None)
     if not compiler:
@@ -117,6 +127,7 @@ def lines_of_ops(root):
 
 def ops_of(root, functions):
     opsets = opsets_of(read(root, "src/ops/list.h"))
+    refuse_unlisted(root, opsets)
     found = []
     for line in lines_of_ops(root):
         name = line.split()[0]
@@ -191,21 +202,34 @@ def numbers_of(op):
             return None
         else:
             found.append((op.field(name), True))
+    found.sort(key=lambda number: not number[1])  # Python wants those first that must be given
     return found if sorted(f.name for f, _ in found) == sorted(f.name for f in op.fields) else None
+
+
+def plain_name(name):
+    """A name of C as Python can have it: lambda_ for lambda."""
+    return name + "_" * keyword.iskeyword(name)
+
+
+def argument(name, value):
+    """The argument by which the graph is given a field."""
+    return f'**{{"{name}": {value}}}' if keyword.iskeyword(name) else f"{name}={value}"
 
 
 def method(op):
     """The text of a plain op's method; None: it is not plain."""
     plain = op.function and not op.structural and not op.weights and op.results == 1 and op.least == op.most
-    operands = [name for kind, name in op.function[1] if kind == "bs_value"] if plain else []
+    operands = [plain_name(name) for kind, name in op.function[1] if kind == "bs_value"] if plain else []
     numbers = numbers_of(op) if plain else None
     if numbers is None or len(operands) != op.least:
         return None
-    parameters = [*operands, *(f.name if given else f"{f.name}={'0.0' if f.is_float else '0'}" for f, given in numbers)]
-    said = [f"{f.name}=number_of({f.list}, {f.name}, \"{'kind of ' + op.name if f.name == 'kind' else f.name}\")"
-            if f.list else f"{f.name}={f.name}" for f, _ in numbers]
+    parameters = [*operands, *(plain_name(f.name) + ("" if given else "=0.0" if f.is_float else "=0")
+                               for f, given in numbers)]
+    said = [argument(f.name, f"number_of({f.list}, {plain_name(f.name)}, "
+                             f"\"{'kind of ' + op.name if f.name == 'kind' else f.name}\")"
+                     if f.list else plain_name(f.name)) for f, _ in numbers]
     given = [f'"{op.name}"', f"[{', '.join(operands)}]", *said]
-    head = called(f"    def {op.name}(", ["self", *parameters], "):\n")
+    head = called(f"    def {plain_name(op.name)}(", ["self", *parameters], "):\n")
     return head + called("        return self.node(", given, ")\n")
 
 

@@ -128,6 +128,10 @@ __device__ __forceinline__ void bs_cu_sum_run(const bs_cu_tile &t, const bs_devi
     });
 }
 
+__device__ __forceinline__ float bs_cu_add_chain(const bs_cu_element &e) { return e.a + e.b; }
+__device__ __forceinline__ float bs_cu_sub_chain(const bs_cu_element &e) { return e.a - e.b; }
+__device__ __forceinline__ float bs_cu_mul_chain(const bs_cu_element &e) { return e.a * e.b; }
+
 __device__ inline void bs_cu_add_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w)
 {
     bs_cu_sum_run(t, s, w, [](auto a, auto b) { return a + b; });
@@ -141,6 +145,11 @@ __device__ inline void bs_cu_sub_run(const bs_cu_tile &t, const bs_device_step *
 __device__ inline void bs_cu_mul_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w)
 {
     bs_cu_sum_run(t, s, w, [](auto a, auto b) { return a * b; });
+}
+
+__device__ __forceinline__ float bs_cu_binary_chain(const bs_cu_element &e)
+{
+    return bs_binary_apply((bs_binary_kind)e.op.p[0].i, e.a, e.b);
 }
 
 __device__ inline void bs_cu_binary_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w)

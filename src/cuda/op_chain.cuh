@@ -1,13 +1,15 @@
 /* op_chain.cuh - an element-wise op with a tail: several ops in one kernel, each what its own kernel does, and what one
  * gives to the next rounded as if it had been stored. So the bytes are those of one kernel after the other.
  * Convolutions and linears have no tails here: code behind their sums cost their loops 10 to 40 % (docs/cuda.md).
- * Relies on beside.cuh, ops/act.h and ops/maths.h. Must never let an element depend on where it stands. */
+ * Relies on beside.cuh, ops/list.h and the files of the ops that chains have. Must never let an element depend on where
+ * it stands. */
 #ifndef BS_CUDA_OP_CHAIN
 #define BS_CUDA_OP_CHAIN
 
-#include "cuda/beside.cuh"
-#include "cuda/kernels.cuh"
-#include "ops/maths.h"
+#include "cuda/op_binary.cuh"
+#include "cuda/op_elementwise.cuh"
+#include "cuda/op_unary.cuh"
+#include "ops/list.h"
 
 enum { BS_CU_OTHERS = 1 + BS_MAX_TAIL_OTHERS }; /* operands behind operand 0 */
 
@@ -30,21 +32,24 @@ static void bs_cu_chain_op(const bs_graph *g, const bs_node *op, int32_t kernel,
 
 /* ---------------------------------------------------------------------------------------------------- elements */
 
+/* x is operand k.at. An op whose line in ops/list.h says CHAIN has a function bs_cu_NAME_chain beside its kernel;
+ * without one it gives NaN: a planner chains none. */
 __device__ inline float bs_cu_chain_apply(const bs_device_tail &k, float x, float other)
 {
-    const float a = k.at ? other : x, b = k.at ? x : other;
+    const bs_cu_element e = {k.at ? other : x, k.at ? x : other, k};
     switch (k.kernel) {
-    case BS_CU_add: return a + b;
-    case BS_CU_sub: return a - b;
-    case BS_CU_mul: return a * b;
-    case BS_CU_binary: return bs_binary_apply((bs_binary_kind)k.p[0].i, a, b);
-    case BS_CU_unary: return bs_unary_apply((bs_unary_kind)k.p[0].i, x);
-    case BS_CU_activation: return bs_act_apply((bs_act)k.p[0].i, k.p[1].f, 0.0f, x);
-    case BS_CU_affine: return bs_cu_mul_add(x, k.p[0].f, k.p[1].f);
-    default: { /* clip */
-        const float above = x < k.p[0].f ? k.p[0].f : x;
-        return above > k.p[1].f ? k.p[1].f : above;
-    }
+#define BS_CU_CHAIN_NONE(name)
+#define BS_CU_CHAIN_KERNEL(name)
+#define BS_CU_CHAIN_LINES(name)
+#define BS_CU_CHAIN_CHAIN(name) case BS_CU_##name: return bs_cu_##name##_chain(e);
+#define BS_CU_CHAIN_CASE(name, device) BS_CU_CHAIN_##device(name)
+        BS_OP_LIST(BS_CU_CHAIN_CASE)
+#undef BS_CU_CHAIN_CASE
+#undef BS_CU_CHAIN_CHAIN
+#undef BS_CU_CHAIN_LINES
+#undef BS_CU_CHAIN_KERNEL
+#undef BS_CU_CHAIN_NONE
+    default: return NAN;
     }
 }
 

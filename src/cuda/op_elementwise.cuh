@@ -56,11 +56,22 @@ __device__ __forceinline__ void bs_cu_map_run(const bs_cu_tile &t, const bs_devi
     });
 }
 
+__device__ __forceinline__ float bs_cu_activation_chain(const bs_cu_element &e)
+{
+    return bs_act_apply((bs_act)e.op.p[0].i, e.op.p[1].f, 0.0f, e.a);
+}
+
 __device__ inline void bs_cu_activation_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w)
 {
     const bs_act act = (bs_act)s->p[BS_CU_ACTIVATION_ACT].i;
     const float param = s->p[BS_CU_ACTIVATION_PARAM].f;
     bs_cu_map_run(t, s, w, [=](float x) { return bs_act_apply(act, param, 0.0f, x); });
+}
+
+__device__ __forceinline__ float bs_cu_clip_chain(const bs_cu_element &e)
+{
+    const float above = e.a < e.op.p[0].f ? e.op.p[0].f : e.a;
+    return above > e.op.p[1].f ? e.op.p[1].f : above;
 }
 
 __device__ inline void bs_cu_clip_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w)
@@ -70,6 +81,11 @@ __device__ inline void bs_cu_clip_run(const bs_cu_tile &t, const bs_device_step 
         const float above = x < low ? low : x;
         return above > high ? high : above;
     });
+}
+
+__device__ __forceinline__ float bs_cu_affine_chain(const bs_cu_element &e)
+{
+    return bs_cu_mul_add(e.a, e.op.p[0].f, e.op.p[1].f);
 }
 
 __device__ inline void bs_cu_affine_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w)

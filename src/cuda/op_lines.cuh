@@ -184,7 +184,8 @@ __device__ __forceinline__ float bs_cu_lanes_max(float v, int32_t lanes)
 /* Functions of a line that begins at `from`, which give their results to `put`: here to store them, behind a chain to
  * go on (op_lines_chain.cuh). Exponentials are computed twice: they cannot be kept in the result, which may be f16. */
 template <typename P>
-__device__ __forceinline__ void bs_cu_softmax_line(const bs_cu_lines &k, int64_t from, const P &put)
+__device__ __forceinline__ void bs_cu_softmax_line(const bs_device_step *, const float *, const bs_cu_lines &k,
+                                                   int64_t from, const P &put)
 {
     float top = bs_cu_line_get(k, from, 0), sum = 0.0f;
     for (int32_t i = k.lane; i < k.n; i += k.lanes) {
@@ -202,7 +203,7 @@ __device__ __forceinline__ void bs_cu_softmax_line(const bs_cu_lines &k, int64_t
 __device__ inline void bs_cu_softmax_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w)
 {
     bs_cu_lines_run<2>(t, s, w, [&](const bs_cu_lines &k, const int64_t (&at)[2]) {
-        bs_cu_softmax_line(k, at[0], [&](int32_t i, float v) { bs_cu_line_put(k, at[1], i, v); });
+        bs_cu_softmax_line(s, NULL, k, at[0], [&](int32_t i, float v) { bs_cu_line_put(k, at[1], i, v); });
     });
 }
 

@@ -54,10 +54,18 @@ __device__ __forceinline__ void bs_cu_line_chain_line(const bs_cu_tile &t, const
     const auto put = [&](int32_t i, float v) {
         bs_cu_line_put(k, to, i, bs_cu_line_chain_on(s, first, second, n, i, v));
     };
-    switch (s->tail[0].kernel) {
-    case BS_CU_softmax: bs_cu_softmax_line(k, from, put); break;
-    case BS_CU_layer_norm: bs_cu_layer_norm_line(s, weight, k, from, put); break;
-    default: bs_cu_rms_norm_line(s, weight, k, from, put); break;
+    switch (s->tail[0].kernel) { /* a function for each op whose line in ops/list.h says LINES */
+#define BS_CU_LINE_NONE(name)
+#define BS_CU_LINE_KERNEL(name)
+#define BS_CU_LINE_CHAIN(name)
+#define BS_CU_LINE_LINES(name) case BS_CU_##name: bs_cu_##name##_line(s, weight, k, from, put); break;
+#define BS_CU_LINE_CASE(name, device) BS_CU_LINE_##device(name)
+        BS_OP_LIST(BS_CU_LINE_CASE)
+#undef BS_CU_LINE_CASE
+#undef BS_CU_LINE_LINES
+#undef BS_CU_LINE_CHAIN
+#undef BS_CU_LINE_KERNEL
+#undef BS_CU_LINE_NONE
     }
 }
 

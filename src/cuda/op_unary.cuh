@@ -38,6 +38,11 @@ struct bs_cu_unary {
     }
 };
 
+__device__ __forceinline__ float bs_cu_unary_chain(const bs_cu_element &e)
+{
+    return bs_unary_apply((bs_unary_kind)e.op.p[0].i, e.a);
+}
+
 __device__ inline void bs_cu_unary_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w)
 {
     const bs_unary_kind kind = (bs_unary_kind)s->p[BS_CU_UNARY_KIND].i;

@@ -1,5 +1,6 @@
 /* ops.cuh - which function describes the step of an op, by its number. (Of a move: step.cuh.)
- * Adding an op: its file, an include here, its kernels in kernels.cuh. Relies on ops/list.h and the op files. */
+ * Adding an op: its file, with an include here if it is new; its kernels in kernels.cuh. Relies on ops/list.h and the op
+ * files. */
 #ifndef BS_CUDA_OPS
 #define BS_CUDA_OPS
 
@@ -41,9 +42,13 @@
 static const bs_cu_description bs_cu_ops[] = {
 #define BS_CU_OP_NONE(name) {BS_CU_none, NULL},
 #define BS_CU_OP_KERNEL(name) BS_CU_DESCRIPTION(name),
+#define BS_CU_OP_CHAIN(name) BS_CU_DESCRIPTION(name),
+#define BS_CU_OP_LINES(name) BS_CU_DESCRIPTION(name),
 #define BS_CU_OP_COLUMN(name, device) BS_CU_OP_##device(name)
     BS_OP_LIST(BS_CU_OP_COLUMN)
 #undef BS_CU_OP_COLUMN
+#undef BS_CU_OP_LINES
+#undef BS_CU_OP_CHAIN
 #undef BS_CU_OP_KERNEL
 #undef BS_CU_OP_NONE
 };

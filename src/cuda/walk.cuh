@@ -269,4 +269,11 @@ __device__ __forceinline__ void bs_cu_scan_rows(const bs_cu_tile &t, const bs_de
     });
 }
 
+/* An element of an op of a chain (op_chain.cuh): of its operands, the second where it has one, and its descriptor's
+ * first words, op.p. */
+struct bs_cu_element {
+    float a, b;
+    const bs_device_tail &op;
+};
+
 #endif

@@ -418,8 +418,13 @@ bs_node *bs_graph_add(bs_graph *graph, const bs_op *op, int32_t number, const in
     graph->adding = op->name;
     graph->adding_name = name ? name : "";
     if (number < 0)
+#ifdef BS_ONLY_OPS
         bs_graph_fail(graph, BS_ERROR_UNSUPPORTED, /* unreachable: where all ops are built in */
                       "this build is without it (BS_ONLY_OPS)");
+#else
+        bs_graph_fail(graph, BS_ERROR_UNSUPPORTED, /* unreachable: tools/ops.py finds it first */
+                      "it stands in no list of ops/list.h");
+#endif
     if (number < 0 || !operands_known(graph, op, in, n_in))
         return NULL;
     const void *copy = copy_params(graph, op, params);

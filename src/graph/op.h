@@ -197,7 +197,7 @@ typedef struct bs_memory_contract {
                          * them that takes as many bytes */
     bool lines : 1;     /* each line of the last dimension depends on that of operand 0 alone, and may be made over it;
                          * chains of a device may begin with it (cuda/op_lines_chain.cuh) */
-    bool chained : 1;   /* chains of a device have its function (cuda/op_chain.cuh) */
+    bool chained : 1;   /* chains of a device have its function (cuda/op_chain.cuh): its line in ops/list.h says so */
     bool sums : 1;      /* as such a step it is the sum of its two operands */
     bool updates : 1;   /* its result is operand 0 with some elements changed, and may be made in the place of that */
     bool on_device : 1; /* on a device it has scratch as well, one for all blocks: nothing runs beside it */

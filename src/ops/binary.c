@@ -63,23 +63,23 @@ static bs_status sub_run(const bs_call *call) { return binary_run(call, sub_inne
 static bs_status mul_run(const bs_call *call) { return binary_run(call, mul_inner_f32, mul_inner_i32); }
 
 /* A macro so that each is a plain constant table. */
-#define BINARY_OP(op, ...)                                            \
+#define BINARY_OP(op, is_sum)                                         \
     extern const bs_op bs_op_##op;                                    \
-    const bs_op bs_op_##op = {.name = #op,                            \
+    const bs_op bs_op_##op = {BS_BY_ELEMENTS(op),                     \
                               .min_in = 2,                            \
                               .max_in = 2,                            \
                               .infer = binary_infer,                  \
                               .rows = {.captures = true},             \
                               .layout = {.images = true},             \
-                              .memory = {.elements = true, __VA_ARGS__}, \
+                              .memory.sums = is_sum,                  \
                               .run = op##_run};                       \
     bs_value bs_##op(bs_graph *graph, bs_value a, bs_value b)         \
     {                                                                 \
         return bs_op_build_two(graph, a, b, NULL, &bs_op_##op);       \
     }
-BINARY_OP(add, .chained = true, .sums = true)
-BINARY_OP(sub, .chained = true)
-BINARY_OP(mul, .chained = true)
+BINARY_OP(add, true)
+BINARY_OP(sub, false)
+BINARY_OP(mul, false)
 #undef BINARY_OP
 
 /* ------------------------------------------------------------------------------------------------ binary */
@@ -135,13 +135,12 @@ static void binary_inner_i32(const void *context, int64_t n, char *const *at, co
 static bs_status binary_kind_run(const bs_call *call) { return binary_run(call, binary_inner_f32, binary_inner_i32); }
 
 extern const bs_op bs_op_binary;
-const bs_op bs_op_binary = {.name = "binary",
+const bs_op bs_op_binary = {BS_BY_ELEMENTS(binary),
                             .min_in = 2,
                             .rows = {.captures = true},
                             .layout = {.images = true},
                             BS_PARAMS(bs_binary_desc, binary_fields),
                             .infer = binary_kind_infer,
-                            .memory = {.elements = true, .chained = true},
                             .run = binary_kind_run};
 
 bs_value bs_binary(bs_graph *graph, bs_value a, bs_value b, bs_binary_kind kind)

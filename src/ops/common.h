@@ -3,6 +3,7 @@
 #ifndef BS_OPS_COMMON_H
 #define BS_OPS_COMMON_H
 
+#include "ops/list.h"
 #include "ops/table.h"
 
 /* Entries of an op's table of fields: of a float; of integers within low .. high, or of any value. */
@@ -14,6 +15,12 @@
 #define BS_NAMED(field, list) {field, BS_FIELD_##list, 0, 0}
 #define BS_PARAMS(type, array) \
     .params_bytes = sizeof(type), .fields = array, .n_fields = (uint8_t)(sizeof(array) / sizeof *(array))
+
+/* The name of an op that goes by elements or by lines, and that it does; whether chains of a device have its function
+ * its line in ops/list.h says. */
+#define BS_BY_ELEMENTS(op) \
+    .name = #op, .memory.elements = true, .memory.chained = BS_OP_DEVICE_##op == BS_DEVICE_CHAIN
+#define BS_BY_LINES(op) .name = #op, .memory.lines = BS_OP_DEVICE_##op == BS_DEVICE_LINES
 
 /* Every refusal reads: op "node": text (bs_graph_fail). Returns false always. */
 #define bs_infer_fail(infer, status, ...) bs_graph_fail((infer)->graph, status, __VA_ARGS__)

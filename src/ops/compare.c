@@ -69,13 +69,12 @@ static bs_status compare_run(const bs_call *call)
 }
 
 extern const bs_op bs_op_compare;
-const bs_op bs_op_compare = {.name = "compare",
+const bs_op bs_op_compare = {BS_BY_ELEMENTS(compare),
                              .min_in = 2,
                              .rows = {.captures = true},
                              .layout = {.images = true},
                              BS_PARAMS(bs_compare_desc, compare_fields),
                              .infer = compare_infer,
-                             .memory = {.elements = true},
                              .run = compare_run};
 
 bs_value bs_compare(bs_graph *graph, bs_value a, bs_value b, bs_compare_kind kind)
@@ -121,12 +120,11 @@ static bs_status where_run(const bs_call *call)
 }
 
 extern const bs_op bs_op_where;
-const bs_op bs_op_where = {.name = "where",
+const bs_op bs_op_where = {BS_BY_ELEMENTS(where),
                            .min_in = 3,
                            .rows = {.captures = true},
                            .layout = {.images = true},
                            .infer = where_infer,
-                           .memory = {.elements = true},
                            .run = where_run};
 
 bs_value bs_where(bs_graph *graph, bs_value condition, bs_value a, bs_value b)

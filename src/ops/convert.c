@@ -130,12 +130,11 @@ static bs_status convert_run(const bs_call *call)
     return BS_OK;
 }
 
-const bs_op bs_op_convert = {.name = "convert",
+const bs_op bs_op_convert = {BS_BY_ELEMENTS(convert),
                              .min_in = 1,
                              .layout = {.images = true},
                              BS_PARAMS(bs_convert_desc, convert_fields),
                              .infer = convert_infer,
-                             .memory = {.elements = true},
                              .run = convert_run};
 
 bs_value bs_convert(bs_graph *graph, bs_value x, const bs_convert_desc *desc)

@@ -89,12 +89,11 @@ static bs_status activation_run(const bs_call *call)
     return BS_OK;
 }
 
-const bs_op bs_op_activation = {.name = "activation",
+const bs_op bs_op_activation = {BS_BY_ELEMENTS(activation),
                                 .min_in = 1,
                                 .layout = {.images = true},
                                 BS_PARAMS(bs_activation_desc, activation_fields),
                                 .infer = activation_infer,
-                                .memory = {.elements = true, .chained = true},
                                 .run = activation_run};
 
 bs_value bs_activation(bs_graph *graph, bs_value x, bs_act act, float param)
@@ -137,12 +136,11 @@ static void clip_inner(const void *context, int64_t n, char *const *at, const pt
 
 static bs_status clip_run(const bs_call *call) { return unary_run(call, clip_inner); }
 
-const bs_op bs_op_clip = {.name = "clip",
+const bs_op bs_op_clip = {BS_BY_ELEMENTS(clip),
                           .min_in = 1,
                           .layout = {.images = true},
                           BS_PARAMS(bs_clip_desc, clip_fields),
                           .infer = clip_infer,
-                          .memory = {.elements = true, .chained = true},
                           .run = clip_run};
 
 bs_value bs_clip(bs_graph *graph, bs_value x, float low, float high)
@@ -169,12 +167,11 @@ static void affine_inner(const void *context, int64_t n, char *const *at, const 
 
 static bs_status affine_run(const bs_call *call) { return unary_run(call, affine_inner); }
 
-const bs_op bs_op_affine = {.name = "affine",
+const bs_op bs_op_affine = {BS_BY_ELEMENTS(affine),
                             .min_in = 1,
                             .layout = {.images = true},
                             BS_PARAMS(bs_affine_desc, affine_fields),
                             .infer = unary_infer,
-                            .memory = {.elements = true, .chained = true},
                             .run = affine_run};
 
 bs_value bs_affine(bs_graph *graph, bs_value x, float scale, float offset)

@@ -104,8 +104,8 @@ static bs_status softmax_run(const bs_call *call)
 }
 
 const bs_op bs_op_softmax = {
-    .name = "softmax", .min_in = 1, .layout = {.images = true}, .infer = lines_infer, .flops = softmax_flops,
-    .memory = {.lines = true}, .run = softmax_run};
+    BS_BY_LINES(softmax), .min_in = 1, .layout = {.images = true}, .infer = lines_infer, .flops = softmax_flops,
+    .run = softmax_run};
 
 bs_value bs_softmax(bs_graph *graph, bs_value x) { return bs_op_build_one(graph, x, NULL, &bs_op_softmax); }
 
@@ -156,25 +156,23 @@ static bs_status rms_norm_run(const bs_call *call) { return norm_run(call, false
 
 static const bs_op_rules layer_norm_rules = {.weights = {.specs = layer_norm_weights}};
 
-const bs_op bs_op_layer_norm = {.name = "layer_norm",
+const bs_op bs_op_layer_norm = {BS_BY_LINES(layer_norm),
                                 .min_in = 1,
                                 .layout = {.images = true},
                                 BS_PARAMS(bs_norm_desc, norm_fields),
                                 .infer = norm_infer,
                                 .flops = softmax_flops,
-                                .memory = {.lines = true},
                                 .rules = &layer_norm_rules,
                                 .run = layer_norm_run};
 
 static const bs_op_rules rms_norm_rules = {.weights = {.specs = rms_norm_weights}};
 
-const bs_op bs_op_rms_norm = {.name = "rms_norm",
+const bs_op bs_op_rms_norm = {BS_BY_LINES(rms_norm),
                               .min_in = 1,
                               .layout = {.images = true},
                               BS_PARAMS(bs_norm_desc, norm_fields),
                               .infer = norm_infer,
                               .flops = softmax_flops,
-                              .memory = {.lines = true},
                               .rules = &rms_norm_rules,
                               .run = rms_norm_run};
 

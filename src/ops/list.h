@@ -1,8 +1,11 @@
 /* ops/list.h - the list of all ops: one line of the op table each, for CPU and device.
  * BS_OP_LIST(X) names each op and what a device does with it: NONE: the planner lowers it to moves and views; KERNEL:
- * a function of src/cuda/ describes its step. Relies on nothing.
+ * a function of src/cuda/ describes its step; CHAIN: likewise, and chains of a device have its function of an element
+ * (cuda/op_chain.cuh); LINES: likewise, and they begin with its function of a line (cuda/op_lines_chain.cuh).
+ * Relies on nothing.
  * Append only: model files name ops, but the order here is also that of `inspect` and of the tests. An op is in the op
- * set that brought it; the newest is BS_MODEL_OPSET, or that one brought parameters alone, as set 3 did.
+ * set that brought it; the newest is BS_MODEL_OPSET, or that one brought parameters alone, as set 3 did. A released set
+ * gets no more ops. Set 4 is in no release yet; a release says here that it is.
  *
  * A build with BS_ONLY_OPS has only the ops whose macros are defined (BS_OP_conv2d for conv2d), and the structural
  * ones. BS_OP_IF(name, yes, no) chooses one or the other: numbers stay the same, and an op that is left out has an
@@ -17,9 +20,9 @@
     X(route_price, KERNEL) X(route_score, KERNEL)                                                                     \
     /* one file an op or family: kernels */                                                                           \
     X(conv2d, KERNEL) X(deconv2d, KERNEL) X(linear, KERNEL) X(matmul, KERNEL) X(pixel_shuffle, KERNEL)                \
-    X(pixel_unshuffle, KERNEL) X(add, KERNEL) X(sub, KERNEL) X(mul, KERNEL) X(activation, KERNEL) X(prelu, KERNEL)    \
-    X(clip, KERNEL) X(affine, KERNEL) X(convert, KERNEL) X(concat, KERNEL) X(slice, KERNEL) X(reshape, KERNEL)        \
-    X(transpose, KERNEL) X(pad, KERNEL) X(softmax, KERNEL) X(layer_norm, KERNEL) X(batch_norm, KERNEL)                \
+    X(pixel_unshuffle, KERNEL) X(add, CHAIN) X(sub, CHAIN) X(mul, CHAIN) X(activation, CHAIN) X(prelu, KERNEL)        \
+    X(clip, CHAIN) X(affine, CHAIN) X(convert, KERNEL) X(concat, KERNEL) X(slice, KERNEL) X(reshape, KERNEL)          \
+    X(transpose, KERNEL) X(pad, KERNEL) X(softmax, LINES) X(layer_norm, LINES) X(batch_norm, KERNEL)                  \
     X(pool2d, KERNEL) X(resize, KERNEL) X(reduce, KERNEL) X(argmax, KERNEL) X(topk, KERNEL) X(gather_rows, KERNEL)    \
     X(constant, NONE) X(patch_features, KERNEL)
 
@@ -31,13 +34,13 @@
 
 #define BS_OPS_OF_SET_4(X)                                                                                            \
     /* lines.c, reduce.c, rope.c, segment_rows.c, lrn.c */                                                            \
-    X(rms_norm, KERNEL) X(argmin, KERNEL) X(cumsum, KERNEL) X(rope, KERNEL) X(segment_index, KERNEL) X(lrn, KERNEL)   \
+    X(rms_norm, LINES) X(argmin, KERNEL) X(cumsum, KERNEL) X(rope, KERNEL) X(segment_index, KERNEL) X(lrn, KERNEL)    \
     /* gather_rows.c, concat_slice.c */                                                                               \
     X(select, KERNEL) X(gather_elements, KERNEL) X(scatter_elements, KERNEL) X(scatter_rows, KERNEL) X(roll, KERNEL)  \
     /* recurrent.c */                                                                                                 \
     X(lstm, KERNEL) X(gru, KERNEL)                                                                                    \
     /* unary.c, binary.c, compare.c */                                                                                \
-    X(unary, KERNEL) X(binary, KERNEL) X(compare, KERNEL) X(where, KERNEL)                                            \
+    X(unary, CHAIN) X(binary, CHAIN) X(compare, KERNEL) X(where, KERNEL)                                              \
     /* from_data.c, unique.c, nms.c */                                                                                \
     X(arange, KERNEL) X(nonzero, KERNEL) X(unique, KERNEL) X(nms, KERNEL)                                             \
     /* loops.c, lowered by the planner */                                                                             \
@@ -47,6 +50,15 @@
     X(children, KERNEL) X(levels, KERNEL)
 
 #define BS_OP_LIST(X) BS_OPS_OF_SET_1(X) BS_OPS_OF_SET_2(X) BS_OPS_OF_SET_4(X)
+
+/* What a device does with an op, by name: BS_OP_DEVICE_conv2d. What chains may have is taken from here (BS_BY_ELEMENTS,
+ * BS_BY_LINES), as the switches of the device are: a planner chains nothing that a device has no function of. */
+enum { BS_DEVICE_NONE, BS_DEVICE_KERNEL, BS_DEVICE_CHAIN, BS_DEVICE_LINES };
+enum {
+#define BS_OP_DEVICE(name, device) BS_OP_DEVICE_##name = BS_DEVICE_##device,
+    BS_OP_LIST(BS_OP_DEVICE)
+#undef BS_OP_DEVICE
+};
 
 #if defined(BS_ONLY_OPS)
 #define BS_OP_input 1

@@ -78,12 +78,11 @@ static bs_status unary_op_run(const bs_call *call)
 }
 
 extern const bs_op bs_op_unary;
-const bs_op bs_op_unary = {.name = "unary",
+const bs_op bs_op_unary = {BS_BY_ELEMENTS(unary),
                            .min_in = 1,
                            .layout = {.images = true},
                            BS_PARAMS(bs_unary_desc, unary_fields),
                            .infer = unary_op_infer,
-                           .memory = {.elements = true, .chained = true},
                            .run = unary_op_run};
 
 bs_value bs_unary(bs_graph *graph, bs_value x, bs_unary_kind kind)
