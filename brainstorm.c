@@ -1,6 +1,6 @@
 /* brainstorm.c - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: 9018fe044d9dda8e2f10a325899200d8468a3f8d1fe8cd7c1f98d57cf08712b0
+ * sha256 of the parts: 0c33e7fa18cb55d19b13fc7890fa33d4041f2387299da2104d982861dee23041
  */
 #if !defined(_POSIX_C_SOURCE) && !defined(BS_NO_POSIX)
 #define _POSIX_C_SOURCE 200809L
@@ -25724,6 +25724,19 @@ static void take_operands(bs_graph *g, const int32_t *in, int32_t n_in, int32_t 
     }
 }
 
+static bool is_listed(bs_graph *graph, int32_t number)
+{
+    if (number >= 0)
+        return true;
+#ifdef BS_ONLY_OPS
+    return bs_graph_fail(graph, BS_ERROR_UNSUPPORTED, /* unreachable: where all ops are built in */
+                         "this build is without it (BS_ONLY_OPS)");
+#else
+    return bs_graph_fail(graph, BS_ERROR_UNSUPPORTED, /* unreachable: tools/ops.py finds it first */
+                         "it stands in no list of ops/list.h");
+#endif
+}
+
 bs_node *bs_graph_add(bs_graph *graph, const bs_op *op, int32_t number, const int32_t *in, int32_t n_in,
                       const void *params)
 {
@@ -25733,15 +25746,7 @@ bs_node *bs_graph_add(bs_graph *graph, const bs_op *op, int32_t number, const in
     const char *name = params ? *(const char *const *)params : NULL;
     graph->adding = op->name;
     graph->adding_name = name ? name : "";
-    if (number < 0)
-#ifdef BS_ONLY_OPS
-        bs_graph_fail(graph, BS_ERROR_UNSUPPORTED, /* unreachable: where all ops are built in */
-                      "this build is without it (BS_ONLY_OPS)");
-#else
-        bs_graph_fail(graph, BS_ERROR_UNSUPPORTED, /* unreachable: tools/ops.py finds it first */
-                      "it stands in no list of ops/list.h");
-#endif
-    if (number < 0 || !operands_known(graph, op, in, n_in))
+    if (!is_listed(graph, number) || !operands_known(graph, op, in, n_in))
         return NULL;
     const void *copy = copy_params(graph, op, params);
     bs_infer infer;
@@ -26313,8 +26318,8 @@ enum {
 /* The name of an op that goes by elements or by lines, and that it does; whether chains of a device have its function
  * its line in ops/list.h says. */
 #define BS_BY_ELEMENTS(op) \
-    .name = #op, .memory.elements = true, .memory.chained = BS_OP_DEVICE_##op == BS_DEVICE_CHAIN
-#define BS_BY_LINES(op) .name = #op, .memory.lines = BS_OP_DEVICE_##op == BS_DEVICE_LINES
+    .name = #op, .memory.elements = true, .memory.chained = (int)BS_OP_DEVICE_##op == (int)BS_DEVICE_CHAIN
+#define BS_BY_LINES(op) .name = #op, .memory.lines = (int)BS_OP_DEVICE_##op == (int)BS_DEVICE_LINES
 
 /* Every refusal reads: op "node": text (bs_graph_fail). Returns false always. */
 #define bs_infer_fail(infer, status, ...) bs_graph_fail((infer)->graph, status, __VA_ARGS__)
@@ -38396,7 +38401,8 @@ BS_INTERNAL int32_t bs_form_twin(const bs_plan *plan, int32_t value);
  * for the largest extents, with its operands resolved as far as that depends on no decision, extent or buffer. Extents
  * and buffers are data: before each run the device puts those of the run in place, from a table of all dimensions and
  * one of what is bound. How many rows went where it reads from the decisions, which it made itself.
- * Relies on plan/locate.h and graph/rows.h. C and C++. Must never need a device: a workstation counts a board's bytes. */
+ * Relies on plan/locate.h and graph/rows.h. C and C++. Must never need a device: a workstation counts bytes for a
+ * board. */
 #ifndef BS_DEVICE_H
 #define BS_DEVICE_H
 

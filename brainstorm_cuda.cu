@@ -1,6 +1,6 @@
 /* brainstorm_cuda.cu - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: 6d8c8c26d583a4ca6637f14e2564a9dc80224005804a39e7647cac80afff124a
+ * sha256 of the parts: f59153b3bcb792c54005dfc2be4b0a981877eb6ff0d00a6abc23855e91a7303f
  */
 #include "brainstorm.h"
 
@@ -1629,7 +1629,8 @@ static inline bs_dim_id bs_segment_dim(const bs_graph *graph, int32_t domain)
  * for the largest extents, with its operands resolved as far as that depends on no decision, extent or buffer. Extents
  * and buffers are data: before each run the device puts those of the run in place, from a table of all dimensions and
  * one of what is bound. How many rows went where it reads from the decisions, which it made itself.
- * Relies on plan/locate.h and graph/rows.h. C and C++. Must never need a device: a workstation counts a board's bytes. */
+ * Relies on plan/locate.h and graph/rows.h. C and C++. Must never need a device: a workstation counts bytes for a
+ * board. */
 #ifndef BS_DEVICE_H
 #define BS_DEVICE_H
 
@@ -3026,8 +3027,8 @@ static inline int64_t bs_cu_item(const bs_cu_node *n, int64_t amount, int64_t mo
 /* ==== end src/cuda/describe.cuh =============================================================== */
 /* ==== begin src/cuda/ops.cuh ================================================================== */
 /* ops.cuh - which function describes the step of an op, by its number. (Of a move: step.cuh.)
- * Adding an op: its file, with an include here if it is new; its kernels in kernels.cuh. Relies on ops/list.h and the op
- * files. */
+ * Adding an op: its file, with an include here if it is new; its kernels in kernels.cuh. Relies on ops/list.h and the
+ * files of ops. */
 #ifndef BS_CUDA_OPS
 #define BS_CUDA_OPS
 
@@ -4596,8 +4597,8 @@ __device__ inline void bs_cu_attention_run(const bs_cu_tile &t, const bs_device_
 /* The name of an op that goes by elements or by lines, and that it does; whether chains of a device have its function
  * its line in ops/list.h says. */
 #define BS_BY_ELEMENTS(op) \
-    .name = #op, .memory.elements = true, .memory.chained = BS_OP_DEVICE_##op == BS_DEVICE_CHAIN
-#define BS_BY_LINES(op) .name = #op, .memory.lines = BS_OP_DEVICE_##op == BS_DEVICE_LINES
+    .name = #op, .memory.elements = true, .memory.chained = (int)BS_OP_DEVICE_##op == (int)BS_DEVICE_CHAIN
+#define BS_BY_LINES(op) .name = #op, .memory.lines = (int)BS_OP_DEVICE_##op == (int)BS_DEVICE_LINES
 
 /* Every refusal reads: op "node": text (bs_graph_fail). Returns false always. */
 #define bs_infer_fail(infer, status, ...) bs_graph_fail((infer)->graph, status, __VA_ARGS__)

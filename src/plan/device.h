@@ -4,7 +4,8 @@
  * for the largest extents, with its operands resolved as far as that depends on no decision, extent or buffer. Extents
  * and buffers are data: before each run the device puts those of the run in place, from a table of all dimensions and
  * one of what is bound. How many rows went where it reads from the decisions, which it made itself.
- * Relies on plan/locate.h and graph/rows.h. C and C++. Must never need a device: a workstation counts a board's bytes. */
+ * Relies on plan/locate.h and graph/rows.h. C and C++. Must never need a device: a workstation counts bytes for a
+ * board. */
 #ifndef BS_DEVICE_H
 #define BS_DEVICE_H
 
