@@ -94,6 +94,9 @@ static void test_streams(void)
     check(!inflate_all(stored, sizeof stored, to, 2) && !inflate_all(stored, sizeof stored, to, 4),
           "no more and no fewer");
     check(!inflate_all(repeated, sizeof repeated, to, 8), "a stream that is cut");
+    memcpy(from, stored, sizeof stored);
+    from[sizeof stored - 1] ^= 1;
+    check(!inflate_all(from, sizeof stored, to, 3), "a wrong sum of the bytes");
     int ended = 0;
     for (int turn = 0; turn < 20000; turn++) { /* anything at all ends */
         const size_t n = 6 + (size_t)turn % 58;
