@@ -9,7 +9,7 @@
 #include "ops/structure.h"
 #include "plan/image.h"
 
-enum { BRANCHES = 6, ROWS = 20, WIDTH = 64, EXPERTS = 8, RUNS = 3 };
+enum { BRANCHES = 6, ROWS = 128, WIDTH = 64, EXPERTS = 8, RUNS = 3 }; /* so many that workers are woken: SIDE_WORK */
 
 static BS_ALIGNED uint8_t persistent[16 << 20], transient[48 << 20], staging[1 << 20];
 static bs_memory memory;
