@@ -1,6 +1,6 @@
 /* brainstorm.c - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: 5e5d223fc9290417c221c30cc3f2050f4ca19c95b7bb9808733ae37ac2aec1f0
+ * sha256 of the parts: a1d81d4968ee5930bf003646f997b40eedd23665229aaa06245eb5e1184c539d
  */
 #if !defined(_POSIX_C_SOURCE) && !defined(BS_NO_POSIX)
 #define _POSIX_C_SOURCE 200809L
@@ -25724,6 +25724,18 @@ static void take_operands(bs_graph *g, const int32_t *in, int32_t n_in, int32_t 
     }
 }
 
+/* Whether the op is in the table. */
+static bool has_number(bs_graph *graph, int32_t number)
+{
+#ifdef BS_ONLY_OPS
+    return number >= 0 || bs_graph_fail(graph, BS_ERROR_UNSUPPORTED, /* unreachable: where all ops are built in */
+                                        "this build is without it (BS_ONLY_OPS)");
+#else
+    return number >= 0 || bs_graph_fail(graph, BS_ERROR_UNSUPPORTED, /* unreachable: tools/ops.py finds it first */
+                                        "it stands in no list of ops/list.h");
+#endif
+}
+
 bs_node *bs_graph_add(bs_graph *graph, const bs_op *op, int32_t number, const int32_t *in, int32_t n_in,
                       const void *params)
 {
@@ -25733,15 +25745,7 @@ bs_node *bs_graph_add(bs_graph *graph, const bs_op *op, int32_t number, const in
     const char *name = params ? *(const char *const *)params : NULL;
     graph->adding = op->name;
     graph->adding_name = name ? name : "";
-    if (number < 0)
-#ifdef BS_ONLY_OPS
-        bs_graph_fail(graph, BS_ERROR_UNSUPPORTED, /* unreachable: where all ops are built in */
-                      "this build is without it (BS_ONLY_OPS)");
-#else
-        bs_graph_fail(graph, BS_ERROR_UNSUPPORTED, /* unreachable: tools/ops.py finds it first */
-                      "it stands in no list of ops/list.h");
-#endif
-    if (number < 0 || !operands_known(graph, op, in, n_in))
+    if (!has_number(graph, number) || !operands_known(graph, op, in, n_in))
         return NULL;
     const void *copy = copy_params(graph, op, params);
     bs_infer infer;
@@ -26253,8 +26257,11 @@ BS_INTERNAL bs_bytes bs_weight_elements(const bs_weight_spec *spec);
 
 /* What a device does with an op, by name: BS_OP_DEVICE_conv2d. What chains may have is taken from here (BS_BY_ELEMENTS,
  * BS_BY_LINES), as the switches of the device are: a planner chains nothing that a device has no function of. */
-enum { BS_DEVICE_NONE, BS_DEVICE_KERNEL, BS_DEVICE_CHAIN, BS_DEVICE_LINES };
 enum {
+    BS_DEVICE_NONE,
+    BS_DEVICE_KERNEL,
+    BS_DEVICE_CHAIN,
+    BS_DEVICE_LINES,
 #define BS_OP_DEVICE(name, device) BS_OP_DEVICE_##name = BS_DEVICE_##device,
     BS_OP_LIST(BS_OP_DEVICE)
 #undef BS_OP_DEVICE

@@ -1,6 +1,6 @@
 /* brainstorm_cuda.cu - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: ac7a1fac02f4ba296a24985512440a561f9bcbfb7fae7cb40933a96db072f73b
+ * sha256 of the parts: 1b03b18d7ca1e27656177cd1286e8d454577a7785c2ef1b1cfbf2a8d192d7005
  */
 #include "brainstorm.h"
 
@@ -3010,8 +3010,8 @@ static inline int64_t bs_cu_item(const bs_cu_node *n, int64_t amount, int64_t mo
 /* ==== end src/cuda/describe.cuh =============================================================== */
 /* ==== begin src/cuda/ops.cuh ================================================================== */
 /* ops.cuh - which function describes the step of an op, by its number. (Of a move: step.cuh.)
- * Adding an op: its file, with an include here if it is new; its kernels in kernels.cuh. Relies on ops/list.h and the op
- * files. */
+ * Adding an op: its file, with an include here if it is new; its kernels in kernels.cuh. Relies on ops/list.h and the
+ * files of ops. */
 #ifndef BS_CUDA_OPS
 #define BS_CUDA_OPS
 
@@ -3071,8 +3071,11 @@ static inline int64_t bs_cu_item(const bs_cu_node *n, int64_t amount, int64_t mo
 
 /* What a device does with an op, by name: BS_OP_DEVICE_conv2d. What chains may have is taken from here (BS_BY_ELEMENTS,
  * BS_BY_LINES), as the switches of the device are: a planner chains nothing that a device has no function of. */
-enum { BS_DEVICE_NONE, BS_DEVICE_KERNEL, BS_DEVICE_CHAIN, BS_DEVICE_LINES };
 enum {
+    BS_DEVICE_NONE,
+    BS_DEVICE_KERNEL,
+    BS_DEVICE_CHAIN,
+    BS_DEVICE_LINES,
 #define BS_OP_DEVICE(name, device) BS_OP_DEVICE_##name = BS_DEVICE_##device,
     BS_OP_LIST(BS_OP_DEVICE)
 #undef BS_OP_DEVICE

@@ -1,6 +1,6 @@
 /* ops.cuh - which function describes the step of an op, by its number. (Of a move: step.cuh.)
- * Adding an op: its file, with an include here if it is new; its kernels in kernels.cuh. Relies on ops/list.h and the op
- * files. */
+ * Adding an op: its file, with an include here if it is new; its kernels in kernels.cuh. Relies on ops/list.h and the
+ * files of ops. */
 #ifndef BS_CUDA_OPS
 #define BS_CUDA_OPS
 

@@ -408,6 +408,18 @@ static void take_operands(bs_graph *g, const int32_t *in, int32_t n_in, int32_t 
     }
 }
 
+/* Whether the op is in the table. */
+static bool has_number(bs_graph *graph, int32_t number)
+{
+#ifdef BS_ONLY_OPS
+    return number >= 0 || bs_graph_fail(graph, BS_ERROR_UNSUPPORTED, /* unreachable: where all ops are built in */
+                                        "this build is without it (BS_ONLY_OPS)");
+#else
+    return number >= 0 || bs_graph_fail(graph, BS_ERROR_UNSUPPORTED, /* unreachable: tools/ops.py finds it first */
+                                        "it stands in no list of ops/list.h");
+#endif
+}
+
 bs_node *bs_graph_add(bs_graph *graph, const bs_op *op, int32_t number, const int32_t *in, int32_t n_in,
                       const void *params)
 {
@@ -417,15 +429,7 @@ bs_node *bs_graph_add(bs_graph *graph, const bs_op *op, int32_t number, const in
     const char *name = params ? *(const char *const *)params : NULL;
     graph->adding = op->name;
     graph->adding_name = name ? name : "";
-    if (number < 0)
-#ifdef BS_ONLY_OPS
-        bs_graph_fail(graph, BS_ERROR_UNSUPPORTED, /* unreachable: where all ops are built in */
-                      "this build is without it (BS_ONLY_OPS)");
-#else
-        bs_graph_fail(graph, BS_ERROR_UNSUPPORTED, /* unreachable: tools/ops.py finds it first */
-                      "it stands in no list of ops/list.h");
-#endif
-    if (number < 0 || !operands_known(graph, op, in, n_in))
+    if (!has_number(graph, number) || !operands_known(graph, op, in, n_in))
         return NULL;
     const void *copy = copy_params(graph, op, params);
     bs_infer infer;
