@@ -1,6 +1,6 @@
 /* brainstorm.c - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: 0c33e7fa18cb55d19b13fc7890fa33d4041f2387299da2104d982861dee23041
+ * sha256 of the parts: 353d3f011c7a7c0840d27ba985e4972321eb72664724eb1a18d34e7d326f461a
  */
 #if !defined(_POSIX_C_SOURCE) && !defined(BS_NO_POSIX)
 #define _POSIX_C_SOURCE 200809L
@@ -25724,16 +25724,15 @@ static void take_operands(bs_graph *g, const int32_t *in, int32_t n_in, int32_t 
     }
 }
 
-static bool is_listed(bs_graph *graph, int32_t number)
+/* Whether the op is in the table. */
+static bool has_number(bs_graph *graph, int32_t number)
 {
-    if (number >= 0)
-        return true;
 #ifdef BS_ONLY_OPS
-    return bs_graph_fail(graph, BS_ERROR_UNSUPPORTED, /* unreachable: where all ops are built in */
-                         "this build is without it (BS_ONLY_OPS)");
+    return number >= 0 || bs_graph_fail(graph, BS_ERROR_UNSUPPORTED, /* unreachable: where all ops are built in */
+                                        "this build is without it (BS_ONLY_OPS)");
 #else
-    return bs_graph_fail(graph, BS_ERROR_UNSUPPORTED, /* unreachable: tools/ops.py finds it first */
-                         "it stands in no list of ops/list.h");
+    return number >= 0 || bs_graph_fail(graph, BS_ERROR_UNSUPPORTED, /* unreachable: tools/ops.py finds it first */
+                                        "it stands in no list of ops/list.h");
 #endif
 }
 
@@ -25746,7 +25745,7 @@ bs_node *bs_graph_add(bs_graph *graph, const bs_op *op, int32_t number, const in
     const char *name = params ? *(const char *const *)params : NULL;
     graph->adding = op->name;
     graph->adding_name = name ? name : "";
-    if (!is_listed(graph, number) || !operands_known(graph, op, in, n_in))
+    if (!has_number(graph, number) || !operands_known(graph, op, in, n_in))
         return NULL;
     const void *copy = copy_params(graph, op, params);
     bs_infer infer;
@@ -26258,8 +26257,11 @@ BS_INTERNAL bs_bytes bs_weight_elements(const bs_weight_spec *spec);
 
 /* What a device does with an op, by name: BS_OP_DEVICE_conv2d. What chains may have is taken from here (BS_BY_ELEMENTS,
  * BS_BY_LINES), as the switches of the device are: a planner chains nothing that a device has no function of. */
-enum { BS_DEVICE_NONE, BS_DEVICE_KERNEL, BS_DEVICE_CHAIN, BS_DEVICE_LINES };
 enum {
+    BS_DEVICE_NONE,
+    BS_DEVICE_KERNEL,
+    BS_DEVICE_CHAIN,
+    BS_DEVICE_LINES,
 #define BS_OP_DEVICE(name, device) BS_OP_DEVICE_##name = BS_DEVICE_##device,
     BS_OP_LIST(BS_OP_DEVICE)
 #undef BS_OP_DEVICE

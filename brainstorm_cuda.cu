@@ -1,6 +1,6 @@
 /* brainstorm_cuda.cu - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: f59153b3bcb792c54005dfc2be4b0a981877eb6ff0d00a6abc23855e91a7303f
+ * sha256 of the parts: ad187f77b9ec0d30191dab3196cc7dad888d3c7a9b81a17636b06642f8c009b0
  */
 #include "brainstorm.h"
 
@@ -3088,8 +3088,11 @@ static inline int64_t bs_cu_item(const bs_cu_node *n, int64_t amount, int64_t mo
 
 /* What a device does with an op, by name: BS_OP_DEVICE_conv2d. What chains may have is taken from here (BS_BY_ELEMENTS,
  * BS_BY_LINES), as the switches of the device are: a planner chains nothing that a device has no function of. */
-enum { BS_DEVICE_NONE, BS_DEVICE_KERNEL, BS_DEVICE_CHAIN, BS_DEVICE_LINES };
 enum {
+    BS_DEVICE_NONE,
+    BS_DEVICE_KERNEL,
+    BS_DEVICE_CHAIN,
+    BS_DEVICE_LINES,
 #define BS_OP_DEVICE(name, device) BS_OP_DEVICE_##name = BS_DEVICE_##device,
     BS_OP_LIST(BS_OP_DEVICE)
 #undef BS_OP_DEVICE

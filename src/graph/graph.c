@@ -408,16 +408,15 @@ static void take_operands(bs_graph *g, const int32_t *in, int32_t n_in, int32_t 
     }
 }
 
-static bool is_listed(bs_graph *graph, int32_t number)
+/* Whether the op is in the table. */
+static bool has_number(bs_graph *graph, int32_t number)
 {
-    if (number >= 0)
-        return true;
 #ifdef BS_ONLY_OPS
-    return bs_graph_fail(graph, BS_ERROR_UNSUPPORTED, /* unreachable: where all ops are built in */
-                         "this build is without it (BS_ONLY_OPS)");
+    return number >= 0 || bs_graph_fail(graph, BS_ERROR_UNSUPPORTED, /* unreachable: where all ops are built in */
+                                        "this build is without it (BS_ONLY_OPS)");
 #else
-    return bs_graph_fail(graph, BS_ERROR_UNSUPPORTED, /* unreachable: tools/ops.py finds it first */
-                         "it stands in no list of ops/list.h");
+    return number >= 0 || bs_graph_fail(graph, BS_ERROR_UNSUPPORTED, /* unreachable: tools/ops.py finds it first */
+                                        "it stands in no list of ops/list.h");
 #endif
 }
 
@@ -430,7 +429,7 @@ bs_node *bs_graph_add(bs_graph *graph, const bs_op *op, int32_t number, const in
     const char *name = params ? *(const char *const *)params : NULL;
     graph->adding = op->name;
     graph->adding_name = name ? name : "";
-    if (!is_listed(graph, number) || !operands_known(graph, op, in, n_in))
+    if (!has_number(graph, number) || !operands_known(graph, op, in, n_in))
         return NULL;
     const void *copy = copy_params(graph, op, params);
     bs_infer infer;

@@ -53,8 +53,11 @@
 
 /* What a device does with an op, by name: BS_OP_DEVICE_conv2d. What chains may have is taken from here (BS_BY_ELEMENTS,
  * BS_BY_LINES), as the switches of the device are: a planner chains nothing that a device has no function of. */
-enum { BS_DEVICE_NONE, BS_DEVICE_KERNEL, BS_DEVICE_CHAIN, BS_DEVICE_LINES };
 enum {
+    BS_DEVICE_NONE,
+    BS_DEVICE_KERNEL,
+    BS_DEVICE_CHAIN,
+    BS_DEVICE_LINES,
 #define BS_OP_DEVICE(name, device) BS_OP_DEVICE_##name = BS_DEVICE_##device,
     BS_OP_LIST(BS_OP_DEVICE)
 #undef BS_OP_DEVICE
