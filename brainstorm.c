@@ -1,6 +1,6 @@
 /* brainstorm.c - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: 353d3f011c7a7c0840d27ba985e4972321eb72664724eb1a18d34e7d326f461a
+ * sha256 of the parts: 237a83b67d6fb34e73e16fbeca5e961a1e7c1332a09c45fccf18970d32408936
  */
 #if !defined(_POSIX_C_SOURCE) && !defined(BS_NO_POSIX)
 #define _POSIX_C_SOURCE 200809L
@@ -26320,8 +26320,8 @@ enum {
 /* The name of an op that goes by elements or by lines, and that it does; whether chains of a device have its function
  * its line in ops/list.h says. */
 #define BS_BY_ELEMENTS(op) \
-    .name = #op, .memory.elements = true, .memory.chained = (int)BS_OP_DEVICE_##op == (int)BS_DEVICE_CHAIN
-#define BS_BY_LINES(op) .name = #op, .memory.lines = (int)BS_OP_DEVICE_##op == (int)BS_DEVICE_LINES
+    .name = #op, .memory.elements = true, .memory.chained = BS_OP_DEVICE_##op == BS_DEVICE_CHAIN
+#define BS_BY_LINES(op) .name = #op, .memory.lines = BS_OP_DEVICE_##op == BS_DEVICE_LINES
 
 /* Every refusal reads: op "node": text (bs_graph_fail). Returns false always. */
 #define bs_infer_fail(infer, status, ...) bs_graph_fail((infer)->graph, status, __VA_ARGS__)

@@ -1,6 +1,6 @@
 /* brainstorm_cuda.cu - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: ad187f77b9ec0d30191dab3196cc7dad888d3c7a9b81a17636b06642f8c009b0
+ * sha256 of the parts: d9abe4c94832acaa11dbd485ad0ff96aeb78f08550644d41612db59aa81c2321
  */
 #include "brainstorm.h"
 
@@ -4600,8 +4600,8 @@ __device__ inline void bs_cu_attention_run(const bs_cu_tile &t, const bs_device_
 /* The name of an op that goes by elements or by lines, and that it does; whether chains of a device have its function
  * its line in ops/list.h says. */
 #define BS_BY_ELEMENTS(op) \
-    .name = #op, .memory.elements = true, .memory.chained = (int)BS_OP_DEVICE_##op == (int)BS_DEVICE_CHAIN
-#define BS_BY_LINES(op) .name = #op, .memory.lines = (int)BS_OP_DEVICE_##op == (int)BS_DEVICE_LINES
+    .name = #op, .memory.elements = true, .memory.chained = BS_OP_DEVICE_##op == BS_DEVICE_CHAIN
+#define BS_BY_LINES(op) .name = #op, .memory.lines = BS_OP_DEVICE_##op == BS_DEVICE_LINES
 
 /* Every refusal reads: op "node": text (bs_graph_fail). Returns false always. */
 #define bs_infer_fail(infer, status, ...) bs_graph_fail((infer)->graph, status, __VA_ARGS__)

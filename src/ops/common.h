@@ -19,8 +19,8 @@
 /* The name of an op that goes by elements or by lines, and that it does; whether chains of a device have its function
  * its line in ops/list.h says. */
 #define BS_BY_ELEMENTS(op) \
-    .name = #op, .memory.elements = true, .memory.chained = (int)BS_OP_DEVICE_##op == (int)BS_DEVICE_CHAIN
-#define BS_BY_LINES(op) .name = #op, .memory.lines = (int)BS_OP_DEVICE_##op == (int)BS_DEVICE_LINES
+    .name = #op, .memory.elements = true, .memory.chained = BS_OP_DEVICE_##op == BS_DEVICE_CHAIN
+#define BS_BY_LINES(op) .name = #op, .memory.lines = BS_OP_DEVICE_##op == BS_DEVICE_LINES
 
 /* Every refusal reads: op "node": text (bs_graph_fail). Returns false always. */
 #define bs_infer_fail(infer, status, ...) bs_graph_fail((infer)->graph, status, __VA_ARGS__)
