@@ -1,6 +1,6 @@
 /* brainstorm.c - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: 237a83b67d6fb34e73e16fbeca5e961a1e7c1332a09c45fccf18970d32408936
+ * sha256 of the parts: 26b1d00266fe19698c55ae085e4aa3f6c86fbf3ee1f0d47818e90cb332e8227f
  */
 #if !defined(_POSIX_C_SOURCE) && !defined(BS_NO_POSIX)
 #define _POSIX_C_SOURCE 200809L
@@ -50110,7 +50110,8 @@ typedef enum bs_way {
 
 /* An instruction as a CPU runs it: what of it hangs on no decision, extent or buffer. (run/steps.c) */
 typedef struct bs_step {
-    bs_status (*run)(const bs_call *call); /* CALL: its kernel, with all that is done behind it */
+    bs_status (*run)(const bs_call *call); /* CALL: its own kernel */
+    bool tail, fusion; /* CALL: more is done with it: bs_exec_tail, bs_fusion_run */
     uint8_t way;    /* bs_way */
     bool moves;     /* a move, no call */
     bool alone;     /* nothing of its time runs beside it, if only because there is one thread */
@@ -51022,7 +51023,8 @@ static BS_INLINE_IF_FAST void at_row(const bs_context *c, const bs_locator *l, i
         at_root(c, l, o);
     } else if (l->place == BS_AT_CELL || l->place == BS_AT_LINE) {
         bs_operand root;
-        bs_operand_make(c, l->source, 0, &root);
+        operand_extent(c, l->source, 0, &root);
+        at_root(c, &c->session->locators[l->source], &root);
         bs_operand_step(o, &root, bs_top_row(c, l->domain, row));
     } else {
         uint8_t *const memory = l->in_tile ? c->scratch : c->session->transient;
@@ -52362,6 +52364,12 @@ BS_INTERNAL int32_t bs_exec_batch(const bs_session *s, const bs_instr *i);
 /* Runs the kernel of a prepared call, and the steps of its tail. */
 BS_INTERNAL bs_status bs_exec_tail(const bs_call *call);
 
+/* The kernel of a step, and what is done with it. (By name: what is called through a pointer calls none of these.) */
+static inline bs_status bs_exec_run(const bs_step *step, const bs_call *call)
+{
+    return step->fusion ? bs_fusion_run(call) : step->tail ? bs_exec_tail(call) : step->run(call);
+}
+
 /* run/side.c */
 /* A call or a move on some rows of its domain, and one band; on all rows, by all workers. */
 BS_INTERNAL void bs_exec_rows(const bs_context *c, const bs_instr *i, int32_t row, int32_t rows, int32_t band);
@@ -52628,7 +52636,9 @@ static void step_of_call(const bs_plan *p, bs_step *step)
         step->scattered = step->scattered || (p->values[in[k]].storage == BS_STORAGE_VIEW &&
                                               p->graph->domains[v->domain].kind == BS_DOMAIN_PATH);
     }
-    step->run = p->nodes[step->node].fusion ? bs_fusion_run : node->n_tail ? bs_exec_tail : op->run;
+    step->run = op->run;
+    step->tail = node->n_tail != 0;
+    step->fusion = p->nodes[step->node].fusion != 0;
     step->decided = op->rows.of == BS_ROWS_DECIDED;
     step->bands = bands_of(p, node, p->nodes[step->node].work_items);
     step->batch = batch_of(p, step, image);
@@ -52826,7 +52836,7 @@ static bool wants_kernel(const bs_session *s, const bs_node *node, const bs_call
 static inline bs_status run_kernel(const bs_session *s, const bs_step *step, const bs_call *call)
 {
     bs_status status = BS_OK;
-    return s->any_empty && !wants_kernel(s, call->node, call, &status) ? status : step->run(call);
+    return s->any_empty && !wants_kernel(s, call->node, call, &status) ? status : bs_exec_run(step, call);
 }
 
 void bs_exec_end_call(bs_session *s, bs_status status, int32_t node, const char *fault)
@@ -53163,7 +53173,7 @@ bool bs_exec_ready(bs_session *s, const bs_step *step)
         bs_move_row(kept->call.out, kept->call.in);
         return true;
     }
-    const bs_status status = step->run(&kept->call);
+    const bs_status status = bs_exec_run(step, &kept->call);
     if (status != BS_OK) {
         bs_exec_end_call(s, status, step->node, s->kept_fault);
         *s->kept_fault = '\0';
@@ -53653,13 +53663,15 @@ static bs_status decide_again(bs_context *c, int32_t router)
     const int32_t before = c->decisions[router].counts[0];
     const bs_status status = bs_route_again(c, router);
     const bool same = c->decisions[router].counts[0] == before && !loop->in_turn && !loop->grows;
-    c->session->epoch += !c->tile && !same;
+    if (!c->tile && !same)
+        c->session->epoch++;
     return status;
 }
 
 static bs_status decide_first(bs_context *c, int32_t router)
 {
-    c->session->epoch += !c->tile;
+    if (!c->tile)
+        c->session->epoch++;
     return bs_route_decide(c, router);
 }
 

@@ -143,7 +143,7 @@ static bool wants_kernel(const bs_session *s, const bs_node *node, const bs_call
 static inline bs_status run_kernel(const bs_session *s, const bs_step *step, const bs_call *call)
 {
     bs_status status = BS_OK;
-    return s->any_empty && !wants_kernel(s, call->node, call, &status) ? status : step->run(call);
+    return s->any_empty && !wants_kernel(s, call->node, call, &status) ? status : bs_exec_run(step, call);
 }
 
 void bs_exec_end_call(bs_session *s, bs_status status, int32_t node, const char *fault)

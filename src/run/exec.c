@@ -140,13 +140,15 @@ static bs_status decide_again(bs_context *c, int32_t router)
     const int32_t before = c->decisions[router].counts[0];
     const bs_status status = bs_route_again(c, router);
     const bool same = c->decisions[router].counts[0] == before && !loop->in_turn && !loop->grows;
-    c->session->epoch += !c->tile && !same;
+    if (!c->tile && !same)
+        c->session->epoch++;
     return status;
 }
 
 static bs_status decide_first(bs_context *c, int32_t router)
 {
-    c->session->epoch += !c->tile;
+    if (!c->tile)
+        c->session->epoch++;
     return bs_route_decide(c, router);
 }
 

@@ -43,6 +43,12 @@ int32_t bs_exec_batch(const bs_session *s, const bs_instr *i);
 /* Runs the kernel of a prepared call, and the steps of its tail. */
 bs_status bs_exec_tail(const bs_call *call);
 
+/* The kernel of a step, and what is done with it. (By name: what is called through a pointer calls none of these.) */
+static inline bs_status bs_exec_run(const bs_step *step, const bs_call *call)
+{
+    return step->fusion ? bs_fusion_run(call) : step->tail ? bs_exec_tail(call) : step->run(call);
+}
+
 /* run/side.c */
 /* A call or a move on some rows of its domain, and one band; on all rows, by all workers. */
 void bs_exec_rows(const bs_context *c, const bs_instr *i, int32_t row, int32_t rows, int32_t band);

@@ -213,7 +213,7 @@ bool bs_exec_ready(bs_session *s, const bs_step *step)
         bs_move_row(kept->call.out, kept->call.in);
         return true;
     }
-    const bs_status status = step->run(&kept->call);
+    const bs_status status = bs_exec_run(step, &kept->call);
     if (status != BS_OK) {
         bs_exec_end_call(s, status, step->node, s->kept_fault);
         *s->kept_fault = '\0';

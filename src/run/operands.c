@@ -168,7 +168,8 @@ static BS_INLINE_IF_FAST void at_row(const bs_context *c, const bs_locator *l, i
         at_root(c, l, o);
     } else if (l->place == BS_AT_CELL || l->place == BS_AT_LINE) {
         bs_operand root;
-        bs_operand_make(c, l->source, 0, &root);
+        operand_extent(c, l->source, 0, &root);
+        at_root(c, &c->session->locators[l->source], &root);
         bs_operand_step(o, &root, bs_top_row(c, l->domain, row));
     } else {
         uint8_t *const memory = l->in_tile ? c->scratch : c->session->transient;

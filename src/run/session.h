@@ -53,7 +53,8 @@ typedef enum bs_way {
 
 /* An instruction as a CPU runs it: what of it hangs on no decision, extent or buffer. (run/steps.c) */
 typedef struct bs_step {
-    bs_status (*run)(const bs_call *call); /* CALL: its kernel, with all that is done behind it */
+    bs_status (*run)(const bs_call *call); /* CALL: its own kernel */
+    bool tail, fusion; /* CALL: more is done with it: bs_exec_tail, bs_fusion_run */
     uint8_t way;    /* bs_way */
     bool moves;     /* a move, no call */
     bool alone;     /* nothing of its time runs beside it, if only because there is one thread */

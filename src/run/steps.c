@@ -80,7 +80,9 @@ static void step_of_call(const bs_plan *p, bs_step *step)
         step->scattered = step->scattered || (p->values[in[k]].storage == BS_STORAGE_VIEW &&
                                               p->graph->domains[v->domain].kind == BS_DOMAIN_PATH);
     }
-    step->run = p->nodes[step->node].fusion ? bs_fusion_run : node->n_tail ? bs_exec_tail : op->run;
+    step->run = op->run;
+    step->tail = node->n_tail != 0;
+    step->fusion = p->nodes[step->node].fusion != 0;
     step->decided = op->rows.of == BS_ROWS_DECIDED;
     step->bands = bands_of(p, node, p->nodes[step->node].work_items);
     step->batch = batch_of(p, step, image);
