@@ -1,6 +1,6 @@
 /* brainstorm.c - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: 26b1d00266fe19698c55ae085e4aa3f6c86fbf3ee1f0d47818e90cb332e8227f
+ * sha256 of the parts: c3474d9e0cc5212289067cae0bd01371aa1f3f361ffda6a12b557b33bd895868
  */
 #if !defined(_POSIX_C_SOURCE) && !defined(BS_NO_POSIX)
 #define _POSIX_C_SOURCE 200809L
@@ -38343,8 +38343,8 @@ BS_INTERNAL bool bs_plan_bytes_fit(const bs_plan *plan, bs_error *error);
 
 /* ==== begin src/plan/locate.h ================================================================= */
 /* plan/locate.h - where the rows of a value are, worked out once for all that reads or writes them: as far as no
- * decision, extent or buffer is needed. The CPU's operands (run/operands.c) and a device's (cuda/step_operand.cuh)
- * both begin here.
+ * decision, extent or buffer is needed. The CPU's operands (run/operands.c) begin here. (A device has the words for
+ * places from here, and finds them by itself: cuda/step_operand.cuh.)
  * Relies on plan/plan.h. Must never know an address. */
 #ifndef BS_LOCATE_H
 #define BS_LOCATE_H
@@ -38375,7 +38375,7 @@ typedef enum bs_memory_of {
 typedef struct bs_locator {
     bs_bytes base;
     bs_bytes row_bytes; /* from one row to the next */
-    int32_t form;       /* of the value itself (bs_form_count) */
+    int32_t form;       /* of the value itself (bs_form_twin) */
     int32_t domain;     /* whose rows they are */
     int32_t source;     /* CELL, LINE, ABOVE, SEEN: a value */
     int32_t loop;       /* ABOVE, SEEN: of the row of `source` it is the part that belongs to a trip of this; 0: all */
@@ -52691,14 +52691,12 @@ BS_EFFORT_END
 
 /* ==== begin src/run/call.c ==================================================================== */
 BS_EFFORT_LESS
-/* run/call.c - one kernel on some rows of its node: its operands, the zeros around what it writes, how it may be cut.
- * Relies on run/exec.h. Must never know who else is at work; how
- * many rows and threads there are decides how products of many weights are cut, and no bit. */
+/* run/call.c - one kernel on some rows of its node: its operands, and the zeros around what it writes. (How it may be
+ * cut: run/steps.c.) Relies on run/exec.h. Must never know who else is at work. */
 /* #include "run/exec.h" */
 
 /* #include "ops/common.h" */
 /* #include "ops/structure.h" */
-/* #include "plan/tails.h" */
 
 static bs_call *call_in(bs_call_room *room)
 {

@@ -1,6 +1,6 @@
 /* brainstorm_cuda.cu - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: d9abe4c94832acaa11dbd485ad0ff96aeb78f08550644d41612db59aa81c2321
+ * sha256 of the parts: b6827f69d76e46fb83833f952801ba9a48a8b3551270e3c218adc006d6c428b2
  */
 #include "brainstorm.h"
 
@@ -1636,8 +1636,8 @@ static inline bs_dim_id bs_segment_dim(const bs_graph *graph, int32_t domain)
 
 /* ==== begin src/plan/locate.h ================================================================= */
 /* plan/locate.h - where the rows of a value are, worked out once for all that reads or writes them: as far as no
- * decision, extent or buffer is needed. The CPU's operands (run/operands.c) and a device's (cuda/step_operand.cuh)
- * both begin here.
+ * decision, extent or buffer is needed. The CPU's operands (run/operands.c) begin here. (A device has the words for
+ * places from here, and finds them by itself: cuda/step_operand.cuh.)
  * Relies on plan/plan.h. Must never know an address. */
 #ifndef BS_LOCATE_H
 #define BS_LOCATE_H
@@ -2074,7 +2074,7 @@ typedef enum bs_memory_of {
 typedef struct bs_locator {
     bs_bytes base;
     bs_bytes row_bytes; /* from one row to the next */
-    int32_t form;       /* of the value itself (bs_form_count) */
+    int32_t form;       /* of the value itself (bs_form_twin) */
     int32_t domain;     /* whose rows they are */
     int32_t source;     /* CELL, LINE, ABOVE, SEEN: a value */
     int32_t loop;       /* ABOVE, SEEN: of the row of `source` it is the part that belongs to a trip of this; 0: all */

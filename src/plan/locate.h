@@ -1,6 +1,6 @@
 /* plan/locate.h - where the rows of a value are, worked out once for all that reads or writes them: as far as no
- * decision, extent or buffer is needed. The CPU's operands (run/operands.c) and a device's (cuda/step_operand.cuh)
- * both begin here.
+ * decision, extent or buffer is needed. The CPU's operands (run/operands.c) begin here. (A device has the words for
+ * places from here, and finds them by itself: cuda/step_operand.cuh.)
  * Relies on plan/plan.h. Must never know an address. */
 #ifndef BS_LOCATE_H
 #define BS_LOCATE_H
@@ -31,7 +31,7 @@ typedef enum bs_memory_of {
 typedef struct bs_locator {
     bs_bytes base;
     bs_bytes row_bytes; /* from one row to the next */
-    int32_t form;       /* of the value itself (bs_form_count) */
+    int32_t form;       /* of the value itself (bs_form_twin) */
     int32_t domain;     /* whose rows they are */
     int32_t source;     /* CELL, LINE, ABOVE, SEEN: a value */
     int32_t loop;       /* ABOVE, SEEN: of the row of `source` it is the part that belongs to a trip of this; 0: all */

@@ -1,11 +1,9 @@
-/* run/call.c - one kernel on some rows of its node: its operands, the zeros around what it writes, how it may be cut.
- * Relies on run/exec.h. Must never know who else is at work; how
- * many rows and threads there are decides how products of many weights are cut, and no bit. */
+/* run/call.c - one kernel on some rows of its node: its operands, and the zeros around what it writes. (How it may be
+ * cut: run/steps.c.) Relies on run/exec.h. Must never know who else is at work. */
 #include "run/exec.h"
 
 #include "ops/common.h"
 #include "ops/structure.h"
-#include "plan/tails.h"
 
 static bs_call *call_in(bs_call_room *room)
 {
