@@ -18,7 +18,7 @@ from brainstorm.onnx import imported
 
 HERE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "zoo")
 CLOSE = 2e-5  # of the largest magnitude: roundings of f32; a decision that differs is far more
-WAYS = ("--dataflow off", "--fusion off", "--dataflow off --fusion off", "--launch stream", "--launch host")
+WAYS = ("--dataflow off", "--fusion off", "--dataflow off --fusion off", "--launch stream", "--launch graph")
 
 
 def image_network(name, folder):
