@@ -1,6 +1,6 @@
 /* brainstorm.c - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: c3474d9e0cc5212289067cae0bd01371aa1f3f361ffda6a12b557b33bd895868
+ * sha256 of the parts: deb82ea66711b4d845d51862fcb7568db83860eba00080b627a923c1931786d7
  */
 #if !defined(_POSIX_C_SOURCE) && !defined(BS_NO_POSIX)
 #define _POSIX_C_SOURCE 200809L
@@ -1118,6 +1118,12 @@ BS_INTERNAL void bs_gate_tell(bs_gate *gate); /* wakes all waiting threads, and 
 typedef void (*bs_task)(void *user, int32_t index, int32_t thread);
 
 /* Tasks of a job are claimed one after the other from `next`. Which thread takes which task must never matter. */
+typedef struct bs_worker {
+    struct bs_workers *pool;
+    int32_t thread;
+    _Alignas(16) uint8_t handle[BS_THREAD_BYTES];
+} bs_worker;
+
 typedef struct bs_workers {
     int32_t threads; /* including the caller's */
     int32_t started;
@@ -1128,16 +1134,13 @@ typedef struct bs_workers {
     atomic_int generation; /* number of the current job; changes under the gate */
     atomic_int busy;       /* workers that have not finished the current job */
     atomic_bool stop;
-    struct bs_worker {
-        struct bs_workers *pool;
-        int32_t thread;
-        _Alignas(16) uint8_t handle[BS_THREAD_BYTES];
-    } workers[BS_MAX_THREADS];
+    bs_worker *workers; /* [threads], which are the caller's memory; that of thread 0 has nothing to do */
     bs_gate gate;
 } bs_workers;
 
-/* Starts threads-1 workers. On failure nothing is left running. */
-BS_INTERNAL bs_status bs_workers_start(bs_workers *pool, const bs_platform *platform, int32_t threads, bs_error *error);
+/* Starts threads-1 workers, in room for `threads`. On failure nothing is left running. */
+BS_INTERNAL bs_status bs_workers_start(bs_workers *pool, bs_worker *room, const bs_platform *platform, int32_t threads,
+                           bs_error *error);
 BS_INTERNAL void bs_workers_stop(bs_workers *pool);
 /* Runs task(user, 0..count-1); returns when all are done. Thread numbers are 0 (the caller) .. threads-1. */
 BS_INTERNAL void bs_workers_run(bs_workers *pool, bs_task task, void *user, int32_t count);
@@ -1446,7 +1449,7 @@ static void pool_drain(bs_workers *pool, int32_t thread)
 
 static void worker_main(void *argument)
 {
-    struct bs_worker *worker = argument;
+    bs_worker *worker = argument;
     bs_workers *pool = worker->pool;
     int seen = 0;
     for (;;) {
@@ -1465,17 +1468,19 @@ static void worker_main(void *argument)
     }
 }
 
-bs_status bs_workers_start(bs_workers *pool, const bs_platform *platform, int32_t threads, bs_error *error)
+bs_status bs_workers_start(bs_workers *pool, bs_worker *room, const bs_platform *platform, int32_t threads,
+                           bs_error *error)
 {
     memset(pool, 0, sizeof *pool);
     pool->threads = 1;
+    pool->workers = room;
     if (threads <= 1 || !platform || !platform->thread_start)
         return BS_OK; /* no workers: every task runs on the calling thread */
     if (!bs_gate_make(&pool->gate, platform))
         return bs_fail(error, BS_ERROR_PLATFORM, "worker threads: the platform's gate_init failed");
     pool->threads = threads;
     for (int32_t i = 1; i < threads; i++) {
-        struct bs_worker *worker = &pool->workers[i];
+        bs_worker *worker = &pool->workers[i];
         worker->pool = pool;
         worker->thread = i;
         if (platform->thread_start(platform->user, worker->handle, worker_main, worker) != 0) {
@@ -38575,6 +38580,9 @@ int32_t bs_device_given_words(const bs_plan *plan, const bs_instr *instr);
 /* Offset from layout->inputs of the copy of node n's buffer, used when the caller's buffer is not in device memory;
  * UINT64_MAX: n needs none. bs_device_state_place: offset from layout->states of a state's own memory. */
 uint64_t bs_device_input_place(const bs_plan *plan, int32_t node);
+/* Numbers the nodes that something can be bound to, from 1 on, in at [nodes], if that is not NULL; the others get 0.
+ * Returns how many numbers there are, with 0. */
+BS_INTERNAL int32_t bs_bound_places(const bs_graph *graph, int32_t *at);
 /* Whether a buffer can be bound to node n. Such nodes have entries in the table of what is bound, from 1 on. */
 bool bs_device_is_bound(const bs_plan *plan, int32_t node);
 BS_INTERNAL bs_bytes bs_device_state_place(const bs_plan *plan, int32_t node);
@@ -38587,17 +38595,33 @@ bool bs_device_joins(const bs_plan *plan, int32_t node, bs_device_join *join);
 
 /* ------------------------------------------------------------------------------------------------ backend */
 
+/* What is bound to an input, an output or a state, and what a session keeps for it. */
+typedef struct bs_bound {
+    bs_buffer buffer;       /* data NULL: nothing is bound */
+    uint8_t *state;         /* a state's own memory; on a device, there */
+    bs_bytes state_bytes;
+    int32_t *cache_lengths; /* of an input of cache lengths a copy for this run, which has been checked; else NULL */
+} bs_bound;
+
+static inline bool bs_same_buffer(const bs_buffer *a, const bs_buffer *b)
+{
+    bool same = a->data == b->data && a->dtype == b->dtype && a->rank == b->rank;
+    for (int32_t i = 0; same && i < a->rank; i++)
+        same = a->dim[i] == b->dim[i] && a->stride[i] == b->stride[i];
+    return same;
+}
+
 /* What a session shows its device. Arrays are the session's own and stay where they are. */
 typedef struct bs_device_client {
     const bs_graph *graph;
     const bs_plan *plan;
     const bs_platform *platform;
     int64_t *dims;                /* [dims] of the run that is submitted; wait fills in what its nodes made */
-    const bs_buffer *bound;       /* [nodes] */
-    uint8_t *const *state;        /* [nodes] device memory of states */
+    const bs_bound *bound;        /* [n_bound], by bs_bound_places; [0]: nothing is bound */
+    const int32_t *bound_at;      /* [nodes] the place of each in `bound` */
+    int32_t n_bound;
     const bs_rows_state *domains; /* [domains] row counts of domains that no router makes */
     int32_t *const *offsets;      /* [domains] of segments, checked; NULL for others */
-    int32_t *const *cache_lengths; /* [nodes], checked */
     uint8_t *weights;             /* prepared, resident: address on the device */
     const bs_route_callback *callbacks; /* [routers] */
     /* filled by wait */
@@ -38607,6 +38631,11 @@ typedef struct bs_device_client {
     char *fault;       /* filled where a run fails: [BS_FAULT_BYTES], "" where the status says everything */
     void *stream; /* the caller's stream for runs; NULL: the backend makes one for this session alone */
 } bs_device_client;
+
+static inline const bs_bound *bs_client_bound(const bs_device_client *c, int32_t node)
+{
+    return &c->bound[c->bound_at[node]];
+}
 
 typedef struct bs_device_session bs_device_session; /* the backend's; lies in pinned memory */
 
@@ -49235,7 +49264,7 @@ typedef struct bs_store {
     uint8_t **base;          /* [units + 1] prepared weights of pinned units; [0] the resident ones */
     bool check_records, stop;
     int32_t n_lanes, started;
-    bs_store_lane lanes[BS_MAX_LANES];
+    bs_store_lane *lanes;    /* [n_lanes] */
     bs_gate gate; /* no threads: the run reads for itself */
 } bs_store;
 
@@ -49746,12 +49775,12 @@ static bs_stream_facts store_facts(const bs_plan *plan)
 static void *carve_store(bs_carver *c, const bs_plan *plan, bs_store *s)
 {
     const bs_stream_facts facts = store_facts(plan);
-    enum { UNITS, NODES, TENSORS, CHUNKS, BASES };
+    enum { UNITS, NODES, TENSORS, CHUNKS, BASES, LANES };
     static const bs_carved arrays[] = {
         BS_CARVED(bs_store, facts, UNITS),   BS_CARVED(bs_store, units, UNITS),
         BS_CARVED(bs_store, nodes, NODES),   BS_CARVED(bs_store, tensors, TENSORS),
         BS_CARVED(bs_store, chunks, CHUNKS), BS_CARVED(bs_store, wanted, UNITS),
-        BS_CARVED(bs_store, base, BASES),
+        BS_CARVED(bs_store, base, BASES),    BS_CARVED(bs_store, lanes, LANES),
     };
     int64_t nodes = 0, tensors = 0;
     for (int32_t n = 1; n < plan->graph->n_nodes; n++) {
@@ -49761,7 +49790,7 @@ static void *carve_store(bs_carver *c, const bs_plan *plan, bs_store *s)
         nodes++;
         tensors += bs_node_weights(plan->graph, &plan->graph->nodes[n], specs);
     }
-    const int64_t counts[] = {plan->n_units - 1, nodes, tensors, 2 * nodes, plan->n_units};
+    const int64_t counts[] = {plan->n_units - 1, nodes, tensors, 2 * nodes, plan->n_units, plan->lanes};
     BS_CARVE_ARRAYS(c, s, arrays, counts);
     return bs_carve_bytes(c, bs_stream_bytes(&facts));
 }
@@ -50111,26 +50140,40 @@ typedef enum bs_way {
 /* An instruction as a CPU runs it: what of it hangs on no decision, extent or buffer. (run/steps.c) */
 typedef struct bs_step {
     bs_status (*run)(const bs_call *call); /* CALL: its own kernel */
-    bool tail, fusion; /* CALL: more is done with it: bs_exec_tail, bs_fusion_run */
-    uint8_t way;    /* bs_way */
-    bool moves;     /* a move, no call */
-    bool alone;     /* nothing of its time runs beside it, if only because there is one thread */
-    bool routes;    /* its time is that of routing */
-    bool scattered; /* CALL: rows of an operand are found through decisions, so each row is a call of its own */
-    bool decided;   /* CALL: reads a decision, row by row */
-    bool zeroed;    /* CALL of tiles: zeros are around its result already, left by what lay there before */
-    int32_t bands;  /* tasks that a row, or a batch of rows, is cut into; 0: it is not cut */
-    int32_t batch;  /* rows of a task; < 0: images, at most; 0: of heavy rows, as many as a run has (bs_exec_batch) */
-    int32_t kept;   /* its number among those that are kept, from 1; 0: it is not */
-    int32_t node, domain, router; /* ROUTE: the router that decides */
-    int32_t back;   /* of a loop's second decision the first one, behind which its body begins; else -1 */
+    uint8_t way;        /* bs_way */
+    uint8_t kept;       /* its number among those that are kept, from 1; 0: it is not */
+    bool tail : 1;      /* CALL: more is done with it: bs_exec_tail, */
+    bool fusion : 1;    /* or bs_fusion_run */
+    bool moves : 1;     /* a move, no call */
+    bool alone : 1;     /* nothing of its time runs beside it, if only because there is one thread */
+    bool routes : 1;    /* its time is that of routing */
+    bool scattered : 1; /* CALL: rows of an operand are found through decisions, so each row is a call of its own */
+    bool decided : 1;   /* CALL: reads a decision, row by row */
+    bool zeroed : 1;    /* CALL of tiles: zeros are around its result already, left by what lay there before */
+    int32_t node, domain;
+    union {
+        struct { /* CALL, MOVE */
+            int32_t bands; /* tasks that a row, or a batch of rows, is cut into; 0: it is not cut */
+            int32_t batch; /* rows of a task; < 0: images, at most; 0: of heavy rows, as many as a run has
+                            * (bs_exec_batch) */
+        };
+        struct { /* ROUTE */
+            int32_t router; /* that decides; `domain` is that of its first path */
+            int32_t back;   /* of a loop's second decision the first one, behind which its body begins; else -1 */
+        };
+    };
 } bs_step;
 
-/* A call or a move in the body of a loop, prepared for its trips, or a call of a network without decisions, for its
- * runs. (run/kept.c) */
+/* Since when addresses hold: those that decisions may change, and those that only a run changes for which something was
+ * bound. */
+typedef enum bs_epoch { BS_EPOCH_DECIDED, BS_EPOCH_BOUND, BS_EPOCHS } bs_epoch;
+
+/* A call or a move in the body of a loop, prepared for its trips, or a call that no decision changes, for its runs.
+ * (run/kept.c) */
 typedef struct bs_kept {
     uint64_t since; /* the epoch in which it was prepared; 0: never */
     uint64_t ready; /* the epoch in which it is done as it is */
+    bs_epoch epoch; /* the one that is meant */
     uint32_t trips; /* bit k: operand k is a trip's own part of something; of a move bit 1: out[0] is */
     bool does;      /* it can be kept in that epoch */
     bool stepped;   /* how far those parts lie from each other is known: `step`, in bytes */
@@ -50165,12 +50208,10 @@ struct bs_session {
     bool fits;        /* `dims` are those of what is bound, which has been checked; a run has changed none of them */
     bool writes_states; /* some needed node does */
     bool any_empty;   /* some dimension of this run is 0 */
-    bs_buffer *bound; /* [nodes] inputs, outputs, states; data NULL = not bound */
-    uint8_t **state;  /* [nodes] own memory of states */
-    bs_bytes *state_bytes;
+    bs_bound *bound;   /* [n_bound] of inputs, outputs and states, by bs_bound_places; [0]: nothing is bound */
+    int32_t *bound_at; /* [nodes] the place of each in `bound` */
+    int32_t n_bound;
     int32_t **offsets; /* [domains] of segments: the first row of each in this run, then the end; else NULL */
-    /* [nodes] inputs of cache lengths: a checked copy for this run; NULL for others */
-    int32_t **cache_lengths;
     bs_context *contexts; /* [threads]; contexts of tiles */
     bs_context root;
     bs_route_callback *callbacks; /* [routers] */
@@ -50181,7 +50222,7 @@ struct bs_session {
     int32_t *route_counts; /* [threads * paths] decided by that thread */
     int64_t *dropped; /* [routers] */
     bs_exec_work work;
-    uint64_t epoch; /* grows with what may move rows: a decision, a run for which something was bound */
+    uint64_t epoch[BS_EPOCHS]; /* each grows with what may move its rows */
     bs_step *steps; /* [instructions] */
     int32_t n_kept;
     bs_kept *kept; /* [n_kept] */
@@ -50210,6 +50251,8 @@ static inline size_t bs_session_counts(const bs_session *s, int32_t thread, int3
 {
     return (size_t)thread * (size_t)s->graph->n_paths + (size_t)s->graph->routers[router].first_path;
 }
+
+static inline bs_bound *bs_bound_of(const bs_session *s, int32_t node) { return &s->bound[s->bound_at[node]]; }
 
 /* run/session.c */
 static inline bool bs_session_is_state(const bs_plan *plan, int32_t node)
@@ -50351,7 +50394,7 @@ int64_t bs_cache_lengths_room(const bs_plan *plan, int32_t node)
 
 static int32_t bound_i32(const bs_session *s, int32_t node, int64_t index)
 {
-    const bs_buffer *b = &s->bound[node];
+    const bs_buffer *b = &bs_bound_of(s, node)->buffer;
     return ((const int32_t *)b->data)[index * b->stride[0]];
 }
 
@@ -50384,12 +50427,13 @@ static bool begin_offsets(bs_session *s, int32_t domain, bs_error *error)
 static bool begin_cache_lengths(bs_session *s, int32_t node, bs_error *error)
 {
     const int64_t segments = s->dims[s->graph->values[s->graph->nodes[node].first_out].dims[0]];
+    int32_t *const lengths = bs_bound_of(s, node)->cache_lengths;
     for (int64_t g = 0; g < segments; g++) {
-        s->cache_lengths[node][g] = bound_i32(s, node, g);
-        if (s->cache_lengths[node][g] < 0 || s->cache_lengths[node][g] > MAX_CACHE_LENGTH)
+        lengths[g] = bound_i32(s, node, g);
+        if (lengths[g] < 0 || lengths[g] > MAX_CACHE_LENGTH)
             return bs_refuse(error, BS_ERROR_DATA,
                              "input \"%s\": segment %lld has %" PRId32 " tokens already, expected 0 .. %" PRId32,
-                             bs_node_name(&s->graph->nodes[node]), (long long)g, s->cache_lengths[node][g],
+                             bs_node_name(&s->graph->nodes[node]), (long long)g, lengths[g],
                              MAX_CACHE_LENGTH);
     }
     return true;
@@ -50404,7 +50448,7 @@ static bool begin_bias(const bs_session *s, const bs_node *node, bs_error *error
     const int32_t q = bs_segmented(g, g->values[in[0]].domain), k = bs_segmented(g, g->values[in[1]].domain);
     const int64_t most = s->dims[bias->dims[1]], most_keys = s->dims[bias->dims[2]];
     for (int64_t i = 0; i < s->dims[bs_segment_dim(g, q)]; i++) {
-        const int32_t cached = length >= 0 ? s->cache_lengths[g->values[in[length]].node][i] : 0;
+        const int32_t cached = length < 0 ? 0 : bs_bound_of(s, g->values[in[length]].node)->cache_lengths[i];
         const int64_t rows = s->offsets[q][i + 1] - s->offsets[q][i] + (q == k ? cached : 0),
                       keys = (int64_t)cached + s->offsets[k][i + 1] - s->offsets[k][i];
         if (rows > most || keys > most_keys)
@@ -50437,7 +50481,7 @@ bool bs_segments_begin(bs_session *session, bs_error *error)
             return false;
     for (int32_t k = 0; k < session->n_watched; k++) {
         const int32_t n = session->watched[k];
-        if (session->cache_lengths[n] && !begin_cache_lengths(session, n, error))
+        if (bs_bound_of(session, n)->cache_lengths && !begin_cache_lengths(session, n, error))
             return false;
     }
     for (int32_t k = 0; k < session->n_watched; k++) {
@@ -50479,10 +50523,10 @@ void bs_segment_append(const bs_context *c, const bs_instr *i, int32_t row, bs_o
     const bs_node *node = &g->nodes[i->node];
     const int32_t *in = bs_node_in(g, node), *offsets = s->offsets[i->domain];
     const int32_t length = in[bs_node_operand(node, BS_ROLE_CACHE_LENGTH)];
-    const bs_buffer *state = &s->bound[g->values[in[bs_node_operand(node, BS_ROLE_STATE)]].node];
+    const bs_buffer *state = &bs_bound_of(s, g->values[in[bs_node_operand(node, BS_ROLE_STATE)]].node)->buffer;
     const int32_t segment = bs_segment_of(offsets, (int32_t)s->dims[bs_segment_dim(g, i->domain)], row);
     const int32_t window = (int32_t)state->dim[1],
-                  position = s->cache_lengths[g->values[length].node][segment] + (row - offsets[segment]);
+                  position = bs_bound_of(s, g->values[length].node)->cache_lengths[segment] + (row - offsets[segment]);
     operand->data = NULL;
     if (offsets[segment + 1] - row > window)
         return;
@@ -50503,6 +50547,18 @@ BS_EFFORT_ONCE
 static bs_bytes value_bytes(const bs_plan *p, int32_t value)
 {
     return bs_value_bytes(p->graph, &p->graph->values[value]);
+}
+
+int32_t bs_bound_places(const bs_graph *g, int32_t *at)
+{
+    int32_t places = 1;
+    for (int32_t n = 1; n < g->n_nodes; n++) {
+        const bool bound = bs_node_op(&g->nodes[n])->bound;
+        if (at)
+            at[n] = bound ? places : 0;
+        places += bound;
+    }
+    return places;
 }
 
 bool bs_device_is_bound(const bs_plan *plan, int32_t node)
@@ -50771,7 +50827,7 @@ static bs_bytes session_bytes(const bs_plan *p)
     bs_carver c = {NULL, {0}};
     bs_carve(&c, 1, BS_DEVICE_SESSION_BYTES);
     bs_carve(&c, (uint64_t)p->graph->n_dims, sizeof(int64_t));
-    bs_carve(&c, nodes, sizeof(bs_buffer));
+    bs_carve(&c, (uint64_t)bs_bound_places(p->graph, NULL), sizeof(bs_buffer));
     bs_carve(&c, nodes, BS_DEVICE_BOUND_BYTES);
     return c.used;
 }
@@ -50968,13 +51024,14 @@ void bs_operand_dense(const bs_context *c, int32_t value, bs_operand *o)
 
 void bs_operand_bound(const bs_context *c, int32_t node, bs_operand *o)
 {
-    const bs_buffer *b = &c->session->bound[node];
+    const bs_bound *bound = bs_bound_of(c->session, node);
+    const bs_buffer *b = &bound->buffer;
     o->data = b->data;
     o->row_stride = 0;
     for (int32_t i = 0; i < b->rank; i++)
         o->stride[i] = (ptrdiff_t)b->stride[i];
-    if (c->session->cache_lengths[node]) { /* the copy that was checked, not the caller's buffer */
-        o->data = c->session->cache_lengths[node];
+    if (bound->cache_lengths) { /* the copy that was checked, not the caller's buffer */
+        o->data = bound->cache_lengths;
         o->stride[0] = 1;
     }
 }
@@ -51000,7 +51057,7 @@ void bs_operand_step(bs_operand *o, const bs_operand *root, int32_t top)
  * channels last. */
 static bool lies_as_bound(const bs_context *c, int32_t node)
 {
-    const bs_buffer *b = &c->session->bound[node];
+    const bs_buffer *b = &bs_bound_of(c->session, node)->buffer;
     return (b->dim[0] == 1 || b->stride[0] == 1) && b->stride[2] == b->dim[0];
 }
 
@@ -52651,6 +52708,7 @@ static void step_of_route(const bs_plan *p, int32_t at, bs_step *step)
     const int32_t router = p->graph->nodes[step->node].router;
     step->way = BS_WAY_ROUTE;
     step->router = router;
+    step->domain = p->graph->routers[router].path_domains;
     step->back = p->routers[router].again == at ? p->routers[router].instr : -1;
     step->routes = !bs_router_loops(p->graph, router); /* the trips of a loop are not routed */
 }
@@ -52671,7 +52729,6 @@ void bs_steps_make(bs_session *s)
         bs_step *step = &s->steps[k];
         step->node = i->node;
         step->domain = i->domain;
-        step->back = -1;
         step->way = bs_instr_streams(i) ? BS_WAY_STREAMED : BS_WAY_PLAIN;
         step->alone = !BS_DENSE_PAYS || p->threads == 1 || i->kind > BS_INSTR_MOVE || step->way == BS_WAY_STREAMED;
         switch ((bs_instr_kind)i->kind) {
@@ -52957,12 +53014,12 @@ BS_EFFORT_END
 /* ==== begin src/run/kept.c ==================================================================== */
 BS_EFFORT_LESS
 /* run/kept.c - calls and moves that are prepared once and done many times. In the body of a loop one trip prepares
- * them, and the next trips do them as they are, as long as nothing has moved that they read or write. In a network
- * without decisions a run prepares its calls for the runs after it. What belongs to a trip (its part of a sequence, the
- * place of what it gives to a collection) moves by the same number of bytes from each trip to the next.
+ * them, and the next trips do them as they are, as long as nothing has moved that they read or write. Outside all paths
+ * a run prepares its calls for the runs after it. What belongs to a trip (its part of a sequence, the place of what it
+ * gives to a collection) moves by the same number of bytes from each trip to the next.
  * Owns: which instructions are kept, and until when. Relies on run/exec.h. Must never keep an address that has changed.
- * So a new `epoch` begins with a decision that may move rows; with the first decision of each loop, when all extents in
- * its body are known; and with a run before which something was bound. */
+ * So both epochs begin anew with a run before which something was bound; that of decisions with one that may move rows
+ * as well, and with the first decision of each loop, when all extents in its body are known. */
 /* #include "run/exec.h" */
 
 /* #include "ops/structure.h" */
@@ -52979,7 +53036,7 @@ bool bs_exec_ready(bs_session *s, const bs_step *step) { return (void)s, (void)s
 #else
 
 /* A small network has few instructions, and of a large one they take longer than what is saved. */
-enum { KEPT_MOST = 64, KEPT_BYTES = 8192, KEPT_WEIGHTS = 32768 };
+enum { KEPT_MOST = 64, KEPT_BYTES = 8192, KEPT_WEIGHTS = 65536 };
 
 static bool is_short(const bs_plan *p, int32_t value)
 {
@@ -53009,10 +53066,10 @@ static bool is_in_body(const bs_graph *g, int32_t domain)
     return loop != 0 && g->routers[loop].path_domains == domain;
 }
 
-/* Of a network without decisions: a call of which a run changes nothing but what the operands hold. */
+/* A call of which neither decisions nor runs change anything but what the operands hold: outside all paths. */
 static bool is_steady(const bs_plan *p, const bs_instr *i)
 {
-    return p->graph->n_routers == 1 && i->kind == BS_INSTR_CALL &&
+    return i->kind == BS_INSTR_CALL && p->graph->domains[i->domain].kind != BS_DOMAIN_PATH &&
            bs_bytes_figure(p->nodes[i->node].prepared_bytes) <= KEPT_WEIGHTS;
 }
 
@@ -53053,8 +53110,9 @@ void bs_kept_place(bs_session *s, bs_operand *operands)
         bs_kept *kept = &s->kept[count++];
         kept->call.in = operands;
         kept->call.out = operands + more - (i->kind == BS_INSTR_CALL ? p->graph->nodes[i->node].n_out : 1);
+        kept->epoch = is_in_body(p->graph, i->domain) ? BS_EPOCH_DECIDED : BS_EPOCH_BOUND;
         operands += more;
-        s->steps[k].kept = count;
+        s->steps[k].kept = (uint8_t)count;
     }
 }
 
@@ -53091,7 +53149,7 @@ static void prepare_call(bs_session *s, const bs_instr *i, bs_kept *kept)
     bs_exec_prepare(&s->root, i->node, 0, rows, &kept->call);
     for (int32_t k = 0; k < n_in; k++)
         kept->trips |= (uint32_t)is_of_trip(s->plan, in[k]) << k;
-    kept->ready = kept->trips || kept->call.node->makes ? 0 : s->epoch;
+    kept->ready = kept->trips || kept->call.node->makes ? 0 : kept->since;
 }
 
 /* A view that is seen where it is needs no move: its operands stay empty. */
@@ -53102,7 +53160,7 @@ static void prepare_move(bs_session *s, const bs_instr *i, bs_kept *kept)
         return;
     bs_move_operands(&s->root, i, 0, kept->call.out, kept->call.in);
     kept->trips = (uint32_t)is_of_trip(s->plan, i->value) | (uint32_t)(i->map == BS_MAP_TRIP) << 1;
-    kept->ready = kept->trips ? 0 : s->epoch;
+    kept->ready = kept->trips ? 0 : kept->since;
 }
 
 /* Finds by what the plan says the operands that belong to a trip. */
@@ -53142,8 +53200,8 @@ bool bs_exec_kept(bs_session *s, const bs_instr *i)
     if (number == 0)
         return false;
     bs_kept *const kept = &s->kept[number - 1];
-    if (kept->since != s->epoch) {
-        kept->since = s->epoch;
+    if (kept->since != s->epoch[kept->epoch]) {
+        kept->since = s->epoch[kept->epoch];
         kept->trips = 0;
         kept->ready = 0;
         kept->stepped = false;
@@ -53165,7 +53223,7 @@ bool bs_exec_ready(bs_session *s, const bs_step *step)
     if (step->kept == 0 || s->any_empty || s->times_ops)
         return false;
     const bs_kept *kept = &s->kept[step->kept - 1];
-    if (kept->ready != s->epoch)
+    if (kept->ready != s->epoch[kept->epoch])
         return false;
     if (step->moves) {
         bs_move_row(kept->call.out, kept->call.in);
@@ -53615,15 +53673,14 @@ static void run_rows_here(const bs_context *c, const bs_instr *i)
 /* ---------------------------------------------------------------------------------------------- decisions */
 
 /* The rows of the paths of a router, now that it has decided. */
-static void open_paths(bs_context *c, int32_t router)
+static void open_paths(bs_context *c, const bs_step *step)
 {
-    const bs_graph *g = c->session->graph;
-    const bs_decision_data *d = &c->decisions[router];
-    for (int32_t k = g->routers[router].path_domains; k; k = g->domains[k].next) {
-        const bs_domain *domain = &g->domains[k];
-        c->domains[k].count = d->counts[domain->path];
-        c->domains[k].first = c->tile ? 0 : d->offsets[domain->path];
-        c->domains[k].ids = d->ids + d->offsets[domain->path];
+    const bs_domain *const all = c->session->graph->domains;
+    const bs_decision_data *d = &c->decisions[step->router];
+    for (int32_t k = step->domain; k; k = all[k].next) {
+        const int32_t path = all[k].path, first = d->offsets[path];
+        const bs_rows_state rows = {d->counts[path], c->tile ? 0 : first, d->ids + first};
+        c->domains[k] = rows;
     }
 }
 
@@ -53648,7 +53705,8 @@ static void record_decision(bs_context *c, int32_t router, bool again)
         s->chosen[router][bs_top_row(c, domain, row)] = (int16_t)d->chosen[row * d->per_row];
     if (c->tile)
         return;
-    s->dropped[router] += again ? 0 : d->dropped; /* in a loop there is a decision a trip */
+    if (!again) /* in a loop there is a decision a trip */
+        s->dropped[router] += d->dropped;
     if (s->profile)
         tell_decision(s, router, d->counts);
 }
@@ -53658,18 +53716,17 @@ static void record_decision(bs_context *c, int32_t router, bool again)
 static bs_status decide_again(bs_context *c, int32_t router)
 {
     const bs_loop_info *loop = &c->session->graph->routers[router].loop;
-    const int32_t before = c->decisions[router].counts[0];
+    const int32_t *const count = c->decisions[router].counts, before = *count;
     const bs_status status = bs_route_again(c, router);
-    const bool same = c->decisions[router].counts[0] == before && !loop->in_turn && !loop->grows;
-    if (!c->tile && !same)
-        c->session->epoch++;
+    if (!c->tile && (*count != before || loop->in_turn || loop->grows))
+        c->session->epoch[BS_EPOCH_DECIDED]++;
     return status;
 }
 
 static bs_status decide_first(bs_context *c, int32_t router)
 {
     if (!c->tile)
-        c->session->epoch++;
+        c->session->epoch[BS_EPOCH_DECIDED]++;
     return bs_route_decide(c, router);
 }
 
@@ -53682,19 +53739,16 @@ static void route_here(bs_context *c, const bs_step *step)
         bs_exec_end_call(c->session, status, step->node, c->fault);
         return;
     }
-    open_paths(c, router);
+    open_paths(c, step);
     record_decision(c, router, again);
 }
 
 /* The instruction after which the list goes on behind decision k: k itself, or, while a loop that ends there has rows,
  * its first decision, behind which its body begins. */
-static int32_t next_after(const bs_context *c, int32_t k)
+static inline int32_t next_after(const bs_context *c, const bs_step *step, int32_t k)
 {
-    const bs_session *s = c->session;
-    const bs_step *step = &s->steps[k];
-    if (step->back < 0 || bs_exec_failed(c->session))
-        return k;
-    return c->domains[s->graph->routers[step->router].path_domains].count > 0 ? step->back : k;
+    const bool goes_on = step->back >= 0 && c->domains[step->domain].count > 0 && !bs_exec_failed(c->session);
+    return goes_on ? step->back : k;
 }
 
 /* ------------------------------------------------------------------------------------------------- phases */
@@ -53872,7 +53926,7 @@ void bs_exec_tile(bs_context *c, int32_t first, int32_t count, int32_t domain)
         run_in_tile(c, i);
         if (s->times_ops)
             op_since = record_op(c, i, op_since);
-        k = decides ? next_after(c, k) : k;
+        k = decides ? next_after(c, &s->steps[k], k) : k;
     }
     charge(c, domain, since);
     if (s->times_ops)
@@ -53881,9 +53935,9 @@ void bs_exec_tile(bs_context *c, int32_t first, int32_t count, int32_t domain)
 
 /* ---------------------------------------------------------------------------------------- the session's list */
 
-static void run_at_top(bs_session *s, const bs_instr *i, bs_way way)
+static void run_at_top(bs_session *s, const bs_instr *i, const bs_step *step)
 {
-    switch (way) {
+    switch ((bs_way)step->way) {
     case BS_WAY_PLAIN:
         if (!bs_exec_kept(s, i))
             run_parallel(s, i);
@@ -53894,7 +53948,7 @@ static void run_at_top(bs_session *s, const bs_instr *i, bs_way way)
         if (s->device)
             route_on_device(s, i);
         else
-            route_here(&s->root, bs_step_of(s, i));
+            route_here(&s->root, step);
         break;
     case BS_WAY_REGION: bs_exec_region(s, i); break;
     }
@@ -53923,7 +53977,7 @@ static int32_t run_step(bs_session *s, int32_t k)
     if (bs_exec_runs_beside(s, i))
         k = bs_exec_beside(s, k);
     else
-        run_at_top(s, i, (bs_way)step->way);
+        run_at_top(s, i, step);
     if (bs_instr_streams(i) && phase_ends(s->plan, k)) {
         record_event(s, BS_EVENT_PHASE, w->entered, bs_session_now(s), w->phase, 0, (uint64_t)w->n_needed);
         w->phase = -1;
@@ -53948,7 +54002,7 @@ void bs_execute(bs_session *s)
         k = run_step(s, k);
         if (s->times_ops)
             op_since = record_op(&s->root, &s->plan->instrs[first], op_since);
-        k = step->way == BS_WAY_ROUTE ? next_after(&s->root, k) : k;
+        k = step->way == BS_WAY_ROUTE ? next_after(&s->root, step, k) : k;
     }
     if (!s->device) /* a device is still at work: bs_wait counts */
         bs_exec_ended(s, start);
@@ -54055,19 +54109,19 @@ static int32_t list_watched(const bs_graph *g, int32_t *list)
 /* Everything that is carved for a session. Counting needs this struct only, not a whole session (which is large). */
 typedef struct session_parts {
     int64_t *dims, *dropped;
-    bs_buffer *bound;
-    uint8_t **state, *store;
-    bs_bytes *state_bytes;
+    bs_bound *bound;
+    uint8_t *store;
     uint64_t *path_ns;
     bs_route_callback *callbacks;
     int16_t **chosen;
-    int32_t *counts, *route_counts, *watched, **offsets, **cache_lengths;
+    int32_t *counts, *route_counts, *watched, *bound_at, **offsets;
     bs_exec_work work;
     bs_context *contexts;
     bs_kept *kept;
+    bs_worker *workers;
     bs_operand *kept_operands;
     bs_step *steps;
-    int32_t n_kept;
+    int32_t n_kept, n_bound;
     bs_locator *locators;
     bs_form *forms;
 } session_parts;
@@ -54104,8 +54158,8 @@ static void carve_segments(bs_carver *c, const bs_plan *p, session_parts *s)
     }
     for (int32_t n = 1; n < g->n_nodes; n++) {
         int32_t *cache_lengths = bs_carve(c, (uint64_t)bs_cache_lengths_room(p, n), sizeof(int32_t));
-        if (s->cache_lengths)
-            s->cache_lengths[n] = bs_cache_lengths_room(p, n) ? cache_lengths : NULL;
+        if (s->bound && bs_cache_lengths_room(p, n))
+            s->bound[s->bound_at[n]].cache_lengths = cache_lengths;
     }
 }
 
@@ -54114,24 +54168,36 @@ static void carve_segments(bs_carver *c, const bs_plan *p, session_parts *s)
 static void carve_session(bs_carver *c, const bs_plan *p, session_parts *s, bs_context *root)
 {
     const bs_graph *g = p->graph;
-    enum { DIMS, NODES, ROUTERS, DOMAINS, THREADS, WATCHED, KEPT, KEPT_OPERANDS, STEPS, VALUES, FORMS };
+    enum { DIMS, NODES, PLACES, ROUTERS, DOMAINS, THREADS, WORKERS, WATCHED, KEPT, KEPT_OPERANDS, STEPS, VALUES, FORMS };
     static const bs_carved arrays[] = {
-        BS_CARVED(session_parts, dims, DIMS),           BS_CARVED(session_parts, bound, NODES),
-        BS_CARVED(session_parts, state, NODES),         BS_CARVED(session_parts, state_bytes, NODES),
-        BS_CARVED(session_parts, cache_lengths, NODES), BS_CARVED(session_parts, callbacks, ROUTERS),
-        BS_CARVED(session_parts, chosen, ROUTERS),      BS_CARVED(session_parts, dropped, ROUTERS),
-        BS_CARVED(session_parts, offsets, DOMAINS),     BS_CARVED(session_parts, contexts, THREADS),
-        BS_CARVED(session_parts, watched, WATCHED),     BS_CARVED(session_parts, kept, KEPT),
-        BS_CARVED(session_parts, steps, STEPS),         BS_CARVED(session_parts, kept_operands, KEPT_OPERANDS),
-        BS_CARVED(session_parts, locators, VALUES),     BS_CARVED(session_parts, forms, FORMS),
+        BS_CARVED(session_parts, dims, DIMS),       BS_CARVED(session_parts, bound, PLACES),
+        BS_CARVED(session_parts, bound_at, NODES),  BS_CARVED(session_parts, callbacks, ROUTERS),
+        BS_CARVED(session_parts, chosen, ROUTERS),  BS_CARVED(session_parts, dropped, ROUTERS),
+        BS_CARVED(session_parts, offsets, DOMAINS), BS_CARVED(session_parts, contexts, THREADS),
+        BS_CARVED(session_parts, watched, WATCHED), BS_CARVED(session_parts, kept, KEPT),
+        BS_CARVED(session_parts, steps, STEPS),     BS_CARVED(session_parts, kept_operands, KEPT_OPERANDS),
+        BS_CARVED(session_parts, locators, VALUES), BS_CARVED(session_parts, forms, FORMS),
+        BS_CARVED(session_parts, workers, WORKERS),
     };
     int32_t kept_operands;
     s->n_kept = bs_kept_count(p, &kept_operands);
-    const int64_t counts[] = {g->n_dims,  g->n_nodes, g->n_routers, g->n_domains, p->threads, list_watched(g, NULL),
-                              s->n_kept, kept_operands, p->n_instrs,
-                              bs_plan_on_device(p) ? 0 : g->n_values, bs_forms_count(p)};
+    s->n_bound = bs_bound_places(g, NULL);
+    const int64_t counts[] = {g->n_dims,
+                              g->n_nodes,
+                              s->n_bound,
+                              g->n_routers,
+                              g->n_domains,
+                              p->threads,
+                              p->threads > 1 ? p->threads : 0,
+                              list_watched(g, NULL),
+                              s->n_kept,
+                              kept_operands,
+                              p->n_instrs,
+                              bs_plan_on_device(p) ? 0 : g->n_values,
+                              bs_forms_count(p)};
     const bs_bytes paths = bs_bytes_array(g->n_paths, 1); /* counts as bytes, so that products are checked */
     BS_CARVE_ARRAYS(c, s, arrays, counts);
+    bs_bound_places(g, s->bound_at);
     s->counts = bs_carve_bytes(c, bs_bytes_times(paths, sizeof(int32_t)));
     s->path_ns = bs_carve_bytes(c, bs_bytes_times(bs_bytes_times(paths, p->threads), sizeof(uint64_t)));
     s->route_counts = bs_carve_bytes(c, bs_bytes_times(bs_bytes_times(paths, p->threads), sizeof(int32_t)));
@@ -54150,9 +54216,9 @@ static void carve_session(bs_carver *c, const bs_plan *p, session_parts *s, bs_c
     for (int32_t n = 1; n < g->n_nodes; n++) {
         const bool here = bs_session_is_state(p, n) && !bs_plan_on_device(p);
         uint8_t *memory = here ? bs_carve_bytes(c, state_bytes(p, n)) : NULL;
-        if (s->state) {
-            s->state[n] = memory;
-            s->state_bytes[n] = bs_session_is_state(p, n) ? state_bytes(p, n) : bs_bytes_of(0);
+        if (s->bound && bs_session_is_state(p, n)) {
+            s->bound[s->bound_at[n]].state = memory;
+            s->bound[s->bound_at[n]].state_bytes = state_bytes(p, n);
         }
     }
 }
@@ -54162,9 +54228,9 @@ static void adopt_parts(bs_session *s, const session_parts *parts)
     s->dims = parts->dims;
     s->dropped = parts->dropped;
     s->bound = parts->bound;
-    s->state = parts->state;
+    s->bound_at = parts->bound_at;
+    s->n_bound = parts->n_bound;
     s->store.base = (uint8_t **)(void *)parts->store;
-    s->state_bytes = parts->state_bytes;
     s->path_ns = parts->path_ns;
     s->callbacks = parts->callbacks;
     s->chosen = parts->chosen;
@@ -54172,10 +54238,10 @@ static void adopt_parts(bs_session *s, const session_parts *parts)
     s->route_counts = parts->route_counts;
     s->work = parts->work;
     s->offsets = parts->offsets;
-    s->cache_lengths = parts->cache_lengths;
     s->contexts = parts->contexts;
     s->n_kept = parts->n_kept;
     s->kept = parts->kept;
+    s->pool.workers = parts->workers;
     s->steps = parts->steps;
     s->locators = parts->locators;
     s->forms = parts->forms;
@@ -54382,7 +54448,7 @@ static void bind_own_states(bs_session *s)
 {
     for (int32_t n = 1; n < s->graph->n_nodes; n++)
         if (bs_session_is_state(s->plan, n))
-            s->bound[n].data = s->state[n];
+            bs_bound_of(s, n)->buffer.data = bs_bound_of(s, n)->state;
 }
 
 
@@ -54405,11 +54471,11 @@ static bool device_start(bs_session *s, bs_device *device, void *stream, bs_erro
         return false;
     for (int32_t n = 1; n < s->graph->n_nodes; n++)
         if (bs_session_is_state(s->plan, n))
-            s->state[n] = bs_bytes_at(s->device_memory,
-                                      bs_bytes_add(bs_bytes_of(layout.states), bs_device_state_place(s->plan, n)));
-    const bs_device_client client = {s->graph,     s->plan,         s->platform, s->dims,    s->bound,
-                                     s->state,     s->root.domains, s->offsets,  s->cache_lengths, s->weights,
-                                     s->callbacks, s->chosen,       s->counts,   s->dropped, s->fault, stream};
+            bs_bound_of(s, n)->state = bs_bytes_at(
+                s->device_memory, bs_bytes_add(bs_bytes_of(layout.states), bs_device_state_place(s->plan, n)));
+    const bs_device_client client = {s->graph,    s->plan,         s->platform, s->dims,    s->bound,
+                                     s->bound_at, s->n_bound,      s->root.domains, s->offsets,  s->weights, s->callbacks,
+                                     s->chosen,   s->counts,       s->dropped,  s->fault,   stream};
     s->client = client;
     if (device->api->open(device, &s->client, s->device_memory, s->device_pinned, &s->on_device, error) != BS_OK)
         return false;
@@ -54509,7 +54575,7 @@ static bool session_start(bs_session *s, const bs_session_desc *desc, uint8_t *s
                                  s->on_device,
                                  s->device && !s->plan->desc.in_place ? s->device_pinned + layout.rooms : NULL,
                                  bs_bytes_of(layout.room_bytes)};
-    if (bs_workers_start(&s->pool, s->platform, s->plan->threads, error) != BS_OK)
+    if (bs_workers_start(&s->pool, s->pool.workers, s->platform, s->plan->threads, error) != BS_OK)
         return false;
     if (bs_store_open(&s->store, &store, error) && describe_to_profile(s, &desc->stream, error))
         return true;
@@ -54687,8 +54753,9 @@ static bool session_bind(bs_session *session, const char *name, const bs_buffer 
     if (!strides_fit(&b, !bs_node_is_input(&session->graph->nodes[n]), error))
         return false;
     BS_DEBUG_CHECK(buffer_is_outside(session, &b));
-    session->bound[n] = b;
-    session->fits = false;
+    bs_buffer *const bound = &bs_bound_of(session, n)->buffer;
+    session->fits = session->fits && bs_same_buffer(bound, &b);
+    *bound = b;
     return true;
 }
 
@@ -54745,7 +54812,7 @@ static bool take_symbols(bs_session *s, int32_t n, bs_error *error)
         const bs_dim_info *dim = &s->graph->dims[v->dims[i]];
         const bool symbol = dim->kind == BS_DIM_SYMBOL;
         int64_t *now = &s->dims[symbol ? v->dims[i] : dim->parent];
-        const int64_t extent = s->bound[n].dim[i];
+        const int64_t extent = bs_bound_of(s, n)->buffer.dim[i];
         char text[64];
         if (dim->kind == BS_DIM_CONST)
             continue;
@@ -54771,9 +54838,10 @@ static bool set_symbols(bs_session *s, bs_error *error)
             const int32_t n = s->watched[k];
             if (!bs_node_is_input(&g->nodes[n]) || s->plan->node_live[n] == (pass == 1))
                 continue;
-            if (!s->bound[n].data && pass == 0)
+            const bool bound = bs_bound_of(s, n)->buffer.data;
+            if (!bound && pass == 0)
                 return bs_refuse(error, BS_ERROR_UNBOUND, "input \"%s\" is not bound", bs_node_name(&g->nodes[n]));
-            if (s->bound[n].data && !take_symbols(s, n, error))
+            if (bound && !take_symbols(s, n, error))
                 return false;
         }
     return true;
@@ -54800,12 +54868,13 @@ static bool check_extents(const bs_session *s, int32_t n, bs_error *error)
 {
     char text[64];
     const bs_value_info *v = bs_bound_info(s, n);
+    const bs_buffer *b = &bs_bound_of(s, n)->buffer;
     for (int32_t i = 0; i < v->rank; i++)
-        if (s->bound[n].dim[i] != s->dims[v->dims[i]])
+        if (b->dim[i] != s->dims[v->dims[i]])
             return bs_refuse(error, BS_ERROR_SHAPE,
                              "\"%s\": dimension %" PRId32 " of its buffer (%s) is %lld, this run needs %lld",
                              bs_node_name(&s->graph->nodes[n]), i, bs_dim_text(s->graph, v->dims[i], text, sizeof text),
-                             (long long)s->bound[n].dim[i], (long long)s->dims[v->dims[i]]);
+                             (long long)b->dim[i], (long long)s->dims[v->dims[i]]);
     return true;
 }
 
@@ -54826,9 +54895,10 @@ static bool check_bound(bs_session *s, bs_error *error)
                    state = bs_session_is_state(s->plan, n) && !bs_session_owns_state(s, n);
         if (!input && !output && !state)
             continue;
-        if (!s->bound[n].data && output_is_optional(s, n))
+        const bool bound = bs_bound_of(s, n)->buffer.data;
+        if (!bound && output_is_optional(s, n))
             continue;
-        if (!s->bound[n].data)
+        if (!bound)
             return bs_refuse(error, BS_ERROR_UNBOUND, "output \"%s\" is not bound", bs_node_name(&g->nodes[n]));
         if (!check_extents(s, n, error))
             return false;
@@ -54890,7 +54960,8 @@ bool bs_session_check_run(bs_session *s, bs_error *error)
 {
     s->any_empty = false;
     const bool fitted = s->fits;
-    s->epoch += !fitted;
+    s->epoch[BS_EPOCH_DECIDED] += !fitted;
+    s->epoch[BS_EPOCH_BOUND] += !fitted;
     s->fits = fitted || (set_symbols(s, error) && derive_extents(s, error) && check_bound(s, error));
     if (s->fits && !fitted)
         bs_forms_bind(s);
@@ -54978,7 +55049,8 @@ BS_EFFORT_ONCE
 /* Whether the session itself provides the memory of this state. */
 bool bs_session_owns_state(const bs_session *s, int32_t n)
 {
-    return s->state[n] && s->bound[n].data == s->state[n];
+    const bs_bound *bound = bs_bound_of(s, n);
+    return bound->state && bound->buffer.data == bound->state;
 }
 
 /* Zeroes a state that is dense, on the host or on a device. */
@@ -55021,10 +55093,11 @@ void bs_reset_state(bs_session *session)
         const int32_t n = session->watched[k];
         if (!bs_session_is_state(session->plan, n))
             continue;
+        const bs_bound *bound = bs_bound_of(session, n);
         if (bs_session_owns_state(session, n))
-            zero_state(session, session->state[n], session->state_bytes[n]);
+            zero_state(session, bound->state, bound->state_bytes);
         else
-            zero_bound(session, &session->bound[n]);
+            zero_bound(session, &bound->buffer);
     }
 }
 
@@ -55034,7 +55107,8 @@ void bs_reset_state(bs_session *session)
  * zeroed. Called when nothing can refuse the run any more, so that a refused run leaves states as they were. */
 static void shape_own_state(bs_session *s, int32_t n, const bs_value_info *v)
 {
-    bs_buffer *b = &s->bound[n];
+    bs_bound *bound = bs_bound_of(s, n);
+    bs_buffer *b = &bound->buffer;
     bool same = b->rank == v->rank;
     for (int32_t i = 0; same && i < v->rank; i++)
         same = b->dim[i] == s->dims[v->dims[i]];
@@ -55046,7 +55120,7 @@ static void shape_own_state(bs_session *s, int32_t n, const bs_value_info *v)
         b->dim[i] = s->dims[v->dims[i]];
         b->stride[i] = i == v->rank - 1 ? 1 : b->stride[i + 1] * b->dim[i + 1];
     }
-    zero_state(s, s->state[n], s->state_bytes[n]);
+    zero_state(s, bound->state, bound->state_bytes);
     s->state_valid = false;
 }
 

@@ -1,6 +1,6 @@
 /* brainstorm_cuda.cu - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: b6827f69d76e46fb83833f952801ba9a48a8b3551270e3c218adc006d6c428b2
+ * sha256 of the parts: da97d5793c14f2107c26963c32b540363a0dca65be5e6e90b36637e85f727abd
  */
 #include "brainstorm.h"
 
@@ -2260,6 +2260,9 @@ int32_t bs_device_given_words(const bs_plan *plan, const bs_instr *instr);
 /* Offset from layout->inputs of the copy of node n's buffer, used when the caller's buffer is not in device memory;
  * UINT64_MAX: n needs none. bs_device_state_place: offset from layout->states of a state's own memory. */
 uint64_t bs_device_input_place(const bs_plan *plan, int32_t node);
+/* Numbers the nodes that something can be bound to, from 1 on, in at [nodes], if that is not NULL; the others get 0.
+ * Returns how many numbers there are, with 0. */
+int32_t bs_bound_places(const bs_graph *graph, int32_t *at);
 /* Whether a buffer can be bound to node n. Such nodes have entries in the table of what is bound, from 1 on. */
 bool bs_device_is_bound(const bs_plan *plan, int32_t node);
 bs_bytes bs_device_state_place(const bs_plan *plan, int32_t node);
@@ -2272,17 +2275,33 @@ bool bs_device_joins(const bs_plan *plan, int32_t node, bs_device_join *join);
 
 /* ------------------------------------------------------------------------------------------------ backend */
 
+/* What is bound to an input, an output or a state, and what a session keeps for it. */
+typedef struct bs_bound {
+    bs_buffer buffer;       /* data NULL: nothing is bound */
+    uint8_t *state;         /* a state's own memory; on a device, there */
+    bs_bytes state_bytes;
+    int32_t *cache_lengths; /* of an input of cache lengths a copy for this run, which has been checked; else NULL */
+} bs_bound;
+
+static inline bool bs_same_buffer(const bs_buffer *a, const bs_buffer *b)
+{
+    bool same = a->data == b->data && a->dtype == b->dtype && a->rank == b->rank;
+    for (int32_t i = 0; same && i < a->rank; i++)
+        same = a->dim[i] == b->dim[i] && a->stride[i] == b->stride[i];
+    return same;
+}
+
 /* What a session shows its device. Arrays are the session's own and stay where they are. */
 typedef struct bs_device_client {
     const bs_graph *graph;
     const bs_plan *plan;
     const bs_platform *platform;
     int64_t *dims;                /* [dims] of the run that is submitted; wait fills in what its nodes made */
-    const bs_buffer *bound;       /* [nodes] */
-    uint8_t *const *state;        /* [nodes] device memory of states */
+    const bs_bound *bound;        /* [n_bound], by bs_bound_places; [0]: nothing is bound */
+    const int32_t *bound_at;      /* [nodes] the place of each in `bound` */
+    int32_t n_bound;
     const bs_rows_state *domains; /* [domains] row counts of domains that no router makes */
     int32_t *const *offsets;      /* [domains] of segments, checked; NULL for others */
-    int32_t *const *cache_lengths; /* [nodes], checked */
     uint8_t *weights;             /* prepared, resident: address on the device */
     const bs_route_callback *callbacks; /* [routers] */
     /* filled by wait */
@@ -2292,6 +2311,11 @@ typedef struct bs_device_client {
     char *fault;       /* filled where a run fails: [BS_FAULT_BYTES], "" where the status says everything */
     void *stream; /* the caller's stream for runs; NULL: the backend makes one for this session alone */
 } bs_device_client;
+
+static inline const bs_bound *bs_client_bound(const bs_device_client *c, int32_t node)
+{
+    return &c->bound[c->bound_at[node]];
+}
 
 typedef struct bs_device_session bs_device_session; /* the backend's; lies in pinned memory */
 
@@ -13633,7 +13657,7 @@ static void bs_cu_at_bound(bs_cu_tables *l, int32_t node, bs_device_operand *o)
     o->base = b->address;
     for (int32_t i = 0; i < o->rank; i++)
         o->stride[i] = bs_cu_narrow(l, b->stride[i]);
-    if (l->client->cache_lengths[node]) { /* the copy that was checked */
+    if (bs_client_bound(l->client, node)->cache_lengths) { /* the copy that was checked */
         o->bound = 0;
         o->base = l->memory + l->layout->tables + l->layout->segments_at + bs_device_cache_lengths_place(l->plan, node);
         o->stride[0] = 1;
@@ -14769,7 +14793,7 @@ static bs_status bs_cu_session_carve(bs_device_session *s, bs_error *error)
     s->launches.list = reinterpret_cast<bs_device_launch *>(s->pinned + s->layout.launches);
     s->launches.room = s->layout.n_launches;
     s->dims = static_cast<int64_t *>(bs_carve(&c, (uint64_t)g->n_dims, sizeof(int64_t)));
-    s->bound = static_cast<bs_buffer *>(bs_carve(&c, (uint64_t)g->n_nodes, sizeof(bs_buffer)));
+    s->bound = static_cast<bs_buffer *>(bs_carve(&c, (uint64_t)s->client->n_bound, sizeof(bs_buffer)));
     s->at = static_cast<bs_cu_bound *>(bs_carve(&c, (uint64_t)g->n_nodes, sizeof(bs_cu_bound)));
     if (bs_bytes_figure(c.used) > s->layout.session_bytes)
         return bs_fail(error, BS_ERROR_LIMIT, /* unreachable: plan/device.h has room for it */
@@ -15059,7 +15083,7 @@ static uint8_t *bs_cu_dense(const bs_device_session *s, int32_t node)
 static void bs_cu_locate(bs_device_session *s, int32_t node)
 {
     const bs_device_client *c = s->client;
-    const bs_buffer *b = &c->bound[node];
+    const bs_buffer *b = &bs_client_bound(c, node)->buffer;
     bs_cu_bound *at = &s->at[node];
     at->address = 0;
     at->staged = false;
@@ -15069,7 +15093,7 @@ static void bs_cu_locate(bs_device_session *s, int32_t node)
     for (int32_t i = 0; i < b->rank; i++)
         at->stride[i] = b->stride[i];
     at->address = (uint64_t)(uintptr_t)b->data;
-    if (c->state[node] == b->data)
+    if (bs_client_bound(c, node)->state == b->data)
         return; /* the session's own memory */
     const void *there = bs_cu_there(b->data);
     if (there) {
@@ -15136,8 +15160,10 @@ static bool bs_cu_writes(const bs_device_session *s, int32_t node)
 static void bs_cu_pack_inputs(bs_device_session *s)
 {
     for (int32_t n = 1; n < s->client->graph->n_nodes; n++)
-        if (bs_cu_reads(s, n))
-            bs_cu_pack(&s->client->bound[n], s->client->bound[n].dim, bs_cu_dense(s, n), false);
+        if (bs_cu_reads(s, n)) {
+            const bs_buffer *b = &bs_client_bound(s->client, n)->buffer;
+            bs_cu_pack(b, b->dim, bs_cu_dense(s, n), false);
+        }
 }
 
 /* Copies what was computed from pinned memory to the caller's buffer of an output or a state, as far as this run
@@ -15149,7 +15175,7 @@ static void bs_cu_unpack(const bs_device_session *s, int32_t node)
     int64_t dim[BS_MAX_RANK];
     for (int32_t i = 0; i < v->rank; i++)
         dim[i] = c->dims[v->dims[i]];
-    bs_cu_pack(&c->bound[node], dim, bs_cu_dense(s, node), true);
+    bs_cu_pack(&bs_client_bound(c, node)->buffer, dim, bs_cu_dense(s, node), true);
 }
 
 /* Copies staged buffers to the device, or back into pinned memory. */
@@ -15160,7 +15186,7 @@ static bs_status bs_cu_copy_bound(bs_device_session *s, bool in, bs_error *error
         if (in ? !bs_cu_reads(s, n) : !bs_cu_writes(s, n))
             continue;
         uint8_t *device = bs_cu_at<uint8_t>(s->at[n].address);
-        const size_t bytes = bs_cu_bound_bytes(&s->client->bound[n]);
+        const size_t bytes = bs_cu_bound_bytes(&bs_client_bound(s->client, n)->buffer);
         status = in ? bs_cu_copy(s, device, bs_cu_dense(s, n), bytes, cudaMemcpyHostToDevice,
                                  "copying inputs to the device", error)
                     : bs_cu_copy(s, bs_cu_dense(s, n), device, bytes, cudaMemcpyDeviceToHost,
@@ -15172,14 +15198,6 @@ static bs_status bs_cu_copy_bound(bs_device_session *s, bool in, bs_error *error
 #endif
 /* ==== end src/cuda/bind.cuh =================================================================== */
 
-static bool bs_cu_same_buffer(const bs_buffer *a, const bs_buffer *b)
-{
-    bool same = a->data == b->data && a->dtype == b->dtype && a->rank == b->rank;
-    for (int32_t i = 0; same && i < a->rank; i++)
-        same = a->dim[i] == b->dim[i] && a->stride[i] == b->stride[i];
-    return same;
-}
-
 /* A table of the run, where the host has it. */
 template <typename T> static T *bs_cu_table(const bs_device_session *s, uint64_t at)
 {
@@ -15189,8 +15207,8 @@ template <typename T> static T *bs_cu_table(const bs_device_session *s, uint64_t
 static bool bs_cu_same_buffers(const bs_device_session *s)
 {
     bool same = true;
-    for (int32_t n = 1; same && n < s->client->graph->n_nodes; n++)
-        same = bs_cu_same_buffer(&s->bound[n], &s->client->bound[n]);
+    for (int32_t k = 1; same && k < s->client->n_bound; k++)
+        same = bs_same_buffer(&s->bound[k], &s->client->bound[k].buffer);
     return same;
 }
 
@@ -15275,7 +15293,7 @@ static bs_status bs_cu_write_bound(bs_device_session *s, bs_error *error)
         bs_device_bound *b = &bound[s->at[n].entry];
         memset(b, 0, sizeof *b);
         b->address = s->at[n].address;
-        b->bytes = (int32_t)bs_dtype_bytes(s->client->bound[n].dtype);
+        b->bytes = (int32_t)bs_dtype_bytes(bs_client_bound(s->client, n)->buffer.dtype);
         for (int32_t i = 0; i < BS_MAX_RANK; i++) {
             b->stride[i] = (int32_t)s->at[n].stride[i];
             if (b->stride[i] != s->at[n].stride[i])
@@ -15300,8 +15318,8 @@ static bs_status bs_cu_write_extents(bs_device_session *s, bool same_buffers, bs
             memcpy(to + bs_device_offsets_place(c->plan, d), c->offsets[d],
                    4 * (size_t)(c->dims[bs_segment_dim(c->graph, d)] + 1));
     for (int32_t n = 1; n < c->graph->n_nodes; n++)
-        if (c->cache_lengths[n])
-            memcpy(to + bs_device_cache_lengths_place(c->plan, n), c->cache_lengths[n],
+        if (bs_client_bound(c, n)->cache_lengths)
+            memcpy(to + bs_device_cache_lengths_place(c->plan, n), bs_client_bound(c, n)->cache_lengths,
                    4 * (size_t)c->dims[c->graph->values[c->graph->nodes[n].first_out].dims[0]]);
     return same_buffers ? BS_OK : bs_cu_write_bound(s, error);
 }
@@ -16145,8 +16163,7 @@ static bs_status bs_cu_session_run(bs_device_session *s, int32_t first, int32_t 
 static bs_status bs_cu_prepare(bs_device_session *s, bool *like, bs_error *error)
 {
     const bs_device_client *c = s->client;
-    const size_t dims_bytes = (size_t)c->graph->n_dims * sizeof *s->dims,
-                 bound_bytes = (size_t)c->graph->n_nodes * sizeof *s->bound;
+    const size_t dims_bytes = (size_t)c->graph->n_dims * sizeof *s->dims;
     const bool first = !s->lowered, same_buffers = !first && bs_cu_same_buffers(s);
     const bool same_dims = !first && memcmp(s->dims, c->dims, dims_bytes) == 0,
                changes = !same_buffers || !same_dims || s->has_segments, lowered = bs_cu_is_lowered(s, same_buffers);
@@ -16159,7 +16176,8 @@ static bs_status bs_cu_prepare(bs_device_session *s, bool *like, bs_error *error
         status = bs_cu_write_tables(s, error);
     *like = !first && (!s->launches.fixed || (same_dims && same_buffers));
     memcpy(s->dims, c->dims, dims_bytes);
-    memcpy(s->bound, c->bound, bound_bytes);
+    for (int32_t k = 0; k < c->n_bound; k++)
+        s->bound[k] = c->bound[k].buffer;
     if (status == BS_OK) {
         bs_cu_pack_inputs(s);
         status = bs_cu_queue_inputs(s, changes, error);

@@ -195,10 +195,11 @@ static void count_task(void *user, int32_t index, int32_t worker)
 static void test_tasks(void)
 {
     static bs_workers pool;
+    static bs_worker room[4];
     static task_count c;
     bs_error error = {0};
     int32_t wrong = 0;
-    check(bs_workers_start(&pool, p, 4, &error) == BS_OK, "three workers start: %s", error.message);
+    check(bs_workers_start(&pool, room, p, 4, &error) == BS_OK, "three workers start: %s", error.message);
     for (int32_t count = 0; count <= TASKS; count++) {
         memset(&c, 0, sizeof c);
         bs_workers_run(&pool, count_task, &c, count);

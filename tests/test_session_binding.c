@@ -128,6 +128,59 @@ static void test_bound_anew(void)
     bs_session_close(r.session);
 }
 
+/* The same around paths and in a loop: rows by their labels times 3, or plus 1, then three trips of 2 v + 1. Buffers
+ * differ in their address, extents or strides alone, or in nothing. */
+static void test_bound_around_paths(void)
+{
+    enum { MOST = 4, WIDE = 3, APART = 16 };
+    static const int32_t lines[] = {1, 1, 1, 2, 1, 4, 4, 1};
+    static int32_t label[MOST];
+    rig r;
+    bs_graph *g = new_graph();
+    const bs_dim m = bs_symbol(g, "M", MOST);
+    const bs_value x = bs_rows(g, bs_input(g, "x", BS_F32, BS_SHAPE2(m, WIDE)), BS_NONE),
+                   labels = bs_rows(g, bs_input(g, "label", BS_I32, BS_SHAPE2(m, 1)), x), twice = bs_affine(g, x, 2, 0);
+    const bs_router route =
+        bs_route(g, labels, BS_NONE, &(bs_route_desc){.name = "route", .protocol = BS_ROUTE_LABEL, .paths = 2});
+    const bs_value of[2] = {bs_affine(g, bs_scatter(g, route, 0, twice), 1, 1),
+                            bs_affine(g, bs_scatter(g, route, 1, twice), 3, 0)},
+                   first = bs_affine(g, bs_gather(g, route, of, BS_NONE, NULL), 1, 10);
+    const bs_router loop = bs_loop_begin(g, x, BS_NONE, &(bs_loop_desc){.name = "loop", .bound = 3});
+    const bs_value v = bs_loop_carry(g, loop, first), last = bs_loop_next(g, loop, v, bs_affine(g, v, 2, 1)),
+                   number = bs_loop_trip(g, loop);
+    bs_loop_end(g, loop, bs_affine(g, bs_convert(g, number, &(bs_convert_desc){.dtype = BS_F32}), -1, 2));
+    bs_output(g, "y", bs_collect(g, last));
+    const bs_plan_desc desc = {.threads = 1};
+    if (!check(rig_plan(&r, g, &desc) && rig_session(&r, NULL, NULL, 0), "paths and trips: %s", r.error.message))
+        return;
+    int32_t wrong = 0;
+    for (int32_t run = 0; run < 96; run++) {
+        const int32_t rows = lines[run / 3 % 8], apart = 1 + run / 5 % 2;
+        float *in = floats[run / 7 % 2], *out = floats[3 + run / 11 % 2];
+        bs_buffer from = dense(in, BS_F32, 2, rows, WIDE, 0), to = dense(out, BS_F32, 2, rows, WIDE, 0);
+        const bs_buffer labelled = dense(label, BS_I32, 2, rows, 1, 0);
+        from.stride[0] = to.stride[0] = APART;
+        from.stride[1] = apart;
+        to.stride[1] = 3 - apart;
+        for (int32_t i = 0; i < rows; i++)
+            label[i] = (run + i) * 5 % 3 % 2;
+        for (int32_t i = 0; i < MOST * APART; i++)
+            in[i] = (float)((run * 7 + i * 5) % 11 - 5);
+        memset(out, 0x7F, MOST * APART * sizeof *out);
+        bs_bind(r.session, "x", &from, NULL);
+        bs_bind(r.session, "label", &labelled, NULL);
+        bs_bind(r.session, "y", &to, NULL);
+        wrong += bs_run(r.session, &r.error) != BS_OK;
+        for (int32_t i = 0; i < rows * WIDE; i++) {
+            const float given = 2 * in[i / WIDE * APART + i % WIDE * apart],
+                        routed = (label[i / WIDE] ? 3 * given : given + 1) + 10;
+            wrong += out[i / WIDE * APART + i % WIDE * (3 - apart)] != 8 * routed + 7;
+        }
+    }
+    check(wrong == 0, "%d numbers differ from run to run, from buffer to buffer", (int)wrong);
+    bs_session_close(r.session);
+}
+
 /* Of a symbol that is bound below what is reflected. */
 static void test_reflected(void)
 {
@@ -377,6 +430,7 @@ int main(void)
     test_wrong_buffers();
     test_hostile_data();
     test_bound_anew();
+    test_bound_around_paths();
     test_lines_of_indices(false);
     test_lines_of_indices(true);
     test_reflected();

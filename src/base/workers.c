@@ -58,7 +58,7 @@ static void pool_drain(bs_workers *pool, int32_t thread)
 
 static void worker_main(void *argument)
 {
-    struct bs_worker *worker = argument;
+    bs_worker *worker = argument;
     bs_workers *pool = worker->pool;
     int seen = 0;
     for (;;) {
@@ -77,17 +77,19 @@ static void worker_main(void *argument)
     }
 }
 
-bs_status bs_workers_start(bs_workers *pool, const bs_platform *platform, int32_t threads, bs_error *error)
+bs_status bs_workers_start(bs_workers *pool, bs_worker *room, const bs_platform *platform, int32_t threads,
+                           bs_error *error)
 {
     memset(pool, 0, sizeof *pool);
     pool->threads = 1;
+    pool->workers = room;
     if (threads <= 1 || !platform || !platform->thread_start)
         return BS_OK; /* no workers: every task runs on the calling thread */
     if (!bs_gate_make(&pool->gate, platform))
         return bs_fail(error, BS_ERROR_PLATFORM, "worker threads: the platform's gate_init failed");
     pool->threads = threads;
     for (int32_t i = 1; i < threads; i++) {
-        struct bs_worker *worker = &pool->workers[i];
+        bs_worker *worker = &pool->workers[i];
         worker->pool = pool;
         worker->thread = i;
         if (platform->thread_start(platform->user, worker->handle, worker_main, worker) != 0) {

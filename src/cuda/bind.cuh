@@ -26,7 +26,7 @@ static uint8_t *bs_cu_dense(const bs_device_session *s, int32_t node)
 static void bs_cu_locate(bs_device_session *s, int32_t node)
 {
     const bs_device_client *c = s->client;
-    const bs_buffer *b = &c->bound[node];
+    const bs_buffer *b = &bs_client_bound(c, node)->buffer;
     bs_cu_bound *at = &s->at[node];
     at->address = 0;
     at->staged = false;
@@ -36,7 +36,7 @@ static void bs_cu_locate(bs_device_session *s, int32_t node)
     for (int32_t i = 0; i < b->rank; i++)
         at->stride[i] = b->stride[i];
     at->address = (uint64_t)(uintptr_t)b->data;
-    if (c->state[node] == b->data)
+    if (bs_client_bound(c, node)->state == b->data)
         return; /* the session's own memory */
     const void *there = bs_cu_there(b->data);
     if (there) {
@@ -103,8 +103,10 @@ static bool bs_cu_writes(const bs_device_session *s, int32_t node)
 static void bs_cu_pack_inputs(bs_device_session *s)
 {
     for (int32_t n = 1; n < s->client->graph->n_nodes; n++)
-        if (bs_cu_reads(s, n))
-            bs_cu_pack(&s->client->bound[n], s->client->bound[n].dim, bs_cu_dense(s, n), false);
+        if (bs_cu_reads(s, n)) {
+            const bs_buffer *b = &bs_client_bound(s->client, n)->buffer;
+            bs_cu_pack(b, b->dim, bs_cu_dense(s, n), false);
+        }
 }
 
 /* Copies what was computed from pinned memory to the caller's buffer of an output or a state, as far as this run
@@ -116,7 +118,7 @@ static void bs_cu_unpack(const bs_device_session *s, int32_t node)
     int64_t dim[BS_MAX_RANK];
     for (int32_t i = 0; i < v->rank; i++)
         dim[i] = c->dims[v->dims[i]];
-    bs_cu_pack(&c->bound[node], dim, bs_cu_dense(s, node), true);
+    bs_cu_pack(&bs_client_bound(c, node)->buffer, dim, bs_cu_dense(s, node), true);
 }
 
 /* Copies staged buffers to the device, or back into pinned memory. */
@@ -127,7 +129,7 @@ static bs_status bs_cu_copy_bound(bs_device_session *s, bool in, bs_error *error
         if (in ? !bs_cu_reads(s, n) : !bs_cu_writes(s, n))
             continue;
         uint8_t *device = bs_cu_at<uint8_t>(s->at[n].address);
-        const size_t bytes = bs_cu_bound_bytes(&s->client->bound[n]);
+        const size_t bytes = bs_cu_bound_bytes(&bs_client_bound(s->client, n)->buffer);
         status = in ? bs_cu_copy(s, device, bs_cu_dense(s, n), bytes, cudaMemcpyHostToDevice,
                                  "copying inputs to the device", error)
                     : bs_cu_copy(s, bs_cu_dense(s, n), device, bytes, cudaMemcpyDeviceToHost,

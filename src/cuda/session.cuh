@@ -61,8 +61,7 @@ static bs_status bs_cu_session_run(bs_device_session *s, int32_t first, int32_t 
 static bs_status bs_cu_prepare(bs_device_session *s, bool *like, bs_error *error)
 {
     const bs_device_client *c = s->client;
-    const size_t dims_bytes = (size_t)c->graph->n_dims * sizeof *s->dims,
-                 bound_bytes = (size_t)c->graph->n_nodes * sizeof *s->bound;
+    const size_t dims_bytes = (size_t)c->graph->n_dims * sizeof *s->dims;
     const bool first = !s->lowered, same_buffers = !first && bs_cu_same_buffers(s);
     const bool same_dims = !first && memcmp(s->dims, c->dims, dims_bytes) == 0,
                changes = !same_buffers || !same_dims || s->has_segments, lowered = bs_cu_is_lowered(s, same_buffers);
@@ -75,7 +74,8 @@ static bs_status bs_cu_prepare(bs_device_session *s, bool *like, bs_error *error
         status = bs_cu_write_tables(s, error);
     *like = !first && (!s->launches.fixed || (same_dims && same_buffers));
     memcpy(s->dims, c->dims, dims_bytes);
-    memcpy(s->bound, c->bound, bound_bytes);
+    for (int32_t k = 0; k < c->n_bound; k++)
+        s->bound[k] = c->bound[k].buffer;
     if (status == BS_OK) {
         bs_cu_pack_inputs(s);
         status = bs_cu_queue_inputs(s, changes, error);

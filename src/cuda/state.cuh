@@ -73,7 +73,7 @@ static bs_status bs_cu_session_carve(bs_device_session *s, bs_error *error)
     s->launches.list = reinterpret_cast<bs_device_launch *>(s->pinned + s->layout.launches);
     s->launches.room = s->layout.n_launches;
     s->dims = static_cast<int64_t *>(bs_carve(&c, (uint64_t)g->n_dims, sizeof(int64_t)));
-    s->bound = static_cast<bs_buffer *>(bs_carve(&c, (uint64_t)g->n_nodes, sizeof(bs_buffer)));
+    s->bound = static_cast<bs_buffer *>(bs_carve(&c, (uint64_t)s->client->n_bound, sizeof(bs_buffer)));
     s->at = static_cast<bs_cu_bound *>(bs_carve(&c, (uint64_t)g->n_nodes, sizeof(bs_cu_bound)));
     if (bs_bytes_figure(c.used) > s->layout.session_bytes)
         return bs_fail(error, BS_ERROR_LIMIT, /* unreachable: plan/device.h has room for it */

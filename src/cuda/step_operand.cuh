@@ -117,7 +117,7 @@ static void bs_cu_at_bound(bs_cu_tables *l, int32_t node, bs_device_operand *o)
     o->base = b->address;
     for (int32_t i = 0; i < o->rank; i++)
         o->stride[i] = bs_cu_narrow(l, b->stride[i]);
-    if (l->client->cache_lengths[node]) { /* the copy that was checked */
+    if (bs_client_bound(l->client, node)->cache_lengths) { /* the copy that was checked */
         o->bound = 0;
         o->base = l->memory + l->layout->tables + l->layout->segments_at + bs_device_cache_lengths_place(l->plan, node);
         o->stride[0] = 1;

@@ -6,14 +6,6 @@
 
 #include "cuda/bind.cuh"
 
-static bool bs_cu_same_buffer(const bs_buffer *a, const bs_buffer *b)
-{
-    bool same = a->data == b->data && a->dtype == b->dtype && a->rank == b->rank;
-    for (int32_t i = 0; same && i < a->rank; i++)
-        same = a->dim[i] == b->dim[i] && a->stride[i] == b->stride[i];
-    return same;
-}
-
 /* A table of the run, where the host has it. */
 template <typename T> static T *bs_cu_table(const bs_device_session *s, uint64_t at)
 {
@@ -23,8 +15,8 @@ template <typename T> static T *bs_cu_table(const bs_device_session *s, uint64_t
 static bool bs_cu_same_buffers(const bs_device_session *s)
 {
     bool same = true;
-    for (int32_t n = 1; same && n < s->client->graph->n_nodes; n++)
-        same = bs_cu_same_buffer(&s->bound[n], &s->client->bound[n]);
+    for (int32_t k = 1; same && k < s->client->n_bound; k++)
+        same = bs_same_buffer(&s->bound[k], &s->client->bound[k].buffer);
     return same;
 }
 
@@ -109,7 +101,7 @@ static bs_status bs_cu_write_bound(bs_device_session *s, bs_error *error)
         bs_device_bound *b = &bound[s->at[n].entry];
         memset(b, 0, sizeof *b);
         b->address = s->at[n].address;
-        b->bytes = (int32_t)bs_dtype_bytes(s->client->bound[n].dtype);
+        b->bytes = (int32_t)bs_dtype_bytes(bs_client_bound(s->client, n)->buffer.dtype);
         for (int32_t i = 0; i < BS_MAX_RANK; i++) {
             b->stride[i] = (int32_t)s->at[n].stride[i];
             if (b->stride[i] != s->at[n].stride[i])
@@ -134,8 +126,8 @@ static bs_status bs_cu_write_extents(bs_device_session *s, bool same_buffers, bs
             memcpy(to + bs_device_offsets_place(c->plan, d), c->offsets[d],
                    4 * (size_t)(c->dims[bs_segment_dim(c->graph, d)] + 1));
     for (int32_t n = 1; n < c->graph->n_nodes; n++)
-        if (c->cache_lengths[n])
-            memcpy(to + bs_device_cache_lengths_place(c->plan, n), c->cache_lengths[n],
+        if (bs_client_bound(c, n)->cache_lengths)
+            memcpy(to + bs_device_cache_lengths_place(c->plan, n), bs_client_bound(c, n)->cache_lengths,
                    4 * (size_t)c->dims[c->graph->values[c->graph->nodes[n].first_out].dims[0]]);
     return same_buffers ? BS_OK : bs_cu_write_bound(s, error);
 }

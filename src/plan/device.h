@@ -176,6 +176,9 @@ int32_t bs_device_given_words(const bs_plan *plan, const bs_instr *instr);
 /* Offset from layout->inputs of the copy of node n's buffer, used when the caller's buffer is not in device memory;
  * UINT64_MAX: n needs none. bs_device_state_place: offset from layout->states of a state's own memory. */
 uint64_t bs_device_input_place(const bs_plan *plan, int32_t node);
+/* Numbers the nodes that something can be bound to, from 1 on, in at [nodes], if that is not NULL; the others get 0.
+ * Returns how many numbers there are, with 0. */
+int32_t bs_bound_places(const bs_graph *graph, int32_t *at);
 /* Whether a buffer can be bound to node n. Such nodes have entries in the table of what is bound, from 1 on. */
 bool bs_device_is_bound(const bs_plan *plan, int32_t node);
 bs_bytes bs_device_state_place(const bs_plan *plan, int32_t node);
@@ -188,17 +191,33 @@ bool bs_device_joins(const bs_plan *plan, int32_t node, bs_device_join *join);
 
 /* ------------------------------------------------------------------------------------------------ backend */
 
+/* What is bound to an input, an output or a state, and what a session keeps for it. */
+typedef struct bs_bound {
+    bs_buffer buffer;       /* data NULL: nothing is bound */
+    uint8_t *state;         /* a state's own memory; on a device, there */
+    bs_bytes state_bytes;
+    int32_t *cache_lengths; /* of an input of cache lengths a copy for this run, which has been checked; else NULL */
+} bs_bound;
+
+static inline bool bs_same_buffer(const bs_buffer *a, const bs_buffer *b)
+{
+    bool same = a->data == b->data && a->dtype == b->dtype && a->rank == b->rank;
+    for (int32_t i = 0; same && i < a->rank; i++)
+        same = a->dim[i] == b->dim[i] && a->stride[i] == b->stride[i];
+    return same;
+}
+
 /* What a session shows its device. Arrays are the session's own and stay where they are. */
 typedef struct bs_device_client {
     const bs_graph *graph;
     const bs_plan *plan;
     const bs_platform *platform;
     int64_t *dims;                /* [dims] of the run that is submitted; wait fills in what its nodes made */
-    const bs_buffer *bound;       /* [nodes] */
-    uint8_t *const *state;        /* [nodes] device memory of states */
+    const bs_bound *bound;        /* [n_bound], by bs_bound_places; [0]: nothing is bound */
+    const int32_t *bound_at;      /* [nodes] the place of each in `bound` */
+    int32_t n_bound;
     const bs_rows_state *domains; /* [domains] row counts of domains that no router makes */
     int32_t *const *offsets;      /* [domains] of segments, checked; NULL for others */
-    int32_t *const *cache_lengths; /* [nodes], checked */
     uint8_t *weights;             /* prepared, resident: address on the device */
     const bs_route_callback *callbacks; /* [routers] */
     /* filled by wait */
@@ -208,6 +227,11 @@ typedef struct bs_device_client {
     char *fault;       /* filled where a run fails: [BS_FAULT_BYTES], "" where the status says everything */
     void *stream; /* the caller's stream for runs; NULL: the backend makes one for this session alone */
 } bs_device_client;
+
+static inline const bs_bound *bs_client_bound(const bs_device_client *c, int32_t node)
+{
+    return &c->bound[c->bound_at[node]];
+}
 
 typedef struct bs_device_session bs_device_session; /* the backend's; lies in pinned memory */
 

@@ -86,8 +86,9 @@ static bool session_bind(bs_session *session, const char *name, const bs_buffer 
     if (!strides_fit(&b, !bs_node_is_input(&session->graph->nodes[n]), error))
         return false;
     BS_DEBUG_CHECK(buffer_is_outside(session, &b));
-    session->bound[n] = b;
-    session->fits = false;
+    bs_buffer *const bound = &bs_bound_of(session, n)->buffer;
+    session->fits = session->fits && bs_same_buffer(bound, &b);
+    *bound = b;
     return true;
 }
 

@@ -7,6 +7,18 @@ static bs_bytes value_bytes(const bs_plan *p, int32_t value)
     return bs_value_bytes(p->graph, &p->graph->values[value]);
 }
 
+int32_t bs_bound_places(const bs_graph *g, int32_t *at)
+{
+    int32_t places = 1;
+    for (int32_t n = 1; n < g->n_nodes; n++) {
+        const bool bound = bs_node_op(&g->nodes[n])->bound;
+        if (at)
+            at[n] = bound ? places : 0;
+        places += bound;
+    }
+    return places;
+}
+
 bool bs_device_is_bound(const bs_plan *plan, int32_t node)
 {
     return plan->node_live[node] && bs_op_get(plan->graph->nodes[node].op)->bound;
@@ -273,7 +285,7 @@ static bs_bytes session_bytes(const bs_plan *p)
     bs_carver c = {NULL, {0}};
     bs_carve(&c, 1, BS_DEVICE_SESSION_BYTES);
     bs_carve(&c, (uint64_t)p->graph->n_dims, sizeof(int64_t));
-    bs_carve(&c, nodes, sizeof(bs_buffer));
+    bs_carve(&c, (uint64_t)bs_bound_places(p->graph, NULL), sizeof(bs_buffer));
     bs_carve(&c, nodes, BS_DEVICE_BOUND_BYTES);
     return c.used;
 }

@@ -94,15 +94,14 @@ static void run_rows_here(const bs_context *c, const bs_instr *i)
 /* ---------------------------------------------------------------------------------------------- decisions */
 
 /* The rows of the paths of a router, now that it has decided. */
-static void open_paths(bs_context *c, int32_t router)
+static void open_paths(bs_context *c, const bs_step *step)
 {
-    const bs_graph *g = c->session->graph;
-    const bs_decision_data *d = &c->decisions[router];
-    for (int32_t k = g->routers[router].path_domains; k; k = g->domains[k].next) {
-        const bs_domain *domain = &g->domains[k];
-        c->domains[k].count = d->counts[domain->path];
-        c->domains[k].first = c->tile ? 0 : d->offsets[domain->path];
-        c->domains[k].ids = d->ids + d->offsets[domain->path];
+    const bs_domain *const all = c->session->graph->domains;
+    const bs_decision_data *d = &c->decisions[step->router];
+    for (int32_t k = step->domain; k; k = all[k].next) {
+        const int32_t path = all[k].path, first = d->offsets[path];
+        const bs_rows_state rows = {d->counts[path], c->tile ? 0 : first, d->ids + first};
+        c->domains[k] = rows;
     }
 }
 
@@ -127,7 +126,8 @@ static void record_decision(bs_context *c, int32_t router, bool again)
         s->chosen[router][bs_top_row(c, domain, row)] = (int16_t)d->chosen[row * d->per_row];
     if (c->tile)
         return;
-    s->dropped[router] += again ? 0 : d->dropped; /* in a loop there is a decision a trip */
+    if (!again) /* in a loop there is a decision a trip */
+        s->dropped[router] += d->dropped;
     if (s->profile)
         tell_decision(s, router, d->counts);
 }
@@ -137,18 +137,17 @@ static void record_decision(bs_context *c, int32_t router, bool again)
 static bs_status decide_again(bs_context *c, int32_t router)
 {
     const bs_loop_info *loop = &c->session->graph->routers[router].loop;
-    const int32_t before = c->decisions[router].counts[0];
+    const int32_t *const count = c->decisions[router].counts, before = *count;
     const bs_status status = bs_route_again(c, router);
-    const bool same = c->decisions[router].counts[0] == before && !loop->in_turn && !loop->grows;
-    if (!c->tile && !same)
-        c->session->epoch++;
+    if (!c->tile && (*count != before || loop->in_turn || loop->grows))
+        c->session->epoch[BS_EPOCH_DECIDED]++;
     return status;
 }
 
 static bs_status decide_first(bs_context *c, int32_t router)
 {
     if (!c->tile)
-        c->session->epoch++;
+        c->session->epoch[BS_EPOCH_DECIDED]++;
     return bs_route_decide(c, router);
 }
 
@@ -161,19 +160,16 @@ static void route_here(bs_context *c, const bs_step *step)
         bs_exec_end_call(c->session, status, step->node, c->fault);
         return;
     }
-    open_paths(c, router);
+    open_paths(c, step);
     record_decision(c, router, again);
 }
 
 /* The instruction after which the list goes on behind decision k: k itself, or, while a loop that ends there has rows,
  * its first decision, behind which its body begins. */
-static int32_t next_after(const bs_context *c, int32_t k)
+static inline int32_t next_after(const bs_context *c, const bs_step *step, int32_t k)
 {
-    const bs_session *s = c->session;
-    const bs_step *step = &s->steps[k];
-    if (step->back < 0 || bs_exec_failed(c->session))
-        return k;
-    return c->domains[s->graph->routers[step->router].path_domains].count > 0 ? step->back : k;
+    const bool goes_on = step->back >= 0 && c->domains[step->domain].count > 0 && !bs_exec_failed(c->session);
+    return goes_on ? step->back : k;
 }
 
 /* ------------------------------------------------------------------------------------------------- phases */
@@ -351,7 +347,7 @@ void bs_exec_tile(bs_context *c, int32_t first, int32_t count, int32_t domain)
         run_in_tile(c, i);
         if (s->times_ops)
             op_since = record_op(c, i, op_since);
-        k = decides ? next_after(c, k) : k;
+        k = decides ? next_after(c, &s->steps[k], k) : k;
     }
     charge(c, domain, since);
     if (s->times_ops)
@@ -360,9 +356,9 @@ void bs_exec_tile(bs_context *c, int32_t first, int32_t count, int32_t domain)
 
 /* ---------------------------------------------------------------------------------------- the session's list */
 
-static void run_at_top(bs_session *s, const bs_instr *i, bs_way way)
+static void run_at_top(bs_session *s, const bs_instr *i, const bs_step *step)
 {
-    switch (way) {
+    switch ((bs_way)step->way) {
     case BS_WAY_PLAIN:
         if (!bs_exec_kept(s, i))
             run_parallel(s, i);
@@ -373,7 +369,7 @@ static void run_at_top(bs_session *s, const bs_instr *i, bs_way way)
         if (s->device)
             route_on_device(s, i);
         else
-            route_here(&s->root, bs_step_of(s, i));
+            route_here(&s->root, step);
         break;
     case BS_WAY_REGION: bs_exec_region(s, i); break;
     }
@@ -402,7 +398,7 @@ static int32_t run_step(bs_session *s, int32_t k)
     if (bs_exec_runs_beside(s, i))
         k = bs_exec_beside(s, k);
     else
-        run_at_top(s, i, (bs_way)step->way);
+        run_at_top(s, i, step);
     if (bs_instr_streams(i) && phase_ends(s->plan, k)) {
         record_event(s, BS_EVENT_PHASE, w->entered, bs_session_now(s), w->phase, 0, (uint64_t)w->n_needed);
         w->phase = -1;
@@ -427,7 +423,7 @@ void bs_execute(bs_session *s)
         k = run_step(s, k);
         if (s->times_ops)
             op_since = record_op(&s->root, &s->plan->instrs[first], op_since);
-        k = step->way == BS_WAY_ROUTE ? next_after(&s->root, k) : k;
+        k = step->way == BS_WAY_ROUTE ? next_after(&s->root, step, k) : k;
     }
     if (!s->device) /* a device is still at work: bs_wait counts */
         bs_exec_ended(s, start);

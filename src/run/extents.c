@@ -26,7 +26,7 @@ static bool take_symbols(bs_session *s, int32_t n, bs_error *error)
         const bs_dim_info *dim = &s->graph->dims[v->dims[i]];
         const bool symbol = dim->kind == BS_DIM_SYMBOL;
         int64_t *now = &s->dims[symbol ? v->dims[i] : dim->parent];
-        const int64_t extent = s->bound[n].dim[i];
+        const int64_t extent = bs_bound_of(s, n)->buffer.dim[i];
         char text[64];
         if (dim->kind == BS_DIM_CONST)
             continue;
@@ -52,9 +52,10 @@ static bool set_symbols(bs_session *s, bs_error *error)
             const int32_t n = s->watched[k];
             if (!bs_node_is_input(&g->nodes[n]) || s->plan->node_live[n] == (pass == 1))
                 continue;
-            if (!s->bound[n].data && pass == 0)
+            const bool bound = bs_bound_of(s, n)->buffer.data;
+            if (!bound && pass == 0)
                 return bs_refuse(error, BS_ERROR_UNBOUND, "input \"%s\" is not bound", bs_node_name(&g->nodes[n]));
-            if (s->bound[n].data && !take_symbols(s, n, error))
+            if (bound && !take_symbols(s, n, error))
                 return false;
         }
     return true;
@@ -81,12 +82,13 @@ static bool check_extents(const bs_session *s, int32_t n, bs_error *error)
 {
     char text[64];
     const bs_value_info *v = bs_bound_info(s, n);
+    const bs_buffer *b = &bs_bound_of(s, n)->buffer;
     for (int32_t i = 0; i < v->rank; i++)
-        if (s->bound[n].dim[i] != s->dims[v->dims[i]])
+        if (b->dim[i] != s->dims[v->dims[i]])
             return bs_refuse(error, BS_ERROR_SHAPE,
                              "\"%s\": dimension %" PRId32 " of its buffer (%s) is %lld, this run needs %lld",
                              bs_node_name(&s->graph->nodes[n]), i, bs_dim_text(s->graph, v->dims[i], text, sizeof text),
-                             (long long)s->bound[n].dim[i], (long long)s->dims[v->dims[i]]);
+                             (long long)b->dim[i], (long long)s->dims[v->dims[i]]);
     return true;
 }
 
@@ -107,9 +109,10 @@ static bool check_bound(bs_session *s, bs_error *error)
                    state = bs_session_is_state(s->plan, n) && !bs_session_owns_state(s, n);
         if (!input && !output && !state)
             continue;
-        if (!s->bound[n].data && output_is_optional(s, n))
+        const bool bound = bs_bound_of(s, n)->buffer.data;
+        if (!bound && output_is_optional(s, n))
             continue;
-        if (!s->bound[n].data)
+        if (!bound)
             return bs_refuse(error, BS_ERROR_UNBOUND, "output \"%s\" is not bound", bs_node_name(&g->nodes[n]));
         if (!check_extents(s, n, error))
             return false;
@@ -171,7 +174,8 @@ bool bs_session_check_run(bs_session *s, bs_error *error)
 {
     s->any_empty = false;
     const bool fitted = s->fits;
-    s->epoch += !fitted;
+    s->epoch[BS_EPOCH_DECIDED] += !fitted;
+    s->epoch[BS_EPOCH_BOUND] += !fitted;
     s->fits = fitted || (set_symbols(s, error) && derive_extents(s, error) && check_bound(s, error));
     if (s->fits && !fitted)
         bs_forms_bind(s);

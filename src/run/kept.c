@@ -1,10 +1,10 @@
 /* run/kept.c - calls and moves that are prepared once and done many times. In the body of a loop one trip prepares
- * them, and the next trips do them as they are, as long as nothing has moved that they read or write. In a network
- * without decisions a run prepares its calls for the runs after it. What belongs to a trip (its part of a sequence, the
- * place of what it gives to a collection) moves by the same number of bytes from each trip to the next.
+ * them, and the next trips do them as they are, as long as nothing has moved that they read or write. Outside all paths
+ * a run prepares its calls for the runs after it. What belongs to a trip (its part of a sequence, the place of what it
+ * gives to a collection) moves by the same number of bytes from each trip to the next.
  * Owns: which instructions are kept, and until when. Relies on run/exec.h. Must never keep an address that has changed.
- * So a new `epoch` begins with a decision that may move rows; with the first decision of each loop, when all extents in
- * its body are known; and with a run before which something was bound. */
+ * So both epochs begin anew with a run before which something was bound; that of decisions with one that may move rows
+ * as well, and with the first decision of each loop, when all extents in its body are known. */
 #include "run/exec.h"
 
 #include "ops/structure.h"
@@ -21,7 +21,7 @@ bool bs_exec_ready(bs_session *s, const bs_step *step) { return (void)s, (void)s
 #else
 
 /* A small network has few instructions, and of a large one they take longer than what is saved. */
-enum { KEPT_MOST = 64, KEPT_BYTES = 8192, KEPT_WEIGHTS = 32768 };
+enum { KEPT_MOST = 64, KEPT_BYTES = 8192, KEPT_WEIGHTS = 65536 };
 
 static bool is_short(const bs_plan *p, int32_t value)
 {
@@ -51,10 +51,10 @@ static bool is_in_body(const bs_graph *g, int32_t domain)
     return loop != 0 && g->routers[loop].path_domains == domain;
 }
 
-/* Of a network without decisions: a call of which a run changes nothing but what the operands hold. */
+/* A call of which neither decisions nor runs change anything but what the operands hold: outside all paths. */
 static bool is_steady(const bs_plan *p, const bs_instr *i)
 {
-    return p->graph->n_routers == 1 && i->kind == BS_INSTR_CALL &&
+    return i->kind == BS_INSTR_CALL && p->graph->domains[i->domain].kind != BS_DOMAIN_PATH &&
            bs_bytes_figure(p->nodes[i->node].prepared_bytes) <= KEPT_WEIGHTS;
 }
 
@@ -95,8 +95,9 @@ void bs_kept_place(bs_session *s, bs_operand *operands)
         bs_kept *kept = &s->kept[count++];
         kept->call.in = operands;
         kept->call.out = operands + more - (i->kind == BS_INSTR_CALL ? p->graph->nodes[i->node].n_out : 1);
+        kept->epoch = is_in_body(p->graph, i->domain) ? BS_EPOCH_DECIDED : BS_EPOCH_BOUND;
         operands += more;
-        s->steps[k].kept = count;
+        s->steps[k].kept = (uint8_t)count;
     }
 }
 
@@ -133,7 +134,7 @@ static void prepare_call(bs_session *s, const bs_instr *i, bs_kept *kept)
     bs_exec_prepare(&s->root, i->node, 0, rows, &kept->call);
     for (int32_t k = 0; k < n_in; k++)
         kept->trips |= (uint32_t)is_of_trip(s->plan, in[k]) << k;
-    kept->ready = kept->trips || kept->call.node->makes ? 0 : s->epoch;
+    kept->ready = kept->trips || kept->call.node->makes ? 0 : kept->since;
 }
 
 /* A view that is seen where it is needs no move: its operands stay empty. */
@@ -144,7 +145,7 @@ static void prepare_move(bs_session *s, const bs_instr *i, bs_kept *kept)
         return;
     bs_move_operands(&s->root, i, 0, kept->call.out, kept->call.in);
     kept->trips = (uint32_t)is_of_trip(s->plan, i->value) | (uint32_t)(i->map == BS_MAP_TRIP) << 1;
-    kept->ready = kept->trips ? 0 : s->epoch;
+    kept->ready = kept->trips ? 0 : kept->since;
 }
 
 /* Finds by what the plan says the operands that belong to a trip. */
@@ -184,8 +185,8 @@ bool bs_exec_kept(bs_session *s, const bs_instr *i)
     if (number == 0)
         return false;
     bs_kept *const kept = &s->kept[number - 1];
-    if (kept->since != s->epoch) {
-        kept->since = s->epoch;
+    if (kept->since != s->epoch[kept->epoch]) {
+        kept->since = s->epoch[kept->epoch];
         kept->trips = 0;
         kept->ready = 0;
         kept->stepped = false;
@@ -207,7 +208,7 @@ bool bs_exec_ready(bs_session *s, const bs_step *step)
     if (step->kept == 0 || s->any_empty || s->times_ops)
         return false;
     const bs_kept *kept = &s->kept[step->kept - 1];
-    if (kept->ready != s->epoch)
+    if (kept->ready != s->epoch[kept->epoch])
         return false;
     if (step->moves) {
         bs_move_row(kept->call.out, kept->call.in);

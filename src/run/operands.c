@@ -113,13 +113,14 @@ void bs_operand_dense(const bs_context *c, int32_t value, bs_operand *o)
 
 void bs_operand_bound(const bs_context *c, int32_t node, bs_operand *o)
 {
-    const bs_buffer *b = &c->session->bound[node];
+    const bs_bound *bound = bs_bound_of(c->session, node);
+    const bs_buffer *b = &bound->buffer;
     o->data = b->data;
     o->row_stride = 0;
     for (int32_t i = 0; i < b->rank; i++)
         o->stride[i] = (ptrdiff_t)b->stride[i];
-    if (c->session->cache_lengths[node]) { /* the copy that was checked, not the caller's buffer */
-        o->data = c->session->cache_lengths[node];
+    if (bound->cache_lengths) { /* the copy that was checked, not the caller's buffer */
+        o->data = bound->cache_lengths;
         o->stride[0] = 1;
     }
 }
@@ -145,7 +146,7 @@ void bs_operand_step(bs_operand *o, const bs_operand *root, int32_t top)
  * channels last. */
 static bool lies_as_bound(const bs_context *c, int32_t node)
 {
-    const bs_buffer *b = &c->session->bound[node];
+    const bs_buffer *b = &bs_bound_of(c->session, node)->buffer;
     return (b->dim[0] == 1 || b->stride[0] == 1) && b->stride[2] == b->dim[0];
 }
 

@@ -28,7 +28,7 @@ int64_t bs_cache_lengths_room(const bs_plan *plan, int32_t node)
 
 static int32_t bound_i32(const bs_session *s, int32_t node, int64_t index)
 {
-    const bs_buffer *b = &s->bound[node];
+    const bs_buffer *b = &bs_bound_of(s, node)->buffer;
     return ((const int32_t *)b->data)[index * b->stride[0]];
 }
 
@@ -61,12 +61,13 @@ static bool begin_offsets(bs_session *s, int32_t domain, bs_error *error)
 static bool begin_cache_lengths(bs_session *s, int32_t node, bs_error *error)
 {
     const int64_t segments = s->dims[s->graph->values[s->graph->nodes[node].first_out].dims[0]];
+    int32_t *const lengths = bs_bound_of(s, node)->cache_lengths;
     for (int64_t g = 0; g < segments; g++) {
-        s->cache_lengths[node][g] = bound_i32(s, node, g);
-        if (s->cache_lengths[node][g] < 0 || s->cache_lengths[node][g] > MAX_CACHE_LENGTH)
+        lengths[g] = bound_i32(s, node, g);
+        if (lengths[g] < 0 || lengths[g] > MAX_CACHE_LENGTH)
             return bs_refuse(error, BS_ERROR_DATA,
                              "input \"%s\": segment %lld has %" PRId32 " tokens already, expected 0 .. %" PRId32,
-                             bs_node_name(&s->graph->nodes[node]), (long long)g, s->cache_lengths[node][g],
+                             bs_node_name(&s->graph->nodes[node]), (long long)g, lengths[g],
                              MAX_CACHE_LENGTH);
     }
     return true;
@@ -81,7 +82,7 @@ static bool begin_bias(const bs_session *s, const bs_node *node, bs_error *error
     const int32_t q = bs_segmented(g, g->values[in[0]].domain), k = bs_segmented(g, g->values[in[1]].domain);
     const int64_t most = s->dims[bias->dims[1]], most_keys = s->dims[bias->dims[2]];
     for (int64_t i = 0; i < s->dims[bs_segment_dim(g, q)]; i++) {
-        const int32_t cached = length >= 0 ? s->cache_lengths[g->values[in[length]].node][i] : 0;
+        const int32_t cached = length < 0 ? 0 : bs_bound_of(s, g->values[in[length]].node)->cache_lengths[i];
         const int64_t rows = s->offsets[q][i + 1] - s->offsets[q][i] + (q == k ? cached : 0),
                       keys = (int64_t)cached + s->offsets[k][i + 1] - s->offsets[k][i];
         if (rows > most || keys > most_keys)
@@ -114,7 +115,7 @@ bool bs_segments_begin(bs_session *session, bs_error *error)
             return false;
     for (int32_t k = 0; k < session->n_watched; k++) {
         const int32_t n = session->watched[k];
-        if (session->cache_lengths[n] && !begin_cache_lengths(session, n, error))
+        if (bs_bound_of(session, n)->cache_lengths && !begin_cache_lengths(session, n, error))
             return false;
     }
     for (int32_t k = 0; k < session->n_watched; k++) {
@@ -156,10 +157,10 @@ void bs_segment_append(const bs_context *c, const bs_instr *i, int32_t row, bs_o
     const bs_node *node = &g->nodes[i->node];
     const int32_t *in = bs_node_in(g, node), *offsets = s->offsets[i->domain];
     const int32_t length = in[bs_node_operand(node, BS_ROLE_CACHE_LENGTH)];
-    const bs_buffer *state = &s->bound[g->values[in[bs_node_operand(node, BS_ROLE_STATE)]].node];
+    const bs_buffer *state = &bs_bound_of(s, g->values[in[bs_node_operand(node, BS_ROLE_STATE)]].node)->buffer;
     const int32_t segment = bs_segment_of(offsets, (int32_t)s->dims[bs_segment_dim(g, i->domain)], row);
     const int32_t window = (int32_t)state->dim[1],
-                  position = s->cache_lengths[g->values[length].node][segment] + (row - offsets[segment]);
+                  position = bs_bound_of(s, g->values[length].node)->cache_lengths[segment] + (row - offsets[segment]);
     operand->data = NULL;
     if (offsets[segment + 1] - row > window)
         return;

@@ -8,7 +8,8 @@
 /* Whether the session itself provides the memory of this state. */
 bool bs_session_owns_state(const bs_session *s, int32_t n)
 {
-    return s->state[n] && s->bound[n].data == s->state[n];
+    const bs_bound *bound = bs_bound_of(s, n);
+    return bound->state && bound->buffer.data == bound->state;
 }
 
 /* Zeroes a state that is dense, on the host or on a device. */
@@ -51,10 +52,11 @@ void bs_reset_state(bs_session *session)
         const int32_t n = session->watched[k];
         if (!bs_session_is_state(session->plan, n))
             continue;
+        const bs_bound *bound = bs_bound_of(session, n);
         if (bs_session_owns_state(session, n))
-            zero_state(session, session->state[n], session->state_bytes[n]);
+            zero_state(session, bound->state, bound->state_bytes);
         else
-            zero_bound(session, &session->bound[n]);
+            zero_bound(session, &bound->buffer);
     }
 }
 
@@ -64,7 +66,8 @@ void bs_reset_state(bs_session *session)
  * zeroed. Called when nothing can refuse the run any more, so that a refused run leaves states as they were. */
 static void shape_own_state(bs_session *s, int32_t n, const bs_value_info *v)
 {
-    bs_buffer *b = &s->bound[n];
+    bs_bound *bound = bs_bound_of(s, n);
+    bs_buffer *b = &bound->buffer;
     bool same = b->rank == v->rank;
     for (int32_t i = 0; same && i < v->rank; i++)
         same = b->dim[i] == s->dims[v->dims[i]];
@@ -76,7 +79,7 @@ static void shape_own_state(bs_session *s, int32_t n, const bs_value_info *v)
         b->dim[i] = s->dims[v->dims[i]];
         b->stride[i] = i == v->rank - 1 ? 1 : b->stride[i + 1] * b->dim[i + 1];
     }
-    zero_state(s, s->state[n], s->state_bytes[n]);
+    zero_state(s, bound->state, bound->state_bytes);
     s->state_valid = false;
 }
 

@@ -54,26 +54,40 @@ typedef enum bs_way {
 /* An instruction as a CPU runs it: what of it hangs on no decision, extent or buffer. (run/steps.c) */
 typedef struct bs_step {
     bs_status (*run)(const bs_call *call); /* CALL: its own kernel */
-    bool tail, fusion; /* CALL: more is done with it: bs_exec_tail, bs_fusion_run */
-    uint8_t way;    /* bs_way */
-    bool moves;     /* a move, no call */
-    bool alone;     /* nothing of its time runs beside it, if only because there is one thread */
-    bool routes;    /* its time is that of routing */
-    bool scattered; /* CALL: rows of an operand are found through decisions, so each row is a call of its own */
-    bool decided;   /* CALL: reads a decision, row by row */
-    bool zeroed;    /* CALL of tiles: zeros are around its result already, left by what lay there before */
-    int32_t bands;  /* tasks that a row, or a batch of rows, is cut into; 0: it is not cut */
-    int32_t batch;  /* rows of a task; < 0: images, at most; 0: of heavy rows, as many as a run has (bs_exec_batch) */
-    int32_t kept;   /* its number among those that are kept, from 1; 0: it is not */
-    int32_t node, domain, router; /* ROUTE: the router that decides */
-    int32_t back;   /* of a loop's second decision the first one, behind which its body begins; else -1 */
+    uint8_t way;        /* bs_way */
+    uint8_t kept;       /* its number among those that are kept, from 1; 0: it is not */
+    bool tail : 1;      /* CALL: more is done with it: bs_exec_tail, */
+    bool fusion : 1;    /* or bs_fusion_run */
+    bool moves : 1;     /* a move, no call */
+    bool alone : 1;     /* nothing of its time runs beside it, if only because there is one thread */
+    bool routes : 1;    /* its time is that of routing */
+    bool scattered : 1; /* CALL: rows of an operand are found through decisions, so each row is a call of its own */
+    bool decided : 1;   /* CALL: reads a decision, row by row */
+    bool zeroed : 1;    /* CALL of tiles: zeros are around its result already, left by what lay there before */
+    int32_t node, domain;
+    union {
+        struct { /* CALL, MOVE */
+            int32_t bands; /* tasks that a row, or a batch of rows, is cut into; 0: it is not cut */
+            int32_t batch; /* rows of a task; < 0: images, at most; 0: of heavy rows, as many as a run has
+                            * (bs_exec_batch) */
+        };
+        struct { /* ROUTE */
+            int32_t router; /* that decides; `domain` is that of its first path */
+            int32_t back;   /* of a loop's second decision the first one, behind which its body begins; else -1 */
+        };
+    };
 } bs_step;
 
-/* A call or a move in the body of a loop, prepared for its trips, or a call of a network without decisions, for its
- * runs. (run/kept.c) */
+/* Since when addresses hold: those that decisions may change, and those that only a run changes for which something was
+ * bound. */
+typedef enum bs_epoch { BS_EPOCH_DECIDED, BS_EPOCH_BOUND, BS_EPOCHS } bs_epoch;
+
+/* A call or a move in the body of a loop, prepared for its trips, or a call that no decision changes, for its runs.
+ * (run/kept.c) */
 typedef struct bs_kept {
     uint64_t since; /* the epoch in which it was prepared; 0: never */
     uint64_t ready; /* the epoch in which it is done as it is */
+    bs_epoch epoch; /* the one that is meant */
     uint32_t trips; /* bit k: operand k is a trip's own part of something; of a move bit 1: out[0] is */
     bool does;      /* it can be kept in that epoch */
     bool stepped;   /* how far those parts lie from each other is known: `step`, in bytes */
@@ -108,12 +122,10 @@ struct bs_session {
     bool fits;        /* `dims` are those of what is bound, which has been checked; a run has changed none of them */
     bool writes_states; /* some needed node does */
     bool any_empty;   /* some dimension of this run is 0 */
-    bs_buffer *bound; /* [nodes] inputs, outputs, states; data NULL = not bound */
-    uint8_t **state;  /* [nodes] own memory of states */
-    bs_bytes *state_bytes;
+    bs_bound *bound;   /* [n_bound] of inputs, outputs and states, by bs_bound_places; [0]: nothing is bound */
+    int32_t *bound_at; /* [nodes] the place of each in `bound` */
+    int32_t n_bound;
     int32_t **offsets; /* [domains] of segments: the first row of each in this run, then the end; else NULL */
-    /* [nodes] inputs of cache lengths: a checked copy for this run; NULL for others */
-    int32_t **cache_lengths;
     bs_context *contexts; /* [threads]; contexts of tiles */
     bs_context root;
     bs_route_callback *callbacks; /* [routers] */
@@ -124,7 +136,7 @@ struct bs_session {
     int32_t *route_counts; /* [threads * paths] decided by that thread */
     int64_t *dropped; /* [routers] */
     bs_exec_work work;
-    uint64_t epoch; /* grows with what may move rows: a decision, a run for which something was bound */
+    uint64_t epoch[BS_EPOCHS]; /* each grows with what may move its rows */
     bs_step *steps; /* [instructions] */
     int32_t n_kept;
     bs_kept *kept; /* [n_kept] */
@@ -153,6 +165,8 @@ static inline size_t bs_session_counts(const bs_session *s, int32_t thread, int3
 {
     return (size_t)thread * (size_t)s->graph->n_paths + (size_t)s->graph->routers[router].first_path;
 }
+
+static inline bs_bound *bs_bound_of(const bs_session *s, int32_t node) { return &s->bound[s->bound_at[node]]; }
 
 /* run/session.c */
 static inline bool bs_session_is_state(const bs_plan *plan, int32_t node)

@@ -128,7 +128,7 @@ static void bind_own_states(bs_session *s)
 {
     for (int32_t n = 1; n < s->graph->n_nodes; n++)
         if (bs_session_is_state(s->plan, n))
-            s->bound[n].data = s->state[n];
+            bs_bound_of(s, n)->buffer.data = bs_bound_of(s, n)->state;
 }
 
 
@@ -151,11 +151,11 @@ static bool device_start(bs_session *s, bs_device *device, void *stream, bs_erro
         return false;
     for (int32_t n = 1; n < s->graph->n_nodes; n++)
         if (bs_session_is_state(s->plan, n))
-            s->state[n] = bs_bytes_at(s->device_memory,
-                                      bs_bytes_add(bs_bytes_of(layout.states), bs_device_state_place(s->plan, n)));
-    const bs_device_client client = {s->graph,     s->plan,         s->platform, s->dims,    s->bound,
-                                     s->state,     s->root.domains, s->offsets,  s->cache_lengths, s->weights,
-                                     s->callbacks, s->chosen,       s->counts,   s->dropped, s->fault, stream};
+            bs_bound_of(s, n)->state = bs_bytes_at(
+                s->device_memory, bs_bytes_add(bs_bytes_of(layout.states), bs_device_state_place(s->plan, n)));
+    const bs_device_client client = {s->graph,    s->plan,         s->platform, s->dims,    s->bound,
+                                     s->bound_at, s->n_bound,      s->root.domains, s->offsets,  s->weights, s->callbacks,
+                                     s->chosen,   s->counts,       s->dropped,  s->fault,   stream};
     s->client = client;
     if (device->api->open(device, &s->client, s->device_memory, s->device_pinned, &s->on_device, error) != BS_OK)
         return false;
@@ -255,7 +255,7 @@ static bool session_start(bs_session *s, const bs_session_desc *desc, uint8_t *s
                                  s->on_device,
                                  s->device && !s->plan->desc.in_place ? s->device_pinned + layout.rooms : NULL,
                                  bs_bytes_of(layout.room_bytes)};
-    if (bs_workers_start(&s->pool, s->platform, s->plan->threads, error) != BS_OK)
+    if (bs_workers_start(&s->pool, s->pool.workers, s->platform, s->plan->threads, error) != BS_OK)
         return false;
     if (bs_store_open(&s->store, &store, error) && describe_to_profile(s, &desc->stream, error))
         return true;

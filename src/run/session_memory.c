@@ -68,19 +68,19 @@ static int32_t list_watched(const bs_graph *g, int32_t *list)
 /* Everything that is carved for a session. Counting needs this struct only, not a whole session (which is large). */
 typedef struct session_parts {
     int64_t *dims, *dropped;
-    bs_buffer *bound;
-    uint8_t **state, *store;
-    bs_bytes *state_bytes;
+    bs_bound *bound;
+    uint8_t *store;
     uint64_t *path_ns;
     bs_route_callback *callbacks;
     int16_t **chosen;
-    int32_t *counts, *route_counts, *watched, **offsets, **cache_lengths;
+    int32_t *counts, *route_counts, *watched, *bound_at, **offsets;
     bs_exec_work work;
     bs_context *contexts;
     bs_kept *kept;
+    bs_worker *workers;
     bs_operand *kept_operands;
     bs_step *steps;
-    int32_t n_kept;
+    int32_t n_kept, n_bound;
     bs_locator *locators;
     bs_form *forms;
 } session_parts;
@@ -117,8 +117,8 @@ static void carve_segments(bs_carver *c, const bs_plan *p, session_parts *s)
     }
     for (int32_t n = 1; n < g->n_nodes; n++) {
         int32_t *cache_lengths = bs_carve(c, (uint64_t)bs_cache_lengths_room(p, n), sizeof(int32_t));
-        if (s->cache_lengths)
-            s->cache_lengths[n] = bs_cache_lengths_room(p, n) ? cache_lengths : NULL;
+        if (s->bound && bs_cache_lengths_room(p, n))
+            s->bound[s->bound_at[n]].cache_lengths = cache_lengths;
     }
 }
 
@@ -127,24 +127,36 @@ static void carve_segments(bs_carver *c, const bs_plan *p, session_parts *s)
 static void carve_session(bs_carver *c, const bs_plan *p, session_parts *s, bs_context *root)
 {
     const bs_graph *g = p->graph;
-    enum { DIMS, NODES, ROUTERS, DOMAINS, THREADS, WATCHED, KEPT, KEPT_OPERANDS, STEPS, VALUES, FORMS };
+    enum { DIMS, NODES, PLACES, ROUTERS, DOMAINS, THREADS, WORKERS, WATCHED, KEPT, KEPT_OPERANDS, STEPS, VALUES, FORMS };
     static const bs_carved arrays[] = {
-        BS_CARVED(session_parts, dims, DIMS),           BS_CARVED(session_parts, bound, NODES),
-        BS_CARVED(session_parts, state, NODES),         BS_CARVED(session_parts, state_bytes, NODES),
-        BS_CARVED(session_parts, cache_lengths, NODES), BS_CARVED(session_parts, callbacks, ROUTERS),
-        BS_CARVED(session_parts, chosen, ROUTERS),      BS_CARVED(session_parts, dropped, ROUTERS),
-        BS_CARVED(session_parts, offsets, DOMAINS),     BS_CARVED(session_parts, contexts, THREADS),
-        BS_CARVED(session_parts, watched, WATCHED),     BS_CARVED(session_parts, kept, KEPT),
-        BS_CARVED(session_parts, steps, STEPS),         BS_CARVED(session_parts, kept_operands, KEPT_OPERANDS),
-        BS_CARVED(session_parts, locators, VALUES),     BS_CARVED(session_parts, forms, FORMS),
+        BS_CARVED(session_parts, dims, DIMS),       BS_CARVED(session_parts, bound, PLACES),
+        BS_CARVED(session_parts, bound_at, NODES),  BS_CARVED(session_parts, callbacks, ROUTERS),
+        BS_CARVED(session_parts, chosen, ROUTERS),  BS_CARVED(session_parts, dropped, ROUTERS),
+        BS_CARVED(session_parts, offsets, DOMAINS), BS_CARVED(session_parts, contexts, THREADS),
+        BS_CARVED(session_parts, watched, WATCHED), BS_CARVED(session_parts, kept, KEPT),
+        BS_CARVED(session_parts, steps, STEPS),     BS_CARVED(session_parts, kept_operands, KEPT_OPERANDS),
+        BS_CARVED(session_parts, locators, VALUES), BS_CARVED(session_parts, forms, FORMS),
+        BS_CARVED(session_parts, workers, WORKERS),
     };
     int32_t kept_operands;
     s->n_kept = bs_kept_count(p, &kept_operands);
-    const int64_t counts[] = {g->n_dims,  g->n_nodes, g->n_routers, g->n_domains, p->threads, list_watched(g, NULL),
-                              s->n_kept, kept_operands, p->n_instrs,
-                              bs_plan_on_device(p) ? 0 : g->n_values, bs_forms_count(p)};
+    s->n_bound = bs_bound_places(g, NULL);
+    const int64_t counts[] = {g->n_dims,
+                              g->n_nodes,
+                              s->n_bound,
+                              g->n_routers,
+                              g->n_domains,
+                              p->threads,
+                              p->threads > 1 ? p->threads : 0,
+                              list_watched(g, NULL),
+                              s->n_kept,
+                              kept_operands,
+                              p->n_instrs,
+                              bs_plan_on_device(p) ? 0 : g->n_values,
+                              bs_forms_count(p)};
     const bs_bytes paths = bs_bytes_array(g->n_paths, 1); /* counts as bytes, so that products are checked */
     BS_CARVE_ARRAYS(c, s, arrays, counts);
+    bs_bound_places(g, s->bound_at);
     s->counts = bs_carve_bytes(c, bs_bytes_times(paths, sizeof(int32_t)));
     s->path_ns = bs_carve_bytes(c, bs_bytes_times(bs_bytes_times(paths, p->threads), sizeof(uint64_t)));
     s->route_counts = bs_carve_bytes(c, bs_bytes_times(bs_bytes_times(paths, p->threads), sizeof(int32_t)));
@@ -163,9 +175,9 @@ static void carve_session(bs_carver *c, const bs_plan *p, session_parts *s, bs_c
     for (int32_t n = 1; n < g->n_nodes; n++) {
         const bool here = bs_session_is_state(p, n) && !bs_plan_on_device(p);
         uint8_t *memory = here ? bs_carve_bytes(c, state_bytes(p, n)) : NULL;
-        if (s->state) {
-            s->state[n] = memory;
-            s->state_bytes[n] = bs_session_is_state(p, n) ? state_bytes(p, n) : bs_bytes_of(0);
+        if (s->bound && bs_session_is_state(p, n)) {
+            s->bound[s->bound_at[n]].state = memory;
+            s->bound[s->bound_at[n]].state_bytes = state_bytes(p, n);
         }
     }
 }
@@ -175,9 +187,9 @@ static void adopt_parts(bs_session *s, const session_parts *parts)
     s->dims = parts->dims;
     s->dropped = parts->dropped;
     s->bound = parts->bound;
-    s->state = parts->state;
+    s->bound_at = parts->bound_at;
+    s->n_bound = parts->n_bound;
     s->store.base = (uint8_t **)(void *)parts->store;
-    s->state_bytes = parts->state_bytes;
     s->path_ns = parts->path_ns;
     s->callbacks = parts->callbacks;
     s->chosen = parts->chosen;
@@ -185,10 +197,10 @@ static void adopt_parts(bs_session *s, const session_parts *parts)
     s->route_counts = parts->route_counts;
     s->work = parts->work;
     s->offsets = parts->offsets;
-    s->cache_lengths = parts->cache_lengths;
     s->contexts = parts->contexts;
     s->n_kept = parts->n_kept;
     s->kept = parts->kept;
+    s->pool.workers = parts->workers;
     s->steps = parts->steps;
     s->locators = parts->locators;
     s->forms = parts->forms;

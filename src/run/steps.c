@@ -95,6 +95,7 @@ static void step_of_route(const bs_plan *p, int32_t at, bs_step *step)
     const int32_t router = p->graph->nodes[step->node].router;
     step->way = BS_WAY_ROUTE;
     step->router = router;
+    step->domain = p->graph->routers[router].path_domains;
     step->back = p->routers[router].again == at ? p->routers[router].instr : -1;
     step->routes = !bs_router_loops(p->graph, router); /* the trips of a loop are not routed */
 }
@@ -115,7 +116,6 @@ void bs_steps_make(bs_session *s)
         bs_step *step = &s->steps[k];
         step->node = i->node;
         step->domain = i->domain;
-        step->back = -1;
         step->way = bs_instr_streams(i) ? BS_WAY_STREAMED : BS_WAY_PLAIN;
         step->alone = !BS_DENSE_PAYS || p->threads == 1 || i->kind > BS_INSTR_MOVE || step->way == BS_WAY_STREAMED;
         switch ((bs_instr_kind)i->kind) {

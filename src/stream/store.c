@@ -22,12 +22,12 @@ static bs_stream_facts store_facts(const bs_plan *plan)
 static void *carve_store(bs_carver *c, const bs_plan *plan, bs_store *s)
 {
     const bs_stream_facts facts = store_facts(plan);
-    enum { UNITS, NODES, TENSORS, CHUNKS, BASES };
+    enum { UNITS, NODES, TENSORS, CHUNKS, BASES, LANES };
     static const bs_carved arrays[] = {
         BS_CARVED(bs_store, facts, UNITS),   BS_CARVED(bs_store, units, UNITS),
         BS_CARVED(bs_store, nodes, NODES),   BS_CARVED(bs_store, tensors, TENSORS),
         BS_CARVED(bs_store, chunks, CHUNKS), BS_CARVED(bs_store, wanted, UNITS),
-        BS_CARVED(bs_store, base, BASES),
+        BS_CARVED(bs_store, base, BASES),    BS_CARVED(bs_store, lanes, LANES),
     };
     int64_t nodes = 0, tensors = 0;
     for (int32_t n = 1; n < plan->graph->n_nodes; n++) {
@@ -37,7 +37,7 @@ static void *carve_store(bs_carver *c, const bs_plan *plan, bs_store *s)
         nodes++;
         tensors += bs_node_weights(plan->graph, &plan->graph->nodes[n], specs);
     }
-    const int64_t counts[] = {plan->n_units - 1, nodes, tensors, 2 * nodes, plan->n_units};
+    const int64_t counts[] = {plan->n_units - 1, nodes, tensors, 2 * nodes, plan->n_units, plan->lanes};
     BS_CARVE_ARRAYS(c, s, arrays, counts);
     return bs_carve_bytes(c, bs_stream_bytes(&facts));
 }

@@ -66,7 +66,7 @@ typedef struct bs_store {
     uint8_t **base;          /* [units + 1] prepared weights of pinned units; [0] the resident ones */
     bool check_records, stop;
     int32_t n_lanes, started;
-    bs_store_lane lanes[BS_MAX_LANES];
+    bs_store_lane *lanes;    /* [n_lanes] */
     bs_gate gate; /* no threads: the run reads for itself */
 } bs_store;
 

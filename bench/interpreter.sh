@@ -1,0 +1,36 @@
+#!/bin/sh
+# interpreter.sh - instructions around kernels, by callgrind: those of the folders run/, stream/ and base/, of a run of
+# 20 linears, of a trip of one add, and of a character that moe_text writes. `make bench-planning` calls it, in a build
+# with symbols (CFLAGS="-O2 -g"). $BUILD is where the programs are [build].
+set -u
+BUILD=${BUILD:-build}
+command -v valgrind >/dev/null || { echo "interpreter.sh: no valgrind" >&2; exit 1; }
+work=$(mktemp -d) || exit 1
+trap 'rm -rf "$work"' EXIT
+
+# Instructions of a command: "AROUND ALL".
+counted() {
+    valgrind --tool=callgrind --callgrind-out-file="$work/out" "$@" >/dev/null 2>"$work/err" ||
+        { cat "$work/err" >&2; exit 1; }
+    callgrind_annotate --threshold=100 --auto=no "$work/out" |
+        awk '/PROGRAM TOTALS/ { gsub(/,/, "", $1); all = $1 }
+             /src\/(run|stream|base)\// { gsub(/,/, "", $1); around += $1 }
+             END { printf "%.0f %.0f\n", around, all }'
+}
+
+# Of one time: the difference of MORE and FEW times, which is the last word of the command.
+# each NAME FEW MORE COMMAND...
+each() {
+    name=$1 few=$2 more=$3
+    shift 3
+    small=$(counted "$@" "$few") && large=$(counted "$@" "$more") || return 1
+    echo "$name $small $large $((more - few))" |
+        awk '{ if ($3 + 0 == 0) exit 1
+               printf "%-24s %10.0f around kernels  %12.0f in all\n", $1, ($4 - $2) / $6, ($5 - $3) / $6 }'
+}
+
+status=0
+each linears 200 400 "$BUILD/bench/interpreter" linears || status=1
+each trip 1000 3000 "$BUILD/bench/interpreter" trips || status=1
+each character 20 60 "$BUILD/moe_text" --model models/moe_text.gguf --threads 1 --length || status=1
+exit $status
