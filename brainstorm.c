@@ -1,6 +1,6 @@
 /* brainstorm.c - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: deb82ea66711b4d845d51862fcb7568db83860eba00080b627a923c1931786d7
+ * sha256 of the parts: 675a130f25c2a4f3435dc374ac495ef70290da14faed764e05ebe9e92144c6c7
  */
 #if !defined(_POSIX_C_SOURCE) && !defined(BS_NO_POSIX)
 #define _POSIX_C_SOURCE 200809L
@@ -50103,7 +50103,7 @@ typedef struct bs_context {
     uint8_t *scratch;        /* of this thread */
     bs_rows_state *domains;  /* [domains] */
     bs_decision_data *decisions; /* [routers] those made in this context: in tiles, or at top level */
-    char fault[BS_FAULT_BYTES]; /* after a failed route: what is wrong with the data */
+    char fault[BS_FAULT_BYTES]; /* what a route, or a call that is kept, finds wrong with the data; else "" */
 } bs_context;
 
 /* Scratch of the thread that runs the session; each table is as long as the plan can ever need. */
@@ -50226,7 +50226,6 @@ struct bs_session {
     bs_step *steps; /* [instructions] */
     int32_t n_kept;
     bs_kept *kept; /* [n_kept] */
-    char kept_fault[BS_FAULT_BYTES]; /* of the one that runs; "" */
     bs_run_stats stats;
     uint64_t started_ns;
     /* a device does the work */
@@ -53018,8 +53017,8 @@ BS_EFFORT_LESS
  * a run prepares its calls for the runs after it. What belongs to a trip (its part of a sequence, the place of what it
  * gives to a collection) moves by the same number of bytes from each trip to the next.
  * Owns: which instructions are kept, and until when. Relies on run/exec.h. Must never keep an address that has changed.
- * So both epochs begin anew with a run before which something was bound; that of decisions with one that may move rows
- * as well, and with the first decision of each loop, when all extents in its body are known. */
+ * So an epoch begins for what is outside all paths with a run before which something was bound; for the bodies of loops
+ * with a decision that may move rows, and with the first one of each loop, when all extents in its body are known. */
 /* #include "run/exec.h" */
 
 /* #include "ops/structure.h" */
@@ -53214,7 +53213,7 @@ bool bs_exec_kept(bs_session *s, const bs_instr *i)
         bs_exec_kernel(s, i, &kept->call);
     else if (kept->does)
         bs_move_row(kept->call.out, kept->call.in);
-    kept->call.fault = s->kept_fault;
+    kept->call.fault = s->root.fault;
     return kept->does;
 }
 
@@ -53230,10 +53229,8 @@ bool bs_exec_ready(bs_session *s, const bs_step *step)
         return true;
     }
     const bs_status status = bs_exec_run(step, &kept->call);
-    if (status != BS_OK) {
-        bs_exec_end_call(s, status, step->node, s->kept_fault);
-        *s->kept_fault = '\0';
-    }
+    if (status != BS_OK)
+        bs_exec_end_call(s, status, step->node, s->root.fault);
     return true;
 }
 #endif
@@ -54960,7 +54957,6 @@ bool bs_session_check_run(bs_session *s, bs_error *error)
 {
     s->any_empty = false;
     const bool fitted = s->fits;
-    s->epoch[BS_EPOCH_DECIDED] += !fitted;
     s->epoch[BS_EPOCH_BOUND] += !fitted;
     s->fits = fitted || (set_symbols(s, error) && derive_extents(s, error) && check_bound(s, error));
     if (s->fits && !fitted)
@@ -55140,7 +55136,7 @@ static void run_begin(bs_session *s)
                (size_t)s->root.domains[bs_plan_top_domain(s->graph, s->graph->routers[r].domain)].count *
                    sizeof **s->chosen);
     }
-    *s->fault = '\0';
+    *s->fault = *s->root.fault = '\0';
     atomic_store(&s->status, BS_OK);
 }
 

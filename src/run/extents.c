@@ -174,7 +174,6 @@ bool bs_session_check_run(bs_session *s, bs_error *error)
 {
     s->any_empty = false;
     const bool fitted = s->fits;
-    s->epoch[BS_EPOCH_DECIDED] += !fitted;
     s->epoch[BS_EPOCH_BOUND] += !fitted;
     s->fits = fitted || (set_symbols(s, error) && derive_extents(s, error) && check_bound(s, error));
     if (s->fits && !fitted)

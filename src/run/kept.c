@@ -3,8 +3,8 @@
  * a run prepares its calls for the runs after it. What belongs to a trip (its part of a sequence, the place of what it
  * gives to a collection) moves by the same number of bytes from each trip to the next.
  * Owns: which instructions are kept, and until when. Relies on run/exec.h. Must never keep an address that has changed.
- * So both epochs begin anew with a run before which something was bound; that of decisions with one that may move rows
- * as well, and with the first decision of each loop, when all extents in its body are known. */
+ * So an epoch begins for what is outside all paths with a run before which something was bound; for the bodies of loops
+ * with a decision that may move rows, and with the first one of each loop, when all extents in its body are known. */
 #include "run/exec.h"
 
 #include "ops/structure.h"
@@ -199,7 +199,7 @@ bool bs_exec_kept(bs_session *s, const bs_instr *i)
         bs_exec_kernel(s, i, &kept->call);
     else if (kept->does)
         bs_move_row(kept->call.out, kept->call.in);
-    kept->call.fault = s->kept_fault;
+    kept->call.fault = s->root.fault;
     return kept->does;
 }
 
@@ -215,10 +215,8 @@ bool bs_exec_ready(bs_session *s, const bs_step *step)
         return true;
     }
     const bs_status status = bs_exec_run(step, &kept->call);
-    if (status != BS_OK) {
-        bs_exec_end_call(s, status, step->node, s->kept_fault);
-        *s->kept_fault = '\0';
-    }
+    if (status != BS_OK)
+        bs_exec_end_call(s, status, step->node, s->root.fault);
     return true;
 }
 #endif

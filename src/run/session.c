@@ -99,7 +99,7 @@ static void run_begin(bs_session *s)
                (size_t)s->root.domains[bs_plan_top_domain(s->graph, s->graph->routers[r].domain)].count *
                    sizeof **s->chosen);
     }
-    *s->fault = '\0';
+    *s->fault = *s->root.fault = '\0';
     atomic_store(&s->status, BS_OK);
 }
 

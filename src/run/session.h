@@ -17,7 +17,7 @@ typedef struct bs_context {
     uint8_t *scratch;        /* of this thread */
     bs_rows_state *domains;  /* [domains] */
     bs_decision_data *decisions; /* [routers] those made in this context: in tiles, or at top level */
-    char fault[BS_FAULT_BYTES]; /* after a failed route: what is wrong with the data */
+    char fault[BS_FAULT_BYTES]; /* what a route, or a call that is kept, finds wrong with the data; else "" */
 } bs_context;
 
 /* Scratch of the thread that runs the session; each table is as long as the plan can ever need. */
@@ -140,7 +140,6 @@ struct bs_session {
     bs_step *steps; /* [instructions] */
     int32_t n_kept;
     bs_kept *kept; /* [n_kept] */
-    char kept_fault[BS_FAULT_BYTES]; /* of the one that runs; "" */
     bs_run_stats stats;
     uint64_t started_ns;
     /* a device does the work */
