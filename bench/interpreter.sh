@@ -1,7 +1,7 @@
 #!/bin/sh
-# interpreter.sh - instructions around kernels, by callgrind: those of the folders run/, stream/ and base/, of a run of
-# 20 linears, of a trip of one add, and of a character that moe_text writes. `make bench-planning` calls it, in a build
-# with symbols (CFLAGS="-O2 -g"). $BUILD is where the programs are [build].
+# interpreter.sh [FILE.gguf...] - instructions around kernels, by callgrind: those of the folders run/, stream/ and base/,
+# of a run of 20 linears, of a trip of one add, and of a character that moe_text writes; or of a run of each file. In a
+# build with symbols (CFLAGS="-O2 -g"), without which nothing is counted. $BUILD is where the programs are [build].
 set -u
 BUILD=${BUILD:-build}
 command -v valgrind >/dev/null || { echo "interpreter.sh: no valgrind" >&2; exit 1; }
@@ -30,6 +30,10 @@ each() {
 }
 
 status=0
+for file; do
+    each "$(basename "$file" .gguf)" 2 4 "$BUILD/brainstorm" run "$file" --threads 1 --quiet --runs || status=1
+done
+[ $# -eq 0 ] || exit $status
 each linears 200 400 "$BUILD/bench/interpreter" linears || status=1
 each trip 1000 3000 "$BUILD/bench/interpreter" trips || status=1
 each character 20 60 "$BUILD/moe_text" --model models/moe_text.gguf --threads 1 --length || status=1
