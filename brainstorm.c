@@ -1,6 +1,6 @@
 /* brainstorm.c - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: 675a130f25c2a4f3435dc374ac495ef70290da14faed764e05ebe9e92144c6c7
+ * sha256 of the parts: faf21ccb4e85f48c7d6d746a7112f94c53640b74a8d7ae5ce23af3b3e8968c9c
  */
 #if !defined(_POSIX_C_SOURCE) && !defined(BS_NO_POSIX)
 #define _POSIX_C_SOURCE 200809L
@@ -37982,18 +37982,30 @@ typedef enum bs_instr_kind {
     BS_INSTR_RUN    /* lists of instructions on the rows of their domains: the parts of `region`, tile by tile */
 } bs_instr_kind;
 
-/* For each row of an instruction's domain: where it is read, and where it goes. */
-typedef enum bs_row_map {
-    BS_MAP_VIEW,   /* from what `value` is a view of to the view's own rows (target: itself) */
-    BS_MAP_ROW,    /* from a row to the same row of `target` */
-    BS_MAP_PARENT, /* from a row of a path to the parent row that it was scattered from */
-    BS_MAP_CELL,   /* from a row to its place in the root tensor `target` */
-    BS_MAP_BOUND,  /* from the only row to the buffer bound to `node`, or to the state that it writes */
-    BS_MAP_APPEND, /* from a row of a segment to the next place in the ring of the cache that `node` writes */
-    BS_MAP_PATHS,  /* from the packed rows that paths made of a row to that row of `target` */
-    BS_MAP_BEYOND, /* to the rows of the root tensor `target` that no cell has */
-    BS_MAP_TRIP    /* from a row of a loop's body to the place that the trip has in the parent row of `target` */
-} bs_row_map;
+/* For each row of an instruction's domain: where it is read, and where it goes.
+ * VIEW    from what `value` is a view of to the view's own rows (target: itself)
+ * ROW     from a row to the same row of `target`
+ * PARENT  from a row of a path to the parent row that it was scattered from
+ * CELL    from a row to its place in the root tensor `target`
+ * BOUND   from the only row to the buffer bound to `node`, or to the state that it writes
+ * APPEND  from a row of a segment to the next place in the ring of the cache that `node` writes
+ * PATHS   from the packed rows that paths made of a row to that row of `target`
+ * BEYOND  to the rows of the root tensor `target` that no cell has
+ * TRIP    from a row of a loop's body to the place that the trip has in the parent row of `target`
+ * They are written in plan/lower.c, known again in plan/walk_makes.c, and done in run/move.c; others ask below. */
+#define BS_ROW_MAP_LIST(X)      \
+    X(VIEW, "view to rows")     \
+    X(ROW, "row to row")        \
+    X(PARENT, "row to parent")  \
+    X(CELL, "row to cell")      \
+    X(BOUND, "row to bound")    \
+    X(APPEND, "row to cache")   \
+    X(PATHS, "paths to row")    \
+    X(BEYOND, "beyond the cells") \
+    X(TRIP, "row to trip")
+#define BS_ROW_MAP_NUMBER(name, text) BS_MAP_##name,
+typedef enum bs_row_map { BS_MAP_NONE /* no move */, BS_ROW_MAP_LIST(BS_ROW_MAP_NUMBER) } bs_row_map;
+enum { BS_MAP_COUNT = BS_MAP_TRIP + 1 };
 
 typedef enum bs_combine {
     BS_COMBINE_COPY,
@@ -38018,7 +38030,7 @@ typedef enum bs_extent_of {
 
 typedef struct bs_instr {
     uint8_t kind;             /* bs_instr_kind */
-    uint8_t map, combine;     /* MOVE: bs_row_map, bs_combine */
+    uint8_t map, combine;     /* bs_row_map; MOVE: bs_combine */
     uint8_t extent;           /* CALL: bs_extent_of */
     int32_t node;             /* 0 for RUN */
     int32_t value, target;    /* MOVE; 0: none */
@@ -38031,6 +38043,18 @@ typedef struct bs_instr {
 } bs_instr;
 
 #define BS_TOP (-1)
+
+/* Of a move: whether it gives a view rows of its own, gathers what paths made, stays in its row, ends in a trip's place
+ * or in a cell's, or goes between a row of a path and the one around it. */
+static inline bool bs_instr_loads(const bs_instr *i) { return i->map == BS_MAP_VIEW; }
+static inline bool bs_instr_gathers(const bs_instr *i) { return i->map == BS_MAP_PATHS; }
+static inline bool bs_instr_stays(const bs_instr *i) { return i->map == BS_MAP_ROW; }
+static inline bool bs_instr_to_trip(const bs_instr *i) { return i->map == BS_MAP_TRIP; }
+static inline bool bs_instr_to_cell(const bs_instr *i) { return i->map == BS_MAP_CELL; }
+static inline bool bs_instr_to_parent(const bs_instr *i)
+{
+    return i->map == BS_MAP_PARENT || bs_instr_to_trip(i);
+}
 
 /* Straight-line instructions for tiles of one domain. */
 typedef struct bs_part {
@@ -39958,7 +39982,7 @@ static bool is_in_turn(bs_walk *w)
     if (w->g->routers[router].loop.bound <= 0) /* no loop */
         return w->i->combine == BS_COMBINE_COPY || bs_walk_is_decided(w, router);
     const bool decided = bs_walk_is_decided(w, router);
-    return bs_walk_left(w, w->i->node) == (decided ? 1 : 2) && decided == (w->i->map != BS_MAP_ROW) &&
+    return bs_walk_left(w, w->i->node) == (decided ? 1 : 2) && decided != bs_instr_stays(w->i) &&
            !(decided && bs_walk_has_ended(w, router));
 }
 
@@ -39968,7 +39992,7 @@ static bool may_move(bs_walk *w)
     const bs_instr *i = w->i;
     if (w->op->work == BS_WORK_MOVE && w->node->router != 0 && !is_in_turn(w)) /* it gathers */
         return false;
-    if (i->map == BS_MAP_VIEW) /* to the view's own rows */
+    if (bs_instr_loads(i)) /* to the view's own rows */
         return w->op->work != BS_WORK_VIEW || may_read(w, bs_view_of(w->g, w->node), 0);
     return i->value == 0 || may_read(w, i->value, 0);
 }
@@ -39995,7 +40019,7 @@ bool bs_walk_may_run(bs_walk *w)
     } else if (i->kind == BS_INSTR_MOVE) {
         if (!may_move(w))
             return false;
-        if (i->map != BS_MAP_PATHS)
+        if (!bs_instr_gathers(i))
             return true;
     }
     return may_read_operands(w);
@@ -40005,7 +40029,7 @@ int32_t bs_walk_touched(const bs_plan *p, const bs_instr *i, int32_t k, bool *is
 {
     const bs_graph *g = p->graph;
     const bs_node *node = &g->nodes[i->node];
-    const bool call = i->kind == BS_INSTR_CALL, view = i->map == BS_MAP_VIEW && bs_node_is_view(node);
+    const bool call = i->kind == BS_INSTR_CALL, view = bs_instr_loads(i) && bs_node_is_view(node);
     const int32_t written = call ? node->n_out : 1;
     int32_t n_in;
     const int32_t *in = bs_plan_in(p, i->node, &n_in);
@@ -40018,8 +40042,8 @@ int32_t bs_walk_touched(const bs_plan *p, const bs_instr *i, int32_t k, bool *is
     if (k == -1 && call && bs_node_op(node)->rows.of == BS_ROWS_AROUND)
         return bs_view_of(g, &g->nodes[g->values[in[0]].node]);
     if (k == -1)
-        return i->kind == BS_INSTR_MOVE && view ? bs_view_of(g, node) : 0;
-    if (k >= n_in || (i->kind == BS_INSTR_MOVE && i->map != BS_MAP_PATHS))
+        return view ? bs_view_of(g, node) : 0;
+    if (k >= n_in || (i->kind == BS_INSTR_MOVE && !bs_instr_gathers(i)))
         return -1;
     return bs_plan_reads(p, node, k) ? in[k] : 0;
 }
@@ -40346,7 +40370,7 @@ static bool stores_once(bs_walk *w)
 static inline uint32_t ready_at(const bs_walk *w, const bs_instr *i, const bs_node *node)
 {
     const bs_value_plan *v = &w->p->values[node->n_out > 0 ? node->first_out : 0];
-    if (v->storage == BS_STORAGE_NONE || (i->kind == BS_INSTR_MOVE && (i->map != BS_MAP_VIEW || v->source != 0)))
+    if (v->storage == BS_STORAGE_NONE || (i->kind == BS_INSTR_MOVE && (!bs_instr_loads(i) || v->source != 0)))
         return BS_WALK_NOT_READY;
     if (v->storage != BS_STORAGE_SCRATCH)
         return (uint32_t)w->time;
@@ -40362,7 +40386,7 @@ static inline bool comes(bs_walk *w, const bs_instr *i)
     int32_t left = of->left;
     if (i->kind == BS_INSTR_RUN || i->extent == BS_EXTENT_RING)
         return true;
-    if (i->kind == BS_INSTR_MOVE && i->map != BS_MAP_VIEW && !stores_once(w))
+    if (i->kind == BS_INSTR_MOVE && !bs_instr_loads(i) && !stores_once(w))
         return false;
     if (left < 0) /* the first one: all but what moves rows need no other */
         left = w->op->work != BS_WORK_MOVE ? w->p->node_live[n] : bs_walk_due(w, n);
@@ -40754,7 +40778,7 @@ bool bs_walk_bytes_sound(bs_walk_bytes *b, bool first)
     const bs_walk *w = b->w;
     const bs_plan *p = w->p;
     const bool move = w->i->kind == BS_INSTR_MOVE;
-    const bool view = move && w->i->map == BS_MAP_VIEW; /* its value is what it makes */
+    const bool view = bs_instr_loads(w->i); /* its value is what it makes */
     bool sound = true, written;
     b->clock++;
     for (int32_t k = 0, value; sound && (value = bs_walk_touched(p, w->i, k, &written)) >= 0; k++)
@@ -43491,7 +43515,7 @@ static void carve_lower(bs_carver *c, bs_lower_pass *l, const bs_plan_room *room
                               room->parts,
                               room->routers,
                               room->patches ? room->values * BS_STAGES : 0,
-                              (int64_t)bs_op_count() + BS_MAP_TRIP + 1};
+                              (int64_t)bs_op_count() + BS_MAP_COUNT};
     BS_CARVE_ARRAYS(c, l, arrays, counts);
     index_room(c, &l->parts, room->parts);
     index_room(c, &l->levels, room->parts);
@@ -44102,10 +44126,10 @@ static void touch_instr(memory_pass *m, const bs_instr *i, const life_at *at)
     const int32_t *in = bs_plan_in(p, i->node, &n_in);
     touch(m, i->value, at);
     touch(m, i->target, at);
-    const bool reads_operands = i->kind != BS_INSTR_MOVE || i->map == BS_MAP_PATHS;
+    const bool reads_operands = i->kind != BS_INSTR_MOVE || bs_instr_gathers(i);
     for (int32_t k = 0; reads_operands && k < n_in; k++)
         touch(m, in[k], at);
-    if (i->kind == BS_INSTR_MOVE && i->map == BS_MAP_VIEW && n_in > 0)
+    if (bs_instr_loads(i) && n_in > 0)
         touch(m, bs_view_of(p->graph, node), at);
     for (int32_t k = 0; i->kind == BS_INSTR_CALL && k < node->n_out; k++)
         touch(m, node->first_out + k, at);
@@ -50740,7 +50764,7 @@ static int32_t count_operands(const bs_plan *p)
     for (int32_t i = 0; i < p->n_instrs; i++) {
         const bs_instr *instr = &p->instrs[i];
         const bs_node *node = &p->graph->nodes[p->instrs[i].node];
-        if (instr->kind == BS_INSTR_CALL || (instr->kind == BS_INSTR_MOVE && instr->map == BS_MAP_PATHS))
+        if (instr->kind == BS_INSTR_CALL || bs_instr_gathers(instr))
             count += bs_max_i32(node->n_in, 2) + node->n_out + 2;
         else if (instr->kind != BS_INSTR_RUN)
             count += 4;
@@ -51579,6 +51603,7 @@ static void operand_beyond(const bs_context *c, const bs_instr *i, bs_operand *o
 static void operand_target(const bs_context *c, const bs_instr *i, int32_t row, bs_operand *o)
 {
     switch ((bs_row_map)i->map) {
+    case BS_MAP_NONE: break;
     case BS_MAP_VIEW:
     case BS_MAP_ROW:
     case BS_MAP_PATHS: bs_operand_make(c, i->target, row, o); break;
@@ -53055,8 +53080,8 @@ static bool is_plain_call(const bs_plan *p, const bs_instr *i)
 
 static bool is_plain_move(const bs_plan *p, const bs_instr *i)
 {
-    const bool within = i->map == BS_MAP_VIEW || i->map == BS_MAP_PARENT || i->map == BS_MAP_TRIP;
-    return within && i->combine == BS_COMBINE_COPY && i->value != 0 && i->target != 0 && is_short(p, i->value);
+    return (bs_instr_loads(i) || bs_instr_to_parent(i)) && i->combine == BS_COMBINE_COPY && i->value != 0 &&
+           i->target != 0 && is_short(p, i->value);
 }
 
 static bool is_in_body(const bs_graph *g, int32_t domain)
@@ -53155,10 +53180,10 @@ static void prepare_call(bs_session *s, const bs_instr *i, bs_kept *kept)
 static void prepare_move(bs_session *s, const bs_instr *i, bs_kept *kept)
 {
     kept->does = s->root.domains[i->domain].count == 1;
-    if (!kept->does || (i->map == BS_MAP_VIEW && bs_operand_is_seen(&s->root, i->target)))
+    if (!kept->does || (bs_instr_loads(i) && bs_operand_is_seen(&s->root, i->target)))
         return;
     bs_move_operands(&s->root, i, 0, kept->call.out, kept->call.in);
-    kept->trips = (uint32_t)is_of_trip(s->plan, i->value) | (uint32_t)(i->map == BS_MAP_TRIP) << 1;
+    kept->trips = (uint32_t)is_of_trip(s->plan, i->value) | (uint32_t)bs_instr_to_trip(i) << 1;
     kept->ready = kept->trips ? 0 : kept->since;
 }
 
@@ -53249,7 +53274,7 @@ void bs_exec_rows(const bs_context *c, const bs_instr *i, int32_t row, int32_t r
 {
     if (i->kind == BS_INSTR_CALL)
         bs_exec_call(c, i, row, rows, band);
-    else if (i->map != BS_MAP_VIEW || !bs_operand_is_seen(c, i->target))
+    else if (!bs_instr_loads(i) || !bs_operand_is_seen(c, i->target))
         bs_move_rows(c, i, row, rows);
 }
 
@@ -54751,7 +54776,7 @@ static bool session_bind(bs_session *session, const char *name, const bs_buffer 
         return false;
     BS_DEBUG_CHECK(buffer_is_outside(session, &b));
     bs_buffer *const bound = &bs_bound_of(session, n)->buffer;
-    session->fits = session->fits && bs_same_buffer(bound, &b);
+    session->fits = BS_DENSE_PAYS && session->fits && bs_same_buffer(bound, &b); /* a small library checks anew */
     *bound = b;
     return true;
 }
@@ -55360,8 +55385,8 @@ BS_EFFORT_ONCE
 #if !defined(BS_NO_REPORT)
 
 static const char instr_names[] = "call\0move\0route\0run";
-static const char map_names[] = "view to rows\0row to row\0row to parent\0row to cell\0"
-                                "row to bound\0row to cache\0paths to row\0beyond the cells";
+#define MAP_NAME(name, text) text "\0"
+static const char map_names[] = "\0" BS_ROW_MAP_LIST(MAP_NAME);
 static const char extent_names[] = "\0  (near)\0  (the ring around)"; /* bs_instr.extent, from BS_EXTENT_ALL on */
 static const char combine_names[] = "copy\0residual\0zero\0sum\0weighted sum\0select";
 
@@ -55380,7 +55405,7 @@ static void say_instr(bs_text *r, const bs_plan *p, const bs_instr *i, const cha
     }
     bs_text_add(r, "%s%s%s", bs_op_get(node->op)->name, *name ? " " : "", name);
     if (i->kind == BS_INSTR_MOVE)
-        bs_text_add(r, "  (%s, %s)", bs_name_of(map_names, i->map, BS_MAP_BEYOND + 1),
+        bs_text_add(r, "  (%s, %s)", bs_name_of(map_names, i->map, BS_MAP_COUNT),
                     bs_name_of(combine_names, i->combine, BS_COMBINE_SELECT + 1));
     if (i->kind == BS_INSTR_CALL)
         bs_text_add(r, "%s%s%s%s", plan->algorithm == 1 ? "  (winograd)" : "",

@@ -1,6 +1,6 @@
 /* brainstorm_cuda.cu - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: da97d5793c14f2107c26963c32b540363a0dca65be5e6e90b36637e85f727abd
+ * sha256 of the parts: f0607cff2d59cc3f407c86cf6844a9bee3dc4fc2a9cbce337b51d8e0ebfb92d0
  */
 #include "brainstorm.h"
 
@@ -1686,18 +1686,30 @@ typedef enum bs_instr_kind {
     BS_INSTR_RUN    /* lists of instructions on the rows of their domains: the parts of `region`, tile by tile */
 } bs_instr_kind;
 
-/* For each row of an instruction's domain: where it is read, and where it goes. */
-typedef enum bs_row_map {
-    BS_MAP_VIEW,   /* from what `value` is a view of to the view's own rows (target: itself) */
-    BS_MAP_ROW,    /* from a row to the same row of `target` */
-    BS_MAP_PARENT, /* from a row of a path to the parent row that it was scattered from */
-    BS_MAP_CELL,   /* from a row to its place in the root tensor `target` */
-    BS_MAP_BOUND,  /* from the only row to the buffer bound to `node`, or to the state that it writes */
-    BS_MAP_APPEND, /* from a row of a segment to the next place in the ring of the cache that `node` writes */
-    BS_MAP_PATHS,  /* from the packed rows that paths made of a row to that row of `target` */
-    BS_MAP_BEYOND, /* to the rows of the root tensor `target` that no cell has */
-    BS_MAP_TRIP    /* from a row of a loop's body to the place that the trip has in the parent row of `target` */
-} bs_row_map;
+/* For each row of an instruction's domain: where it is read, and where it goes.
+ * VIEW    from what `value` is a view of to the view's own rows (target: itself)
+ * ROW     from a row to the same row of `target`
+ * PARENT  from a row of a path to the parent row that it was scattered from
+ * CELL    from a row to its place in the root tensor `target`
+ * BOUND   from the only row to the buffer bound to `node`, or to the state that it writes
+ * APPEND  from a row of a segment to the next place in the ring of the cache that `node` writes
+ * PATHS   from the packed rows that paths made of a row to that row of `target`
+ * BEYOND  to the rows of the root tensor `target` that no cell has
+ * TRIP    from a row of a loop's body to the place that the trip has in the parent row of `target`
+ * They are written in plan/lower.c, known again in plan/walk_makes.c, and done in run/move.c; others ask below. */
+#define BS_ROW_MAP_LIST(X)      \
+    X(VIEW, "view to rows")     \
+    X(ROW, "row to row")        \
+    X(PARENT, "row to parent")  \
+    X(CELL, "row to cell")      \
+    X(BOUND, "row to bound")    \
+    X(APPEND, "row to cache")   \
+    X(PATHS, "paths to row")    \
+    X(BEYOND, "beyond the cells") \
+    X(TRIP, "row to trip")
+#define BS_ROW_MAP_NUMBER(name, text) BS_MAP_##name,
+typedef enum bs_row_map { BS_MAP_NONE /* no move */, BS_ROW_MAP_LIST(BS_ROW_MAP_NUMBER) } bs_row_map;
+enum { BS_MAP_COUNT = BS_MAP_TRIP + 1 };
 
 typedef enum bs_combine {
     BS_COMBINE_COPY,
@@ -1722,7 +1734,7 @@ typedef enum bs_extent_of {
 
 typedef struct bs_instr {
     uint8_t kind;             /* bs_instr_kind */
-    uint8_t map, combine;     /* MOVE: bs_row_map, bs_combine */
+    uint8_t map, combine;     /* bs_row_map; MOVE: bs_combine */
     uint8_t extent;           /* CALL: bs_extent_of */
     int32_t node;             /* 0 for RUN */
     int32_t value, target;    /* MOVE; 0: none */
@@ -1735,6 +1747,18 @@ typedef struct bs_instr {
 } bs_instr;
 
 #define BS_TOP (-1)
+
+/* Of a move: whether it gives a view rows of its own, gathers what paths made, stays in its row, ends in a trip's place
+ * or in a cell's, or goes between a row of a path and the one around it. */
+static inline bool bs_instr_loads(const bs_instr *i) { return i->map == BS_MAP_VIEW; }
+static inline bool bs_instr_gathers(const bs_instr *i) { return i->map == BS_MAP_PATHS; }
+static inline bool bs_instr_stays(const bs_instr *i) { return i->map == BS_MAP_ROW; }
+static inline bool bs_instr_to_trip(const bs_instr *i) { return i->map == BS_MAP_TRIP; }
+static inline bool bs_instr_to_cell(const bs_instr *i) { return i->map == BS_MAP_CELL; }
+static inline bool bs_instr_to_parent(const bs_instr *i)
+{
+    return i->map == BS_MAP_PARENT || bs_instr_to_trip(i);
+}
 
 /* Straight-line instructions for tiles of one domain. */
 typedef struct bs_part {
@@ -13963,9 +13987,9 @@ static const bs_cu_move *bs_cu_move_of(const bs_instr *i)
                             paths = {bs_cu_step_paths, BS_CU_DESCRIPTION(paths)},
                             beyond = {bs_cu_step_beyond, BS_CU_DESCRIPTION(beyond)},
                             fill = {bs_cu_step_residual, BS_CU_DESCRIPTION(fill)};
-    static const bs_cu_move *const moves[] = {&load,   &store, &store,  &store, &store,
-                                              &append, &paths, &beyond, &store};
-    static_assert(BS_MAP_APPEND == 5 && BS_MAP_BEYOND == 7 && BS_MAP_TRIP == 8, "a move for each row map");
+    static const bs_cu_move *const moves[] = {NULL,   &load,   &store, &store,  &store,
+                                              &store, &append, &paths, &beyond, &store};
+    static_assert(BS_MAP_APPEND == 6 && BS_MAP_BEYOND == 8 && BS_MAP_TRIP == 9, "a move for each row map");
     return i->combine == BS_COMBINE_RESIDUAL ? &fill : moves[i->map];
 }
 

@@ -144,9 +144,9 @@ static const bs_cu_move *bs_cu_move_of(const bs_instr *i)
                             paths = {bs_cu_step_paths, BS_CU_DESCRIPTION(paths)},
                             beyond = {bs_cu_step_beyond, BS_CU_DESCRIPTION(beyond)},
                             fill = {bs_cu_step_residual, BS_CU_DESCRIPTION(fill)};
-    static const bs_cu_move *const moves[] = {&load,   &store, &store,  &store, &store,
-                                              &append, &paths, &beyond, &store};
-    static_assert(BS_MAP_APPEND == 5 && BS_MAP_BEYOND == 7 && BS_MAP_TRIP == 8, "a move for each row map");
+    static const bs_cu_move *const moves[] = {NULL,   &load,   &store, &store,  &store,
+                                              &store, &append, &paths, &beyond, &store};
+    static_assert(BS_MAP_APPEND == 6 && BS_MAP_BEYOND == 8 && BS_MAP_TRIP == 9, "a move for each row map");
     return i->combine == BS_COMBINE_RESIDUAL ? &fill : moves[i->map];
 }
 

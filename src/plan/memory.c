@@ -76,10 +76,10 @@ static void touch_instr(memory_pass *m, const bs_instr *i, const life_at *at)
     const int32_t *in = bs_plan_in(p, i->node, &n_in);
     touch(m, i->value, at);
     touch(m, i->target, at);
-    const bool reads_operands = i->kind != BS_INSTR_MOVE || i->map == BS_MAP_PATHS;
+    const bool reads_operands = i->kind != BS_INSTR_MOVE || bs_instr_gathers(i);
     for (int32_t k = 0; reads_operands && k < n_in; k++)
         touch(m, in[k], at);
-    if (i->kind == BS_INSTR_MOVE && i->map == BS_MAP_VIEW && n_in > 0)
+    if (bs_instr_loads(i) && n_in > 0)
         touch(m, bs_view_of(p->graph, node), at);
     for (int32_t k = 0; i->kind == BS_INSTR_CALL && k < node->n_out; k++)
         touch(m, node->first_out + k, at);

@@ -41,18 +41,30 @@ typedef enum bs_instr_kind {
     BS_INSTR_RUN    /* lists of instructions on the rows of their domains: the parts of `region`, tile by tile */
 } bs_instr_kind;
 
-/* For each row of an instruction's domain: where it is read, and where it goes. */
-typedef enum bs_row_map {
-    BS_MAP_VIEW,   /* from what `value` is a view of to the view's own rows (target: itself) */
-    BS_MAP_ROW,    /* from a row to the same row of `target` */
-    BS_MAP_PARENT, /* from a row of a path to the parent row that it was scattered from */
-    BS_MAP_CELL,   /* from a row to its place in the root tensor `target` */
-    BS_MAP_BOUND,  /* from the only row to the buffer bound to `node`, or to the state that it writes */
-    BS_MAP_APPEND, /* from a row of a segment to the next place in the ring of the cache that `node` writes */
-    BS_MAP_PATHS,  /* from the packed rows that paths made of a row to that row of `target` */
-    BS_MAP_BEYOND, /* to the rows of the root tensor `target` that no cell has */
-    BS_MAP_TRIP    /* from a row of a loop's body to the place that the trip has in the parent row of `target` */
-} bs_row_map;
+/* For each row of an instruction's domain: where it is read, and where it goes.
+ * VIEW    from what `value` is a view of to the view's own rows (target: itself)
+ * ROW     from a row to the same row of `target`
+ * PARENT  from a row of a path to the parent row that it was scattered from
+ * CELL    from a row to its place in the root tensor `target`
+ * BOUND   from the only row to the buffer bound to `node`, or to the state that it writes
+ * APPEND  from a row of a segment to the next place in the ring of the cache that `node` writes
+ * PATHS   from the packed rows that paths made of a row to that row of `target`
+ * BEYOND  to the rows of the root tensor `target` that no cell has
+ * TRIP    from a row of a loop's body to the place that the trip has in the parent row of `target`
+ * They are written in plan/lower.c, known again in plan/walk_makes.c, and done in run/move.c; others ask below. */
+#define BS_ROW_MAP_LIST(X)      \
+    X(VIEW, "view to rows")     \
+    X(ROW, "row to row")        \
+    X(PARENT, "row to parent")  \
+    X(CELL, "row to cell")      \
+    X(BOUND, "row to bound")    \
+    X(APPEND, "row to cache")   \
+    X(PATHS, "paths to row")    \
+    X(BEYOND, "beyond the cells") \
+    X(TRIP, "row to trip")
+#define BS_ROW_MAP_NUMBER(name, text) BS_MAP_##name,
+typedef enum bs_row_map { BS_MAP_NONE /* no move */, BS_ROW_MAP_LIST(BS_ROW_MAP_NUMBER) } bs_row_map;
+enum { BS_MAP_COUNT = BS_MAP_TRIP + 1 };
 
 typedef enum bs_combine {
     BS_COMBINE_COPY,
@@ -77,7 +89,7 @@ typedef enum bs_extent_of {
 
 typedef struct bs_instr {
     uint8_t kind;             /* bs_instr_kind */
-    uint8_t map, combine;     /* MOVE: bs_row_map, bs_combine */
+    uint8_t map, combine;     /* bs_row_map; MOVE: bs_combine */
     uint8_t extent;           /* CALL: bs_extent_of */
     int32_t node;             /* 0 for RUN */
     int32_t value, target;    /* MOVE; 0: none */
@@ -90,6 +102,18 @@ typedef struct bs_instr {
 } bs_instr;
 
 #define BS_TOP (-1)
+
+/* Of a move: whether it gives a view rows of its own, gathers what paths made, stays in its row, ends in a trip's place
+ * or in a cell's, or goes between a row of a path and the one around it. */
+static inline bool bs_instr_loads(const bs_instr *i) { return i->map == BS_MAP_VIEW; }
+static inline bool bs_instr_gathers(const bs_instr *i) { return i->map == BS_MAP_PATHS; }
+static inline bool bs_instr_stays(const bs_instr *i) { return i->map == BS_MAP_ROW; }
+static inline bool bs_instr_to_trip(const bs_instr *i) { return i->map == BS_MAP_TRIP; }
+static inline bool bs_instr_to_cell(const bs_instr *i) { return i->map == BS_MAP_CELL; }
+static inline bool bs_instr_to_parent(const bs_instr *i)
+{
+    return i->map == BS_MAP_PARENT || bs_instr_to_trip(i);
+}
 
 /* Straight-line instructions for tiles of one domain. */
 typedef struct bs_part {

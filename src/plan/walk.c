@@ -77,7 +77,7 @@ static bool stores_once(bs_walk *w)
 static inline uint32_t ready_at(const bs_walk *w, const bs_instr *i, const bs_node *node)
 {
     const bs_value_plan *v = &w->p->values[node->n_out > 0 ? node->first_out : 0];
-    if (v->storage == BS_STORAGE_NONE || (i->kind == BS_INSTR_MOVE && (i->map != BS_MAP_VIEW || v->source != 0)))
+    if (v->storage == BS_STORAGE_NONE || (i->kind == BS_INSTR_MOVE && (!bs_instr_loads(i) || v->source != 0)))
         return BS_WALK_NOT_READY;
     if (v->storage != BS_STORAGE_SCRATCH)
         return (uint32_t)w->time;
@@ -93,7 +93,7 @@ static inline bool comes(bs_walk *w, const bs_instr *i)
     int32_t left = of->left;
     if (i->kind == BS_INSTR_RUN || i->extent == BS_EXTENT_RING)
         return true;
-    if (i->kind == BS_INSTR_MOVE && i->map != BS_MAP_VIEW && !stores_once(w))
+    if (i->kind == BS_INSTR_MOVE && !bs_instr_loads(i) && !stores_once(w))
         return false;
     if (left < 0) /* the first one: all but what moves rows need no other */
         left = w->op->work != BS_WORK_MOVE ? w->p->node_live[n] : bs_walk_due(w, n);

@@ -187,7 +187,7 @@ bool bs_walk_bytes_sound(bs_walk_bytes *b, bool first)
     const bs_walk *w = b->w;
     const bs_plan *p = w->p;
     const bool move = w->i->kind == BS_INSTR_MOVE;
-    const bool view = move && w->i->map == BS_MAP_VIEW; /* its value is what it makes */
+    const bool view = bs_instr_loads(w->i); /* its value is what it makes */
     bool sound = true, written;
     b->clock++;
     for (int32_t k = 0, value; sound && (value = bs_walk_touched(p, w->i, k, &written)) >= 0; k++)

@@ -261,7 +261,7 @@ static bool is_in_turn(bs_walk *w)
     if (w->g->routers[router].loop.bound <= 0) /* no loop */
         return w->i->combine == BS_COMBINE_COPY || bs_walk_is_decided(w, router);
     const bool decided = bs_walk_is_decided(w, router);
-    return bs_walk_left(w, w->i->node) == (decided ? 1 : 2) && decided == (w->i->map != BS_MAP_ROW) &&
+    return bs_walk_left(w, w->i->node) == (decided ? 1 : 2) && decided != bs_instr_stays(w->i) &&
            !(decided && bs_walk_has_ended(w, router));
 }
 
@@ -271,7 +271,7 @@ static bool may_move(bs_walk *w)
     const bs_instr *i = w->i;
     if (w->op->work == BS_WORK_MOVE && w->node->router != 0 && !is_in_turn(w)) /* it gathers */
         return false;
-    if (i->map == BS_MAP_VIEW) /* to the view's own rows */
+    if (bs_instr_loads(i)) /* to the view's own rows */
         return w->op->work != BS_WORK_VIEW || may_read(w, bs_view_of(w->g, w->node), 0);
     return i->value == 0 || may_read(w, i->value, 0);
 }
@@ -298,7 +298,7 @@ bool bs_walk_may_run(bs_walk *w)
     } else if (i->kind == BS_INSTR_MOVE) {
         if (!may_move(w))
             return false;
-        if (i->map != BS_MAP_PATHS)
+        if (!bs_instr_gathers(i))
             return true;
     }
     return may_read_operands(w);
@@ -308,7 +308,7 @@ int32_t bs_walk_touched(const bs_plan *p, const bs_instr *i, int32_t k, bool *is
 {
     const bs_graph *g = p->graph;
     const bs_node *node = &g->nodes[i->node];
-    const bool call = i->kind == BS_INSTR_CALL, view = i->map == BS_MAP_VIEW && bs_node_is_view(node);
+    const bool call = i->kind == BS_INSTR_CALL, view = bs_instr_loads(i) && bs_node_is_view(node);
     const int32_t written = call ? node->n_out : 1;
     int32_t n_in;
     const int32_t *in = bs_plan_in(p, i->node, &n_in);
@@ -321,8 +321,8 @@ int32_t bs_walk_touched(const bs_plan *p, const bs_instr *i, int32_t k, bool *is
     if (k == -1 && call && bs_node_op(node)->rows.of == BS_ROWS_AROUND)
         return bs_view_of(g, &g->nodes[g->values[in[0]].node]);
     if (k == -1)
-        return i->kind == BS_INSTR_MOVE && view ? bs_view_of(g, node) : 0;
-    if (k >= n_in || (i->kind == BS_INSTR_MOVE && i->map != BS_MAP_PATHS))
+        return view ? bs_view_of(g, node) : 0;
+    if (k >= n_in || (i->kind == BS_INSTR_MOVE && !bs_instr_gathers(i)))
         return -1;
     return bs_plan_reads(p, node, k) ? in[k] : 0;
 }

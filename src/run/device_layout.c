@@ -199,7 +199,7 @@ static int32_t count_operands(const bs_plan *p)
     for (int32_t i = 0; i < p->n_instrs; i++) {
         const bs_instr *instr = &p->instrs[i];
         const bs_node *node = &p->graph->nodes[p->instrs[i].node];
-        if (instr->kind == BS_INSTR_CALL || (instr->kind == BS_INSTR_MOVE && instr->map == BS_MAP_PATHS))
+        if (instr->kind == BS_INSTR_CALL || bs_instr_gathers(instr))
             count += bs_max_i32(node->n_in, 2) + node->n_out + 2;
         else if (instr->kind != BS_INSTR_RUN)
             count += 4;

@@ -41,8 +41,8 @@ static bool is_plain_call(const bs_plan *p, const bs_instr *i)
 
 static bool is_plain_move(const bs_plan *p, const bs_instr *i)
 {
-    const bool within = i->map == BS_MAP_VIEW || i->map == BS_MAP_PARENT || i->map == BS_MAP_TRIP;
-    return within && i->combine == BS_COMBINE_COPY && i->value != 0 && i->target != 0 && is_short(p, i->value);
+    return (bs_instr_loads(i) || bs_instr_to_parent(i)) && i->combine == BS_COMBINE_COPY && i->value != 0 &&
+           i->target != 0 && is_short(p, i->value);
 }
 
 static bool is_in_body(const bs_graph *g, int32_t domain)
@@ -141,10 +141,10 @@ static void prepare_call(bs_session *s, const bs_instr *i, bs_kept *kept)
 static void prepare_move(bs_session *s, const bs_instr *i, bs_kept *kept)
 {
     kept->does = s->root.domains[i->domain].count == 1;
-    if (!kept->does || (i->map == BS_MAP_VIEW && bs_operand_is_seen(&s->root, i->target)))
+    if (!kept->does || (bs_instr_loads(i) && bs_operand_is_seen(&s->root, i->target)))
         return;
     bs_move_operands(&s->root, i, 0, kept->call.out, kept->call.in);
-    kept->trips = (uint32_t)is_of_trip(s->plan, i->value) | (uint32_t)(i->map == BS_MAP_TRIP) << 1;
+    kept->trips = (uint32_t)is_of_trip(s->plan, i->value) | (uint32_t)bs_instr_to_trip(i) << 1;
     kept->ready = kept->trips ? 0 : kept->since;
 }
 

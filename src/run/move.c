@@ -212,6 +212,7 @@ static void operand_beyond(const bs_context *c, const bs_instr *i, bs_operand *o
 static void operand_target(const bs_context *c, const bs_instr *i, int32_t row, bs_operand *o)
 {
     switch ((bs_row_map)i->map) {
+    case BS_MAP_NONE: break;
     case BS_MAP_VIEW:
     case BS_MAP_ROW:
     case BS_MAP_PATHS: bs_operand_make(c, i->target, row, o); break;

@@ -8,8 +8,8 @@
 #if !defined(BS_NO_REPORT)
 
 static const char instr_names[] = "call\0move\0route\0run";
-static const char map_names[] = "view to rows\0row to row\0row to parent\0row to cell\0"
-                                "row to bound\0row to cache\0paths to row\0beyond the cells";
+#define MAP_NAME(name, text) text "\0"
+static const char map_names[] = "\0" BS_ROW_MAP_LIST(MAP_NAME);
 static const char extent_names[] = "\0  (near)\0  (the ring around)"; /* bs_instr.extent, from BS_EXTENT_ALL on */
 static const char combine_names[] = "copy\0residual\0zero\0sum\0weighted sum\0select";
 
@@ -28,7 +28,7 @@ static void say_instr(bs_text *r, const bs_plan *p, const bs_instr *i, const cha
     }
     bs_text_add(r, "%s%s%s", bs_op_get(node->op)->name, *name ? " " : "", name);
     if (i->kind == BS_INSTR_MOVE)
-        bs_text_add(r, "  (%s, %s)", bs_name_of(map_names, i->map, BS_MAP_BEYOND + 1),
+        bs_text_add(r, "  (%s, %s)", bs_name_of(map_names, i->map, BS_MAP_COUNT),
                     bs_name_of(combine_names, i->combine, BS_COMBINE_SELECT + 1));
     if (i->kind == BS_INSTR_CALL)
         bs_text_add(r, "%s%s%s%s", plan->algorithm == 1 ? "  (winograd)" : "",

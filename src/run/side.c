@@ -8,7 +8,7 @@ void bs_exec_rows(const bs_context *c, const bs_instr *i, int32_t row, int32_t r
 {
     if (i->kind == BS_INSTR_CALL)
         bs_exec_call(c, i, row, rows, band);
-    else if (i->map != BS_MAP_VIEW || !bs_operand_is_seen(c, i->target))
+    else if (!bs_instr_loads(i) || !bs_operand_is_seen(c, i->target))
         bs_move_rows(c, i, row, rows);
 }
 
