@@ -407,6 +407,15 @@ static void test_images(void)
     }
 }
 
+/* What two paths read cannot sink, which is known before: planning asks for no room to move it. */
+static void test_room_for_nothing(void)
+{
+    bs_graph *g = new_graph();
+    bs_output(g, "y", both(g));
+    const bs_plan_desc with = {.no_fusion = 1}, without = {.no_fusion = 1, .no_dataflow = 1};
+    check(bs_plan_bytes(g, &with) == bs_plan_bytes(g, &without), "where nothing can sink, planning takes no more");
+}
+
 /* At every size of its arena the plan is made, or refused with a message, and the arena is as before. */
 static void test_room(void)
 {
@@ -513,6 +522,7 @@ int main(void)
     test_graph_stays();
     test_streamed();
     test_images();
+    test_room_for_nothing();
     test_room();
     test_room_to_open();
     test_depth();
