@@ -292,12 +292,13 @@ static void path_writes_twice(const bs_plan *p)
     lies_at(p, made_by(p, "linear", k), value_at(p, made_by(p, "linear", 1)));
 }
 
-/* Rows of one path are wider than those of the others in the slab, so rows that lie apart no longer do. */
+/* Rows of one path are narrower than those of the others in the slab, so rows that lie apart no longer do. (Were they
+ * wider, it would reach into the next slab, too.) */
 static void slab_is_uneven(const bs_plan *p)
 {
     const int32_t value = made_by(p, "linear", 1);
-    const bs_bytes wider = bs_bytes_times(value_at(p, value)->row_bytes, 2);
-    memcpy(row_of(p, BS_IMAGE_values, value) + offsetof(bs_value_plan, row_bytes), &wider, sizeof wider);
+    const bs_bytes narrower = bs_bytes_share(value_at(p, value)->row_bytes, 2);
+    memcpy(row_of(p, BS_IMAGE_values, value) + offsetof(bs_value_plan, row_bytes), &narrower, sizeof narrower);
 }
 
 /* Who refuses what the image says: the walk, for its order; what looks at instructions of one time, for its bytes. */
@@ -345,7 +346,7 @@ int main(void)
     test_image(branches, "written while it is read", &two, writes_what_is_read);
     test_image(branches, "written before it is read", &two, writes_what_is_read_later);
     test_image(experts, "one path writes twice", &two, path_writes_twice);
-    test_image(experts, "a slab with wider rows of one path", &two, slab_is_uneven);
+    test_image(experts, "a slab with narrower rows of one path", &two, slab_is_uneven);
     plan_image_free(&image);
     return check_end();
 }
