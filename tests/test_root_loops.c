@@ -153,8 +153,8 @@ static float boxed(int32_t row, int32_t column, int32_t h, int32_t w, int32_t ch
     return (float)(tall * wide * channels);
 }
 
-/* patches: of a frame of 2 x 2 cells of which a run has `cells`; else all rows of the input. Channels have h x w pixels:
- * a single one lies in a row, whatever the strides. */
+/* patches: of a frame of 2 x 2 cells of which a run has `cells`; else all rows of the input. Channels have h x w
+ * pixels: a single one lies in a row, whatever the strides. */
 static void test_channels(bool patches, int32_t order, int32_t threads, int32_t cells, int32_t h, int32_t w)
 {
     static float ones[ROWS * H * W], frame[4], y[H * W], pixel[H * W];
