@@ -407,15 +407,6 @@ static void test_images(void)
     }
 }
 
-/* What two paths read cannot sink, which is known before: planning asks for no room to move it. */
-static void test_room_for_nothing(void)
-{
-    bs_graph *g = new_graph();
-    bs_output(g, "y", both(g));
-    const bs_plan_desc with = {.no_fusion = 1}, without = {.no_fusion = 1, .no_dataflow = 1};
-    check(bs_plan_bytes(g, &with) == bs_plan_bytes(g, &without), "where nothing can sink, planning takes no more");
-}
-
 /* At every size of its arena the plan is made, or refused with a message, and the arena is as before. */
 static void test_room(void)
 {
@@ -431,26 +422,6 @@ static void test_room(void)
         wrong += plan ? arena.used > arena.size : error.status != BS_ERROR_ARENA || arena.used != mark || made;
     }
     check(wrong == 0 && made > 0, "an arena is large enough, or the plan is refused");
-}
-
-/* So is a saved one; nothing has looked before what the graph is made with and the graph share the arena. */
-static void test_room_to_open(void)
-{
-    static plan_image image;
-    bs_graph *g = new_graph();
-    bs_output(g, "y", nested(g));
-    const bool saved = plan_image_save(&image, bs_plan_create(&memory.persistent, NULL, g, NULL, &error));
-    const size_t most = bs_plan_open_bytes(g);
-    int32_t wrong = 0, opened = 0;
-    for (size_t n = 0; saved && n <= most; n += 64) {
-        bs_arena arena;
-        bs_arena_init(&arena, "plan", image.handle, n);
-        const bool is_open = bs_plan_open(&arena, NULL, g, image.bytes, image.size, &error) != NULL;
-        opened += is_open;
-        wrong += is_open ? arena.used > arena.size : error.status != BS_ERROR_ARENA || arena.used != 0 || opened;
-    }
-    check(wrong == 0 && opened > 0, "an arena is large enough, or a saved plan is refused");
-    plan_image_free(&image);
 }
 
 /* A node sinks through so many levels at once, so that a file of any depth takes linear time. */
@@ -522,9 +493,7 @@ int main(void)
     test_graph_stays();
     test_streamed();
     test_images();
-    test_room_for_nothing();
     test_room();
-    test_room_to_open();
     test_depth();
     test_segments();
     return check_end();
