@@ -80,31 +80,41 @@ static void test_layouts(void)
 
 /* ---------------------------------------------------------------------------------------------------- scales */
 
-enum { FRAME = 4, SIZE = 3, LARGE = FRAME * 3 };
+/* Two results, each of which takes every stride-th pixel `factor` times: as rounded up, frames of one size and cells of
+ * two. */
+typedef struct scales {
+    int32_t frame, cell, large; /* pixels of a side: of the input, of its cells, of both results */
+    int32_t stride[2], factor[2];
+} scales;
+static const scales *now;
 
-/* Frames of 12 x 12 whose cells have 6 x 6 pixels: every third pixel, 6 times; and 9 x 9: every pixel, 3 times. */
 static void two_scales(bs_graph *g, bs_value in, bs_value out[2])
 {
-    const bs_value cells = bs_patches(g, in, &(bs_patches_desc){.size = SIZE});
-    const bs_value third = bs_conv2d(g, cells, &(bs_conv2d_desc){.name = "c", .out = 1, .stride = SIZE, .no_bias = 1});
-    out[0] = bs_assemble(g, bs_resize(g, third, &(bs_resize_desc){.factor = 6}));
-    out[1] = bs_assemble(g, bs_resize(g, cells, &(bs_resize_desc){.factor = 3}));
+    const bs_value cells = bs_patches(g, in, &(bs_patches_desc){.size = now->cell});
+    for (int32_t k = 0; k < 2; k++) {
+        const bs_conv2d_desc conv = {.name = "c", .out = 1, .stride = now->stride[k], .no_bias = 1};
+        const bs_value few = bs_conv2d(g, cells, &conv);
+        const bs_resize_desc resize = {.factor = now->factor[k]};
+        out[k] = bs_assemble(g, now->factor[k] > 1 ? bs_resize(g, few, &resize) : few);
+    }
 }
 
-static void test_scales(void)
+static void test_scales(const scales *of)
 {
     static const float centre[9] = {0, 0, 0, 0, 1, 0, 0, 0, 0};
     const bs_tensor tensor = {"c.weight", BS_F32, 4, {1, 1, 3, 3}, centre};
-    const int64_t frame[3] = {1, FRAME, FRAME}, large[3] = {1, LARGE, LARGE};
-    int32_t wrong[2] = {0, 0};
+    const int64_t frame[3] = {1, of->frame, of->frame}, large[3] = {1, of->large, of->large};
+    now = of;
     run(two_scales, frame, large, &(bs_tensor_table){&tensor, 1}, "two scales");
-    for (int32_t r = 0; r < LARGE; r++)
-        for (int32_t c = 0; c < LARGE; c++) {
-            wrong[0] += y[0][r * LARGE + c] != x[SIZE * (r / 6) * FRAME + SIZE * (c / 6)];
-            wrong[1] += y[1][r * LARGE + c] != x[r / 3 * FRAME + c / 3];
+    for (int32_t k = 0; k < 2; k++) {
+        int32_t wrong = 0;
+        for (int32_t i = 0; i < of->large * of->large; i++) {
+            const int32_t row = i / of->large / of->factor[k], column = i % of->large / of->factor[k];
+            wrong += y[k][i] != x[of->stride[k] * (row * of->frame + column)];
         }
-    check(wrong[0] == 0 && wrong[1] == 0, "cells lie in frames of their own scale: %d and %d pixels are wrong",
-          wrong[0], wrong[1]);
+        check(wrong == 0, "cells lie in a frame of their scale, %d/%d: %d pixels are wrong", of->factor[k],
+              of->stride[k], wrong);
+    }
 }
 
 int main(void)
@@ -112,6 +122,7 @@ int main(void)
     for (int32_t i = 0; i < 12 * 12; i++)
         x[i] = (float)(i + 1);
     test_layouts();
-    test_scales();
+    test_scales(&(scales){4, 3, 12, {3, 1}, {6, 3}}); /* 2/1, 3/1 */
+    test_scales(&(scales){7, 6, 4, {2, 6}, {1, 2}});  /* 1/2, 1/3 */
     return check_end();
 }
