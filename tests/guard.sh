@@ -35,6 +35,10 @@ watch() {
     kill -s KILL -- "-$session"
 }
 
+# The same beside this shell, from its root, and in a session of its own: a signal that ends this shell with all of its
+# group does not end what then has to end the rest. $! is its process.
+watch_beside() { setsid sh -c '. tests/guard.sh && watch "$@"' sh "$@" >/dev/null 2>&1 </dev/null & }
+
 # guarded SECONDS STILL MARK COMMAND...: its status. It may use SECONDS of the processors, and none for STILL seconds:
 # after that it is ended, and the file MARK says why.
 guarded() {
@@ -42,7 +46,7 @@ guarded() {
     shift 3
     rm -f "$mark" "$mark.session"
     can_guard || { "$@"; return; }
-    watch "$seconds" "$still" "$mark" $$ >/dev/null 2>&1 &
+    watch_beside "$seconds" "$still" "$mark" $$
     watching=$!
     # In the foreground: dash may sleep through the end of one that is not.
     sh -c 'echo $$ >"$1" && shift && exec setsid "$@"' sh "$mark.session" "$@"

@@ -49,36 +49,27 @@ build() {
 # Runs test $2 of the copy $1, built for tool $3, for $4 seconds of a processor and to its first failure. Status 0: it
 # passed; 124: no end.
 judge() {
-    log=$1/$3/$2.log
+    log=$1/$3/$2.log mark=$1/$3/$2.still
     command=$3/tests/$2
     [ ! -f "$root/tests/$2.sh" ] || command="sh tests/$2.sh"
+    rm -f "$mark"
     { cd "$1" && export BUILD="$3" && exec setsid $command; } >"$log" 2>&1 </dev/null &
-    pid=$! polls=0 idle=0 before=
-    while kill -0 $pid 2>/dev/null; do
-        if grep -q '^FAIL' "$log"; then
-            end $pid
-            return 1
-        fi
+    pid=$!
+    echo $pid >"$mark.session"
+    watch_beside "$4" "$PATIENCE" "$mark" "$BASHPID"
+    watching=$!
+    while kill -0 $pid 2>/dev/null && ! grep -q '^FAIL' "$log"; do
         sleep 0.2
-        polls=$((polls + 1))
-        [ $((polls % 25)) -eq 0 ] || continue
-        now=$(ticks $pid)
-        if [ "$now" = "$before" ] && [ "$now" != stopped ]; then idle=$((idle + 5)); else idle=0; fi
-        before=$now
-        case $now in
-        gone | stopped) continue ;;
-        esac
-        if [ "$idle" -ge "$PATIENCE" ] || [ "$now" -gt $(($4 * per_second)) ]; then
-            end $pid
-            return 124
-        fi
     done
+    failed=$(grep -c '^FAIL' "$log")
+    [ "$failed" -eq 0 ] || kill -s KILL -- "-$pid" 2>/dev/null
     wait $pid 2>/dev/null
-}
-
-end() {
-    kill -s KILL -- "-$1" 2>/dev/null
-    wait "$1" 2>/dev/null
+    status=$?
+    kill $watching 2>/dev/null
+    rm -f "$mark.session"
+    [ ! -e "$mark" ] || return 124
+    [ "$failed" -eq 0 ] || return 1
+    return $status
 }
 
 # The objects of tool $2 that come of file $1, in the copy that was not changed. Of the backend there is one, with no

@@ -67,11 +67,12 @@ static void test_begin(test_setup *s, const test_case *c, bs_conv_algorithm algo
     t->out_w = c->out_w ? c->out_w : test_between(1, 40);
     s->in_h = (t->out_h - 1) * g->stride_h + (g->kernel_h - 1) * g->dilation_h + 1;
     s->in_w = (t->out_w - 1) * g->stride_w + (g->kernel_w - 1) * g->dilation_w + 1;
-    const bool dense = test_between(0, 1);
-    t->in_pixel = g->in_channels + (dense ? 0 : test_between(0, 5));
-    t->in_row = (ptrdiff_t)s->in_w * t->in_pixel + (dense ? 0 : test_between(0, 9));
-    t->out_pixel = g->out_channels + (dense ? 0 : test_between(0, 5));
-    t->out_row = (ptrdiff_t)t->out_w * t->out_pixel + (dense ? 0 : test_between(0, 9));
+    static const int32_t some[] = {0, 0, 0, 1, 2, 4, 4, 7};
+    const int32_t gaps = some[test_between(0, 7)]; /* a bit each: in, out, residual */
+    t->in_pixel = g->in_channels + (gaps & 1 ? test_between(0, 5) : 0);
+    t->in_row = (ptrdiff_t)s->in_w * t->in_pixel + (gaps & 1 ? test_between(0, 9) : 0);
+    t->out_pixel = g->out_channels + (gaps & 2 ? test_between(0, 5) : 0);
+    t->out_row = (ptrdiff_t)t->out_w * t->out_pixel + (gaps & 2 ? test_between(0, 9) : 0);
     s->in = test_image(s->in_h, s->in_w, g->in_channels, t->in_row, t->in_pixel, NULL);
     s->out = test_image(t->out_h, t->out_w, g->out_channels, t->out_row, t->out_pixel, &s->out_floats);
     t->in = s->in, t->out = s->out;
@@ -93,8 +94,8 @@ static void test_begin(test_setup *s, const test_case *c, bs_conv_algorithm algo
         t->activation = BS_CONV_NONE;
     }
     if (test_ending == TEST_ANY ? test_between(0, 1) : test_ending == TEST_SUM) {
-        t->residual_pixel = g->out_channels + (dense ? 0 : test_between(0, 3));
-        t->residual_row = (ptrdiff_t)t->out_w * t->residual_pixel + (dense ? 0 : test_between(0, 3));
+        t->residual_pixel = g->out_channels + (gaps & 4 ? test_between(0, 3) : 0);
+        t->residual_row = (ptrdiff_t)t->out_w * t->residual_pixel + (gaps & 4 ? test_between(0, 3) : 0);
         s->residual = test_image(t->out_h, t->out_w, g->out_channels, t->residual_row, t->residual_pixel, NULL);
         t->residual = s->residual;
         t->residual_before_activation = test_between(0, 1);

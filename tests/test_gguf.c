@@ -72,6 +72,32 @@ static void test_facts(void)
     report("", "a weight that is not there", w.find(w.user, "none", &info) == BS_ERROR_WEIGHTS, "was found");
 }
 
+/* Names that sort in other orders: every weight is found. */
+static void test_finding(void)
+{
+    enum { ORDERS = 50 };
+    static forge f;
+    int32_t found = 0;
+    tiny_write(&f, NOTHING);
+    for (uint32_t k = 0; k < ORDERS; k++) {
+        bs_arena arena;
+        bs_error error;
+        bs_arena_init(&arena, "persistent", memory, sizeof memory);
+        for (uint32_t i = 0; i < TINY_WEIGHTS; i++)
+            f.bytes[forge_find(&f, "brainstorm.weight.name", AT_STRING, i) + 8] = (uint8_t)('a' + k * (i + 3) % 26);
+        const bs_model *m = bs_model_open_memory(&arena, f.bytes, f.n, &error);
+        const bs_weights w = bs_model_weights(m);
+        for (uint32_t i = 0; m && i < TINY_WEIGHTS; i++) {
+            char name[32] = "";
+            bs_weight_info info;
+            const size_t at = forge_find(&f, "brainstorm.weight.name", AT_STRING, i);
+            memcpy(name, f.bytes + at + 8, (size_t)forge_read_u64(&f, at));
+            found += w.find(w.user, name, &info) == BS_OK && info.handle == i;
+        }
+    }
+    report("", "weights are found in whatever order their names sort", found == ORDERS * TINY_WEIGHTS, "some are not");
+}
+
 /* --- readers and arenas ------------------------------------------------------------------------------ */
 
 typedef struct scripted {
@@ -357,6 +383,7 @@ int main(void)
     test_table();
     test_good();
     test_facts();
+    test_finding();
     test_maxima();
     test_reader();
     test_counts();

@@ -235,9 +235,9 @@ static void test_placing_at_the_limit(void)
     static int32_t order[MOST];
     void *workspace = place_memory(MOST);
     for (int32_t alive = 1024; alive <= 1025; alive++) {
-        for (int32_t i = 0; i < MOST; i++) { /* so many from 0 on, the others after one another */
-            const int32_t first = i < alive ? 0 : 2 + i;
-            lives[i] = (bs_life){{BS_ALIGNMENT * many_bytes(0)}, {0}, first, i < alive ? 1 : first + check_below(100)};
+        for (int32_t i = 0; i < MOST; i++) { /* so many from 0 on, others one after another, each for a while */
+            const int32_t first = i < alive ? 0 : 2 + i, last = i < alive ? 1 : first + 1 + check_below(100);
+            lives[i] = (bs_life){{BS_ALIGNMENT * many_bytes(0)}, {0}, first, last};
         }
         memcpy(plain, lives, sizeof plain);
         const uint64_t total = figure(bs_place_lives(lives, MOST, workspace));

@@ -352,6 +352,8 @@ static void test_layouts_of_loops(void)
     const bs_value is = bs_add(g, bs_add(g, was, step), first);
     const bs_value table = bs_scatter(g, loop, 0, steps), frame = bs_scatter(g, loop, 0, image);
     const bs_value seen = bs_conv2d(g, frame, &(bs_conv2d_desc){.name = "conv", .out = 4});
+    const bs_value look = bs_linear(g, table, &(bs_linear_desc){.name = "look", .out = 2});
+    const bs_value looked = bs_loop_next(g, loop, none, look);
     const bs_value last = bs_loop_next(g, loop, none, seen), all = bs_loop_collect(g, loop, is);
     const bs_value end = bs_loop_next(g, loop, was, is);
     bs_loop_end(g, loop, none);
@@ -359,9 +361,10 @@ static void test_layouts_of_loops(void)
     const bs_value next = bs_linear(g, all, &(bs_linear_desc){.name = "next", .out = 4});
     bs_output(g, "all", next);
     bs_output(g, "last", last);
+    bs_output(g, "looked", looked);
     const bs_plan *p = plan_of(g, &(bs_plan_desc){.no_fusion = 1});
     check(p && p->values[steps.id].planar && p->values[all.id].planar && p->values[next.id].planar,
-          "what a loop slices is stored row by row, and what it collects: products take all its rows at once");
+          "what a loop slices, sees whole, or collects is stored row by row: products take all its rows at once");
     check(p && !p->values[image.id].planar && !p->values[seen.id].planar && !p->values[last.id].planar,
           "an image that a convolution in the body reads is stored channels last");
     check(p && place_of(p, step) == BS_STORAGE_VIEW && place_of(p, first) == BS_STORAGE_VIEW,

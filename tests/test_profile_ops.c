@@ -11,6 +11,7 @@ static float input[ROWS][WIDTH], plain[ROWS][WIDTH], timed[ROWS][WIDTH];
 static BS_ALIGNED uint8_t tables[1 << 18];
 static int runs = RUNS;
 static const bs_platform *platform; /* of sessions; NULL: the default */
+static bs_run_stats stats;          /* of the last session */
 
 /* Rows go one of two ways by their elements; one way is a loop whose rows all make its three trips. */
 static bs_graph *ways_net(void)
@@ -50,6 +51,7 @@ static bool run_net(int32_t order, int32_t threads, bs_profile *profile, float t
     bool good = s && bs_bind(s, "x", &from, &error) == BS_OK && bs_bind(s, "y", &result, &error) == BS_OK;
     for (int run = 0; run < runs && good; run++)
         good = bs_run(s, &error) == BS_OK;
+    bs_session_stats(s, &stats);
     bs_session_close(s);
     return check(good, "%d runs: %s", runs, error.message);
 }
@@ -202,22 +204,35 @@ static uint64_t ticks, tick_ns;
 static uint64_t next_tick(void *user) { return (void)user, ticks += tick_ns; }
 
 /* Runs on one thread whose clock goes on by `ns` whenever it is read. */
-static counted sample(int32_t ops, int32_t order, uint64_t ns)
+static bool run_ticking(int32_t order, uint64_t ns, bs_profile *profile)
 {
-    synth_bytes bytes = {0};
     const bs_graph *g;
-    counted n = {0};
     bs_platform ticking = *bs_platform_default();
-    bs_profile *profile = begin_profile(&bytes, ops);
     ticking.clock_ns = next_tick;
     tick_ns = ns;
     platform = &ticking;
+    const bool good = run_net(order, 1, profile, timed, &g);
+    platform = NULL;
+    return good;
+}
+
+static void test_routing_time(void)
+{
+    check(run_ticking(BS_ORDER_BREADTH, 1000, NULL) && stats.routing_ns == 1000 && stats.total_ns > 1000,
+          "of a run's time the decision is told, and not the trips of a loop: %d ns of %d", (int)stats.routing_ns,
+          (int)stats.total_ns);
+}
+
+static counted sample(int32_t ops, int32_t order, uint64_t ns)
+{
+    synth_bytes bytes = {0};
+    counted n = {0};
+    bs_profile *profile = begin_profile(&bytes, ops);
     runs = 400;
-    if (run_net(order, 1, profile, timed, &g)) {
+    if (run_ticking(order, ns, profile)) {
         bs_profile_close(profile, NULL);
         n = count(&bytes);
     }
-    platform = NULL;
     runs = RUNS;
     synth_free(&bytes);
     return n;
@@ -300,6 +315,7 @@ int main(void)
     test_ways(BS_ORDER_DEPTH, 1);
     test_ways(BS_ORDER_DEPTH, 3);
     test_ways(BS_ORDER_BREADTH, 3);
+    test_routing_time();
     test_samples(BS_ORDER_BREADTH);
     test_samples(BS_ORDER_DEPTH);
     test_damages();

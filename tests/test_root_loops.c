@@ -147,24 +147,25 @@ static const bs_tensor box_tensor[] = {{"box.weight", BS_F32, 4, {1, ROWS, 3, 3}
 static const bs_tensor_table box_table = {box_tensor, 1};
 
 /* The sum of 3 x 3 pixels of all channels, zeros around them, of pixels that are all 1 in `channels` of them. */
-static float boxed(int32_t y, int32_t w, int32_t channels)
+static float boxed(int32_t row, int32_t column, int32_t h, int32_t w, int32_t channels)
 {
-    const int32_t tall = 1 + (y > 0) + (y < H - 1), wide = 1 + (w > 0) + (w < W - 1);
+    const int32_t tall = 1 + (row > 0) + (row < h - 1), wide = 1 + (column > 0) + (column < w - 1);
     return (float)(tall * wide * channels);
 }
 
-/* patches: of a frame of 2 x 2 cells of which a run has `cells`; else all rows of the input. */
-static void test_channels(bool patches, int32_t order, int32_t threads, int32_t cells)
+/* patches: of a frame of 2 x 2 cells of which a run has `cells`; else all rows of the input. Channels have h x w
+ * pixels: a single one lies in a row, whatever the strides. */
+static void test_channels(bool patches, int32_t order, int32_t threads, int32_t cells, int32_t h, int32_t w)
 {
     static float ones[ROWS * H * W], frame[4], y[H * W], pixel[H * W];
-    const bs_tensor from_pixel[] = {box_tensor[0], {"pixel.weight", BS_F32, 2, {H * W, 1}, pixel}};
+    const bs_tensor from_pixel[] = {box_tensor[0], {"pixel.weight", BS_F32, 2, {h * w, 1}, pixel}};
     const bs_tensor_table both = {from_pixel, 2};
     int32_t wrong = 0;
-    for (int32_t i = 0; i < ROWS * H * W; i++)
+    for (int32_t i = 0; i < ROWS * h * w; i++)
         ones[i] = 1;
     for (int32_t i = 0; i < ROWS * 9; i++)
         box[i] = 1;
-    for (int32_t i = 0; i < H * W; i++)
+    for (int32_t i = 0; i < h * w; i++)
         pixel[i] = 1;
     for (int32_t i = 0; i < 4; i++)
         frame[i] = 1;
@@ -176,28 +177,28 @@ static void test_channels(bool patches, int32_t order, int32_t threads, int32_t 
     bs_arena_init(&memory.staging, "staging", staging, sizeof staging);
     bs_graph *g = bs_graph_create(&memory.persistent, NULL);
     const bs_value in = patches ? bs_input(g, "x", BS_F32, BS_SHAPE3(1, BS_UPTO(5), BS_UPTO(1)))
-                                : bs_input(g, "x", BS_F32, BS_SHAPE2(ROWS, H * W));
+                                : bs_input(g, "x", BS_F32, BS_SHAPE2(ROWS, h * w));
     bs_value v = patches ? bs_patches(g, in, &(bs_patches_desc){.size = 1}) : bs_rows(g, in, none);
     if (patches)
         v = bs_linear(g, bs_pool2d(g, v, &(bs_pool2d_desc){.global = 1}),
-                      &(bs_linear_desc){.name = "pixel", .out = H * W, .no_bias = 1});
-    v = bs_collect(g, bs_reshape(g, v, BS_SHAPE2(H, W)));
+                      &(bs_linear_desc){.name = "pixel", .out = h * w, .no_bias = 1});
+    v = bs_collect(g, bs_reshape(g, v, BS_SHAPE2(h, w)));
     bs_output(g, "y", bs_conv2d(g, v, &(bs_conv2d_desc){.name = "box", .out = 1, .no_bias = 1}));
     const bs_plan_desc d = {.order = order, .threads = threads};
     const bs_plan *plan = bs_plan_create(&memory.persistent, NULL, g, &d, &error);
     const bs_session_desc with = {.weights = bs_weights_from_table(patches ? &both : &box_table)};
     bs_session *s = plan ? bs_session_create(&memory, plan, &with, &error) : NULL;
-    const bs_buffer all = {ones, BS_F32, 2, {ROWS, H * W}, {0}}, some = {frame, BS_F32, 3, {1, cells, 1}, {0}};
-    const bs_buffer out = {y, BS_F32, 3, {1, H, W}, {0}};
+    const bs_buffer all = {ones, BS_F32, 2, {ROWS, h * w}, {0}}, some = {frame, BS_F32, 3, {1, cells, 1}, {0}};
+    const bs_buffer out = {y, BS_F32, 3, {1, h, w}, {0}};
     const bool ran = s && bs_bind(s, "x", patches ? &some : &all, &error) == BS_OK &&
                      bs_bind(s, "y", &out, &error) == BS_OK && bs_run(s, &error) == BS_OK;
     if (s)
         bs_session_close(s);
-    for (int32_t i = 0; i < H * W; i++)
-        wrong += y[i] != boxed(i / W, i % W, cells);
+    for (int32_t i = 0; i < h * w; i++)
+        wrong += y[i] != boxed(i / w, i % w, h, w, cells);
     check(ran && wrong == 0,
           "%d %s as channels of an image, order %d, %d threads: zeros around it (%d of %d differ) %s", cells,
-          patches ? "cells" : "rows", order, threads, wrong, H * W, error.message);
+          patches ? "cells" : "rows", order, threads, wrong, h * w, error.message);
 }
 
 int main(void)
@@ -210,9 +211,10 @@ int main(void)
         test_network(&networks[i]);
     for (int32_t order = BS_ORDER_AUTO; order <= BS_ORDER_DEPTH; order++)
         for (int32_t threads = 1; threads <= 3; threads += 2) {
-            test_channels(false, order, threads, ROWS);
+            test_channels(false, order, threads, ROWS, H, W);
+            test_channels(false, order, threads, ROWS, 1, 1);
             for (int32_t cells = 1; cells <= 4; cells += 3)
-                test_channels(true, order, threads, cells);
+                test_channels(true, order, threads, cells, H, W);
         }
     return check_end();
 }
