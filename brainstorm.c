@@ -1,6 +1,6 @@
 /* brainstorm.c - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: faf21ccb4e85f48c7d6d746a7112f94c53640b74a8d7ae5ce23af3b3e8968c9c
+ * sha256 of the parts: d1c198a712d8d7731b92aa04b21b6557512df51e61252e2ceac542047bf8d7ef
  */
 #if !defined(_POSIX_C_SOURCE) && !defined(BS_NO_POSIX)
 #define _POSIX_C_SOURCE 200809L
@@ -24405,8 +24405,8 @@ typedef struct bs_decision_data {
     int32_t *counts;   /* [paths] */
     int32_t *offsets;  /* [paths + 1] */
     int32_t *ids;      /* [rows * per_row] parent row of every packed row; ascending within a path */
-    int32_t *inverse;  /* [rows * per_row] packed row of every choice, -1 none; or the due rows in order of turns;
-                        * or, where a loop grows, the row that made each one, -1 none */
+    int32_t *inverse;  /* [rows * per_row] packed row of every choice, -1 none. Of a loop: the due rows in order of
+                        * turns, which `ids` has from `taken` on; or, where it grows, the row that made each, -1 none */
     int64_t dropped;
 } bs_decision_data;
 
@@ -27745,68 +27745,6 @@ static inline BS_BOTH float bs_guess_margin(const bs_scores *x, const int32_t *b
 }
 
 /* ---------------------------------------------------------------------------------------------- loops */
-
-typedef struct bs_loop_rule {
-    int32_t bound; /* trips of any row, at most */
-    int32_t trips; /* extent of the dimension that it goes over; the bound where there is none */
-    bool over, counted, in_turn; /* it goes over a dimension; each row has a count, which is the trip that it makes */
-    bool grows;
-} bs_loop_rule;
-
-/* No row makes more trips, whatever its count becomes while the loop runs: what trips collect has no more places. */
-static inline BS_BOTH int32_t bs_loop_limit(const bs_loop_rule *rule)
-{
-    return rule->counted ? bs_min_i32(rule->bound, rule->trips) : rule->bound;
-}
-
-/* How many trips a row asks for. `count`: its own, read only where rows have one. */
-static inline BS_BOTH int32_t bs_loop_most(const bs_loop_rule *rule, const bs_scores *count)
-{
-    return rule->counted ? bs_score_int(count, 0) : rule->trips;
-}
-
-/* The trip that a row makes, where rows go in turn. */
-static inline BS_BOTH int32_t bs_loop_turn(const bs_loop_rule *rule, const bs_scores *count)
-{
-    return bs_clamp_i32(bs_score_int(count, 0), 1, rule->bound);
-}
-
-/* Whether a row makes the first trip. */
-static inline BS_BOTH bs_route_fault bs_loop_begins(const bs_loop_rule *rule, const bs_scores *count, int32_t row,
-                                                    bool *goes)
-{
-    const int32_t most = bs_loop_most(rule, count), limit = bs_loop_limit(rule);
-    *goes = most > 0;
-    return bs_route_fault_if(most > limit, BS_ROUTE_BAD_COUNT, row, most, limit);
-}
-
-/* Where rows go in turn the turn of one that goes, else path 0; 0 or -1: it does not. */
-static inline BS_BOTH int32_t bs_loop_choice(const bs_loop_rule *rule, const bs_scores *count, bool goes)
-{
-    return !rule->in_turn ? goes - 1 : goes ? bs_loop_most(rule, count) : 0;
-}
-
-/* Whether a row makes trip number `trip`, after the one before. predicate: what the body gave, or NULL. */
-static inline BS_BOTH bs_route_fault bs_loop_goes_on(const bs_loop_rule *rule, const bs_scores *predicate,
-                                                     const bs_scores *count, int32_t row, int32_t trip, bool *goes)
-{
-    const float score = predicate ? bs_score_at(predicate, 0) : 1.0f;
-    const bool wants = score > 0.0f, must_end = predicate && !rule->counted && !rule->over && trip == rule->bound;
-    const bs_route_fault fault = bs_route_fault_if(isnan(score), BS_ROUTE_BAD_PREDICATE, row, trip - 1, 0);
-    *goes = wants && trip < bs_min_i32(bs_loop_most(rule, count), bs_loop_limit(rule));
-    return fault.kind != BS_ROUTE_SOUND
-               ? fault
-               : bs_route_fault_if(wants && must_end, BS_ROUTE_ENDLESS, row, trip, rule->bound);
-}
-
-/* How many rows a row makes for trip number `trip`, of which `asked` speaks. */
-static inline BS_BOTH bs_route_fault bs_loop_makes(const bs_loop_rule *rule, const bs_scores *asked, int32_t row,
-                                                   int32_t trip, int32_t *makes)
-{
-    const int32_t number = bs_score_int(asked, 0);
-    *makes = number > 0 ? number : 0;
-    return bs_route_fault_if(number > 0 && trip == rule->bound, BS_ROUTE_ENDLESS, row, trip, rule->bound);
-}
 
 /* Which one a row is of those that the same row made, which stand side by side; makers ascend from row to row. */
 static inline BS_BOTH int32_t bs_loop_child_of(const int32_t *made_by, int32_t row)
@@ -51908,8 +51846,6 @@ static inline bs_choices bs_choices_of(const bs_decision_data *d, int32_t row)
     return choices;
 }
 
-/* Counts, offsets, ids and the inverse map from what was chosen. (run/route.c) */
-BS_INTERNAL void bs_decision_pack(bs_decision_data *d);
 /* run/loops.c: chooses the rows that make the first trip of a loop; and, of those that made one, the rows that make
  * another. */
 BS_INTERNAL bs_route_fault bs_loop_decide(bs_context *c, int32_t router);
@@ -51977,161 +51913,294 @@ BS_EFFORT_END
 
 /* ==== begin src/run/loops.c =================================================================== */
 BS_EFFORT_LESS
-/* run/loops.c - the decisions of a loop: which rows make the first trip, and which of those that made one make another;
- * or, where rows go in turn, whose turn it is; or, where they grow, which rows there are next.
- * Relies on run/routing.h. Must never keep a row active beyond its bound. */
+/* run/loops.c - a context decides the trips of a loop, by ops/trips.inc: a team of one, whose rows come one after the
+ * other. Relies on run/routing.h. Must never decide by rules of its own. */
 /* #include "run/routing.h" */
 
-static bs_loop_rule rule_of(const bs_context *c, const bs_loop_info *loop)
+typedef struct bs_team {
+    const bs_context *c;
+    int32_t count, answer; /* values, or 0 */
+    int32_t *places;
+} bs_team;
+
+static int32_t bs_team_index(void) { return 0; }
+static int32_t bs_team_size(void) { return 1; }
+static void bs_team_meet(void) {}
+static void bs_team_add(int32_t *sum) { ++*sum; }
+static int32_t bs_team_take(const bs_team *team, int32_t k) { return k < 0 ? -1 : team->places[k]++; }
+
+static int64_t bs_team_sum_before(const bs_team *team, int64_t own, int64_t *all)
 {
-    const bool over = loop->trips >= 0;
-    const bs_loop_rule rule = {loop->bound, over ? (int32_t)c->session->dims[loop->trips] : loop->bound, over,
-                               loop->count != 0, loop->in_turn, loop->grows};
-    return rule;
+    (void)team;
+    *all = own;
+    return 0;
 }
 
-/* The count of a row of the loop's domain, where rows have one. */
-static bs_scores count_of(const bs_context *c, const bs_loop_info *loop, int32_t row)
+static bool bs_team_failed(const bs_team *team, const bs_route_fault *fault)
 {
-    static const int32_t zero = 0;
-    static const bs_scores none = {&zero, 0, true};
-    return loop->count ? bs_scores_of(c, loop->count, row) : none;
+    (void)team;
+    return fault->kind != BS_ROUTE_SOUND;
 }
 
-/* Sorts the due rows, which are `ids`, by `chosen`, their turns, byte by byte: rows of one turn keep their order. */
-static void sort_turns(bs_decision_data *d, int32_t bound)
+static int32_t bs_team_count(const bs_team *team, int32_t row)
 {
+    const bs_scores count = bs_scores_of(team->c, team->count, row);
+    return bs_score_int(&count, 0);
+}
+
+static bs_scores bs_team_answer(const bs_team *team, int32_t k) { return bs_scores_of(team->c, team->answer, k); }
+
+#define BS_TEAM static
+/* --- template ops/trips.inc --- */
+/* ops/trips.inc - the decisions of a loop: which rows make the first trip, and which of those that made one make
+ * another; or, where rows go in turn, whose turn it is; or, where they grow, which rows there are next.
+ *
+ * A team decides: the thread of a context (run/loops.c), or those of a block (cuda/op_loop.cuh). All members call each
+ * function. Each has a bs_decision_data with the same numbers; its arrays are one. Rows go round the members, one each,
+ * so what the members before this one found is of lower rows. Who includes this has defined:
+ *     BS_TEAM                      what the functions here are, such as `static`
+ *     bs_team                      a struct, in which `places` are BS_TEAM_PLACES numbers that all members see
+ *     bs_team_index, bs_team_size  which member this is, and how many there are
+ *     bs_team_meet                 a barrier
+ *     bs_team_sum_before           the sum of what members before this one give, and that of all; barriers around it
+ *     bs_team_add                  adds 1 to one of the places
+ *     bs_team_take                 takes the next number of places[k], in the order of the members; k < 0: none
+ *     bs_team_failed               whether the run has failed, here or elsewhere; a barrier. Of faults it keeps that of
+ *                                  the lowest row
+ *     bs_team_count                the count of a row of the loop's domain, where rows have one
+ *     bs_team_answer               what row k of the body gave, where the loop goes by it
+ *
+ * Relies on ops/decide.h. Must never keep a row active beyond its bound or after a failure, nor change the order of
+ * rows.
+ */
+enum { BS_TEAM_PLACES = 256 };
+
+typedef struct bs_loop_rule {
+    int32_t bound; /* trips of any row, at most */
+    int32_t trips; /* extent of the dimension that it goes over; the bound where there is none */
+    bool over, counted, in_turn; /* it goes over a dimension; each row has a count, which is the trip that it makes */
+    bool grows, asks;            /* asks: the body gives what a row goes on by */
+} bs_loop_rule;
+
+typedef struct bs_trips {
+    bs_team team;
+    bs_loop_rule rule;
+    bs_decision_data *d;
+    bs_route_fault fault; /* the first one that this member found */
+} bs_trips;
+
+/* ----------------------------------------------------------------------------------------------------- rules */
+
+/* Whether there are trips of that number. No row makes more than that, whatever its count becomes while the loop runs:
+ * what trips collect has no more places. */
+BS_TEAM bool bs_trips_has(const bs_trips *t, int32_t trip) { return trip < t->rule.bound && trip < t->rule.trips; }
+
+/* How many trips a row of the loop's domain asks for. */
+BS_TEAM int32_t bs_trips_most(const bs_trips *t, int32_t row)
+{
+    return t->rule.counted ? bs_team_count(&t->team, row) : t->rule.trips;
+}
+
+/* A fault of this member, whose first one is that of its lowest row. */
+BS_TEAM void bs_trips_refuse(bs_trips *t, int32_t kind, int32_t row, int32_t number, int32_t end)
+{
+    if (t->fault.kind == BS_ROUTE_SOUND)
+        t->fault = bs_route_fault_if(true, kind, row, number, end);
+}
+
+/* Whether row k of the body, which is `row` of the loop's domain, makes the next trip as well: 1 or 0. */
+BS_TEAM int32_t bs_trips_goes_on(bs_trips *t, int32_t k, int32_t row)
+{
+    const int32_t trip = t->d->trip;
+    if (t->rule.asks) {
+        const bs_scores predicate = bs_team_answer(&t->team, k);
+        const float score = bs_score_at(&predicate, 0);
+        if (isnan(score))
+            bs_trips_refuse(t, BS_ROUTE_BAD_PREDICATE, row, trip - 1, 0);
+        if (!(score > 0.0f))
+            return 0;
+        if (trip == t->rule.bound && !t->rule.counted && !t->rule.over)
+            bs_trips_refuse(t, BS_ROUTE_ENDLESS, row, trip, t->rule.bound);
+    }
+    return bs_trips_has(t, trip) && trip < bs_trips_most(t, row);
+}
+
+/* How many rows row k of the body, which is `row` of the loop's domain, makes for the next trip. */
+BS_TEAM int32_t bs_trips_offspring(bs_trips *t, int32_t k, int32_t row)
+{
+    const bs_scores asked = bs_team_answer(&t->team, k);
+    const int32_t number = bs_score_int(&asked, 0);
+    if (number > 0 && t->d->trip == t->rule.bound)
+        bs_trips_refuse(t, BS_ROUTE_ENDLESS, row, t->d->trip, t->rule.bound);
+    return number > 0 ? number : 0;
+}
+
+/* ------------------------------------------------------------------------------------------------------ rows */
+
+/* Writes each member's row behind the first `kept` of `to`, as often as it says. Returns how many they are then: more
+ * than there is room for, if a member has a fault. */
+BS_TEAM int64_t bs_trips_add(bs_trips *t, int32_t *to, int64_t kept, int32_t row, int32_t times)
+{
+    int64_t all;
+    const int64_t before = kept + bs_team_sum_before(&t->team, times, &all);
+    if (times > 0 && times > t->d->rows - before)
+        bs_trips_refuse(t, BS_ROUTE_FULL, row, times, t->d->rows);
+    for (int32_t i = 0; i < times && t->fault.kind == BS_ROUTE_SOUND; i++)
+        to[before + i] = row;
+    return kept + all;
+}
+
+/* So many rows make the next trip; none after a failure. Returns how many they are. */
+BS_TEAM int32_t bs_trips_set(const bs_trips *t, int64_t kept)
+{
+    const int32_t active = bs_team_failed(&t->team, &t->fault) ? 0 : (int32_t)kept;
+    if (bs_team_index() == 0) {
+        t->d->offsets[0] = 0;
+        t->d->counts[0] = t->d->offsets[1] = active;
+    }
+    return active;
+}
+
+/* ----------------------------------------------------------------------------------------------------- turns */
+
+/* A byte of the turn of a row, which is in `chosen` until turns are sorted. */
+BS_TEAM int32_t bs_trips_digit(const bs_trips *t, int32_t row, int32_t shift)
+{
+    return t->d->chosen[row] >> shift & (BS_TEAM_PLACES - 1);
+}
+
+/* Sorts the due rows by a byte of their turns. Those where it is the same keep their order. */
+BS_TEAM void bs_trips_sort(const bs_trips *t, int32_t shift, const int32_t *from, int32_t *to)
+{
+    const int32_t index = bs_team_index(), size = bs_team_size(), due = t->d->due;
+    int32_t *const places = t->team.places;
+    int64_t sum = 0, all;
+    for (int32_t k = index; k < BS_TEAM_PLACES; k += size)
+        places[k] = 0;
+    bs_team_meet();
+    for (int32_t i = index; i < due; i += size)
+        bs_team_add(&places[bs_trips_digit(t, from[i], shift)]);
+    bs_team_meet();
+    for (int32_t base = 0; base < BS_TEAM_PLACES; base += size, sum += all) {
+        const int32_t k = base + index;
+        const int64_t before = sum + bs_team_sum_before(&t->team, k < BS_TEAM_PLACES ? places[k] : 0, &all);
+        if (k < BS_TEAM_PLACES)
+            places[k] = (int32_t)before;
+    }
+    bs_team_meet();
+    for (int32_t base = 0; base < due; base += size) {
+        const int32_t row = base + index < due ? from[base + index] : -1;
+        const int32_t at = bs_team_take(&t->team, row < 0 ? -1 : bs_trips_digit(t, row, shift));
+        if (row >= 0)
+            to[at] = row;
+    }
+    bs_team_meet();
+}
+
+/* Moves the due rows from `ids` to `inverse`, in the order of their turns, and these to `ids`. BS_MAX_TRIPS turns have
+ * three bytes. One pass, or three, end in `inverse`. */
+BS_TEAM void bs_trips_sort_turns(const bs_trips *t)
+{
+    const bs_decision_data *d = t->d;
     int32_t *from = d->ids, *to = d->inverse;
-    for (int32_t shift = 0; bound >> shift > 0; shift += 8) {
-        int32_t starts[257] = {0};
-        for (int32_t i = 0; i < d->due; i++)
-            starts[(d->chosen[from[i]] >> shift & 255) + 1]++;
-        for (int32_t b = 0; b < 256; b++)
-            starts[b + 1] += starts[b];
-        for (int32_t i = 0; i < d->due; i++)
-            to[starts[d->chosen[from[i]] >> shift & 255]++] = from[i];
+    for (int32_t shift = 0; shift <= (t->rule.bound > BS_TEAM_PLACES ? 16 : 0); shift += 8) {
+        bs_trips_sort(t, shift, from, to);
         int32_t *const sorted = to;
         to = from;
         from = sorted;
     }
-    if (from != d->inverse)
-        memcpy(d->inverse, from, (size_t)d->due * sizeof *from);
-}
-
-/* The rows whose turn is next: turns without rows are passed over. */
-static void take_turn(bs_context *c, const bs_loop_info *loop, const bs_loop_rule *rule, bs_decision_data *d)
-{
-    int32_t turn = 0, count = 0;
-    while (d->taken < d->due) {
-        const int32_t row = d->inverse[d->taken];
-        const bs_scores score = bs_scores_of(c, loop->count, row);
-        const int32_t its = bs_loop_turn(rule, &score);
-        if (count > 0 && its != turn)
-            break;
-        turn = its;
-        d->ids[count++] = row;
-        d->taken++;
+    for (int32_t i = bs_team_index(); i < d->due; i += bs_team_size()) {
+        d->ids[i] = d->chosen[d->inverse[i]];
+        d->chosen[d->inverse[i]] = 0;
     }
-    d->trip = count > 0 ? turn - 1 : d->trip;
-    d->counts[0] = d->offsets[1] = count;
+    bs_team_meet();
 }
 
-/* `chosen` has been the turn of each row, 0: none. */
-static void begin_turns(bs_context *c, const bs_loop_info *loop, const bs_loop_rule *rule, bs_decision_data *d)
-{
-    d->due = d->taken = d->offsets[0] = 0;
-    for (int32_t row = 0; row < d->rows; row++)
-        if (d->chosen[row] > 0)
-            d->ids[d->due++] = row;
-    sort_turns(d, loop->bound);
-    for (int32_t row = 0; row < d->rows; row++)
-        d->chosen[row] = d->chosen[row] > 0 ? 0 : -1;
-    take_turn(c, loop, rule, d);
-}
+/* ------------------------------------------------------------------------------------------------- decisions */
 
-/* Rows behind the last one that makes the first trip are there to be made. */
-static void begin_growth(bs_decision_data *d)
+/* Who makes another trip.
+ * Rows that go on are packed in place: one is written where it, or one that is decided already, has been; members read
+ * before the sum, and write after it.
+ * In turn: the next rows of `inverse` that have one turn, which is at their place in `ids`; those that make the trip are
+ * written before that. Turns without rows are passed over.
+ * Growing: the rows that those of the last trip make, side by side in their order; `inverse` says who made each. */
+BS_TEAM void bs_trips_again(bs_trips *t)
 {
-    d->due = d->counts[0] > 0 ? d->ids[d->counts[0] - 1] + 1 : 0;
-    for (int32_t row = 0; row < d->rows; row++)
-        d->inverse[row] = -1;
-}
-
-/* The rows that those of the last trip make, in their order, stand side by side. */
-static bs_route_fault grow(bs_context *c, const bs_loop_info *loop, const bs_loop_rule *rule, bs_decision_data *d)
-{
-    const bs_graph *g = c->session->graph;
-    const int32_t first = d->due, asked = bs_node_in(g, &g->nodes[loop->again])[0];
-    bs_route_fault fault = {BS_ROUTE_SOUND, -1, 0, 0};
-    d->trip += d->counts[0] > 0;
-    for (int32_t k = 0; k < d->counts[0] && fault.kind == BS_ROUTE_SOUND; k++) {
-        const bs_scores score = bs_scores_of(c, asked, k);
-        int32_t makes;
-        fault = bs_loop_makes(rule, &score, d->ids[k], d->trip, &makes);
-        if (fault.kind == BS_ROUTE_SOUND)
-            fault = bs_route_fault_if(makes > d->rows - d->due, BS_ROUTE_FULL, d->ids[k], makes, d->rows);
-        for (int32_t i = 0; i < makes && fault.kind == BS_ROUTE_SOUND; i++)
-            d->inverse[d->due++] = d->ids[k];
+    bs_decision_data *d = t->d;
+    const bool in_turn = t->rule.in_turn, grows = t->rule.grows, alike = !t->rule.counted && !t->rule.asks;
+    const int32_t count = in_turn ? d->due - d->taken : d->counts[0], first = grows ? d->due : 0;
+    const int32_t *from = in_turn ? d->inverse + d->taken : d->ids;
+    int64_t kept = first;
+    if (count > 0)
+        d->trip = in_turn ? d->ids[d->taken] : d->trip + 1;
+    if (alike) /* all rows go on, or none */
+        kept = bs_trips_has(t, d->trip) ? count : 0;
+    for (int32_t base = 0; base < count && !alike && (!in_turn || kept == base); base += bs_team_size()) {
+        const int32_t k = base + bs_team_index(), row = k < count ? from[k] : -1;
+        const bool may = row >= 0 && t->fault.kind == BS_ROUTE_SOUND;
+        const int32_t times = !may      ? 0
+                              : in_turn ? d->ids[d->taken + k] == d->trip
+                              : grows   ? bs_trips_offspring(t, k, row)
+                                        : bs_trips_goes_on(t, k, row);
+        kept = bs_trips_add(t, grows ? d->inverse : d->ids, kept, row, times);
     }
-    d->counts[0] = d->offsets[1] = d->due - first;
-    for (int32_t k = 0; k < d->counts[0]; k++)
+    const int32_t made = bs_trips_set(t, kept - first);
+    for (int32_t k = bs_team_index(); k < made && grows; k += bs_team_size())
         d->ids[k] = first + k;
-    return fault;
+    d->due += grows ? made : 0;
+    d->taken += in_turn ? made : 0;
 }
 
-bs_route_fault bs_loop_decide(bs_context *c, int32_t router)
+/* Who makes the first trip. Where rows grow, there are no others yet but those before the last that makes it. */
+BS_TEAM void bs_trips_begin(bs_trips *t)
 {
-    const bs_loop_info *loop = &c->session->graph->routers[router].loop;
-    const bs_loop_rule rule = rule_of(c, loop);
-    bs_decision_data *d = &c->decisions[router];
-    bs_route_fault fault = {BS_ROUTE_SOUND, -1, 0, 0};
-    d->trip = 0;
-    for (int32_t row = 0; row < d->rows && fault.kind == BS_ROUTE_SOUND; row++) {
-        const bs_scores count = count_of(c, loop, row);
-        bool goes;
-        fault = bs_loop_begins(&rule, &count, row, &goes);
-        d->chosen[row] = bs_loop_choice(&rule, &count, goes);
-        d->gates[row] = 1.0f;
+    bs_decision_data *d = t->d;
+    const int32_t limit = bs_min_i32(t->rule.bound, t->rule.trips);
+    int64_t kept = 0;
+    for (int32_t base = 0; base < d->rows; base += bs_team_size()) {
+        const int32_t row = base + bs_team_index();
+        bool goes = false;
+        if (row < d->rows && t->fault.kind == BS_ROUTE_SOUND) {
+            const int32_t most = bs_trips_most(t, row);
+            goes = most > 0;
+            if (most > limit)
+                bs_trips_refuse(t, BS_ROUTE_BAD_COUNT, row, most, limit);
+            d->chosen[row] = !goes ? -1 : t->rule.in_turn ? most - 1 : 0;
+            d->gates[row] = 1.0f;
+            d->inverse[row] = -1;
+        }
+        kept = bs_trips_add(t, d->ids, kept, row, goes);
     }
-    if (fault.kind == BS_ROUTE_SOUND && rule.in_turn)
-        begin_turns(c, loop, &rule, d);
-    else if (fault.kind == BS_ROUTE_SOUND)
-        bs_decision_pack(d);
-    if (fault.kind == BS_ROUTE_SOUND && rule.grows)
-        begin_growth(d);
-    return fault;
+    d->trip = d->taken = 0;
+    d->due = bs_trips_set(t, kept);
+    if (t->rule.in_turn) {
+        bs_trips_sort_turns(t);
+        bs_trips_again(t);
+    } else if (t->rule.grows && d->due > 0) {
+        d->due = d->ids[d->due - 1] + 1;
+    }
 }
+/* --- end of template ops/trips.inc --- */
+#undef BS_TEAM
 
-/* Rows that go on keep their order, so they are packed in place: a row is written where it, or one that is decided
- * already, has been. A fault names the row of the loop's domain. */
-bs_route_fault bs_loop_decide_again(bs_context *c, int32_t router)
+static bs_route_fault decide(bs_context *c, int32_t router, void (*by)(bs_trips *t))
 {
     const bs_graph *g = c->session->graph;
     const bs_loop_info *loop = &g->routers[router].loop;
-    const bs_loop_rule rule = rule_of(c, loop);
-    bs_decision_data *d = &c->decisions[router];
-    const int32_t predicate = bs_node_in(g, &g->nodes[loop->again])[0];
-    bs_route_fault fault = {BS_ROUTE_SOUND, -1, 0, 0};
-    int32_t kept = 0;
-    if (rule.in_turn) {
-        take_turn(c, loop, &rule, d);
-        return fault;
-    }
-    if (rule.grows)
-        return grow(c, loop, &rule, d);
-    d->trip += d->counts[0] > 0;
-    for (int32_t k = 0; k < d->counts[0] && fault.kind == BS_ROUTE_SOUND; k++) {
-        const int32_t row = d->ids[k];
-        const bs_scores count = count_of(c, loop, row),
-                        score = predicate ? bs_scores_of(c, predicate, k) : (bs_scores){NULL, 0, true};
-        bool goes;
-        fault = bs_loop_goes_on(&rule, predicate ? &score : NULL, &count, row, d->trip, &goes);
-        if (goes)
-            d->ids[kept++] = row;
-    }
-    d->counts[0] = d->offsets[1] = kept;
-    return fault;
+    const bool over = loop->trips >= 0;
+    const int32_t answer = bs_node_in(g, &g->nodes[loop->again])[0];
+    int32_t places[BS_TEAM_PLACES];
+    bs_trips t = {{c, loop->count, answer, places},
+                  {loop->bound, over ? (int32_t)c->session->dims[loop->trips] : loop->bound, over, loop->count != 0,
+                   loop->in_turn, loop->grows, answer != 0},
+                  &c->decisions[router],
+                  {BS_ROUTE_SOUND, -1, 0, 0}};
+    by(&t);
+    return t.fault;
 }
+
+bs_route_fault bs_loop_decide(bs_context *c, int32_t router) { return decide(c, router, bs_trips_begin); }
+bs_route_fault bs_loop_decide_again(bs_context *c, int32_t router) { return decide(c, router, bs_trips_again); }
 BS_EFFORT_END
 /* ==== end src/run/loops.c ===================================================================== */
 
@@ -52299,7 +52368,7 @@ static bs_status decide_callback(const bs_routing *r, bs_route_fault *fault)
 /* --------------------------------------------------------------------------------------------------- pack */
 
 /* Counts, offsets, ids and the inverse map from what was chosen: two passes in row order, so the order is stable. */
-void bs_decision_pack(bs_decision_data *d)
+static void pack(bs_decision_data *d)
 {
     const int32_t choices = d->rows * d->per_row;
     memset(d->counts, 0, (size_t)d->paths * sizeof *d->counts);
@@ -52326,7 +52395,7 @@ void bs_decision_forced(bs_decision_data *d, int32_t rows, int32_t path)
         d->chosen[at] = bs_forced_choice(at, d->per_row, path);
         d->gates[at] = 1.0f;
     }
-    bs_decision_pack(d);
+    pack(d);
 }
 
 static bs_status decide_all(const bs_routing *r, bs_route_fault *fault)
@@ -52393,7 +52462,7 @@ bs_status bs_route_decide(bs_context *c, int32_t router)
     if (status == BS_OK)
         status = route_status(c, router, &fault);
     if (status == BS_OK)
-        bs_decision_pack(d);
+        pack(d);
     return status;
 }
 BS_EFFORT_END

@@ -1,6 +1,6 @@
 /* brainstorm_cuda.cu - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: f0607cff2d59cc3f407c86cf6844a9bee3dc4fc2a9cbce337b51d8e0ebfb92d0
+ * sha256 of the parts: 30d71963abb5924deac08d6c482f9465dfbed9c97027d3c572062ad3451d088e
  */
 #include "brainstorm.h"
 
@@ -1032,8 +1032,8 @@ typedef struct bs_decision_data {
     int32_t *counts;   /* [paths] */
     int32_t *offsets;  /* [paths + 1] */
     int32_t *ids;      /* [rows * per_row] parent row of every packed row; ascending within a path */
-    int32_t *inverse;  /* [rows * per_row] packed row of every choice, -1 none; or the due rows in order of turns;
-                        * or, where a loop grows, the row that made each one, -1 none */
+    int32_t *inverse;  /* [rows * per_row] packed row of every choice, -1 none. Of a loop: the due rows in order of
+                        * turns, which `ids` has from `taken` on; or, where it grows, the row that made each, -1 none */
     int64_t dropped;
 } bs_decision_data;
 
@@ -9945,68 +9945,6 @@ static inline BS_BOTH float bs_guess_margin(const bs_scores *x, const int32_t *b
 
 /* ---------------------------------------------------------------------------------------------- loops */
 
-typedef struct bs_loop_rule {
-    int32_t bound; /* trips of any row, at most */
-    int32_t trips; /* extent of the dimension that it goes over; the bound where there is none */
-    bool over, counted, in_turn; /* it goes over a dimension; each row has a count, which is the trip that it makes */
-    bool grows;
-} bs_loop_rule;
-
-/* No row makes more trips, whatever its count becomes while the loop runs: what trips collect has no more places. */
-static inline BS_BOTH int32_t bs_loop_limit(const bs_loop_rule *rule)
-{
-    return rule->counted ? bs_min_i32(rule->bound, rule->trips) : rule->bound;
-}
-
-/* How many trips a row asks for. `count`: its own, read only where rows have one. */
-static inline BS_BOTH int32_t bs_loop_most(const bs_loop_rule *rule, const bs_scores *count)
-{
-    return rule->counted ? bs_score_int(count, 0) : rule->trips;
-}
-
-/* The trip that a row makes, where rows go in turn. */
-static inline BS_BOTH int32_t bs_loop_turn(const bs_loop_rule *rule, const bs_scores *count)
-{
-    return bs_clamp_i32(bs_score_int(count, 0), 1, rule->bound);
-}
-
-/* Whether a row makes the first trip. */
-static inline BS_BOTH bs_route_fault bs_loop_begins(const bs_loop_rule *rule, const bs_scores *count, int32_t row,
-                                                    bool *goes)
-{
-    const int32_t most = bs_loop_most(rule, count), limit = bs_loop_limit(rule);
-    *goes = most > 0;
-    return bs_route_fault_if(most > limit, BS_ROUTE_BAD_COUNT, row, most, limit);
-}
-
-/* Where rows go in turn the turn of one that goes, else path 0; 0 or -1: it does not. */
-static inline BS_BOTH int32_t bs_loop_choice(const bs_loop_rule *rule, const bs_scores *count, bool goes)
-{
-    return !rule->in_turn ? goes - 1 : goes ? bs_loop_most(rule, count) : 0;
-}
-
-/* Whether a row makes trip number `trip`, after the one before. predicate: what the body gave, or NULL. */
-static inline BS_BOTH bs_route_fault bs_loop_goes_on(const bs_loop_rule *rule, const bs_scores *predicate,
-                                                     const bs_scores *count, int32_t row, int32_t trip, bool *goes)
-{
-    const float score = predicate ? bs_score_at(predicate, 0) : 1.0f;
-    const bool wants = score > 0.0f, must_end = predicate && !rule->counted && !rule->over && trip == rule->bound;
-    const bs_route_fault fault = bs_route_fault_if(isnan(score), BS_ROUTE_BAD_PREDICATE, row, trip - 1, 0);
-    *goes = wants && trip < bs_min_i32(bs_loop_most(rule, count), bs_loop_limit(rule));
-    return fault.kind != BS_ROUTE_SOUND
-               ? fault
-               : bs_route_fault_if(wants && must_end, BS_ROUTE_ENDLESS, row, trip, rule->bound);
-}
-
-/* How many rows a row makes for trip number `trip`, of which `asked` speaks. */
-static inline BS_BOTH bs_route_fault bs_loop_makes(const bs_loop_rule *rule, const bs_scores *asked, int32_t row,
-                                                   int32_t trip, int32_t *makes)
-{
-    const int32_t number = bs_score_int(asked, 0);
-    *makes = number > 0 ? number : 0;
-    return bs_route_fault_if(number > 0 && trip == rule->bound, BS_ROUTE_ENDLESS, row, trip, rule->bound);
-}
-
 /* Which one a row is of those that the same row made, which stand side by side; makers ascend from row to row. */
 static inline BS_BOTH int32_t bs_loop_child_of(const int32_t *made_by, int32_t row)
 {
@@ -10312,14 +10250,12 @@ __device__ inline void bs_cu_look_ahead_run(const bs_cu_tile &t, const bs_device
 #endif
 /* ==== end src/cuda/op_look_ahead.cuh ========================================================== */
 /* ==== begin src/cuda/op_loop.cuh ============================================================== */
-/* op_loop.cuh - the decisions of a loop: which rows make the first trip, which of those that made one make another, or
- * whose turn it is, or which rows the last ones made; the number of the trip, the row that made a row; and rows around
+/* op_loop.cuh - a device decides the trips of a loop; the number of the trip, the row that made a row; and rows around
  * it.
  *
- * One block decides for all rows (of a tile, or of the whole), by the rules of ops/decide.h. Rows that go on keep their
- * order. A loop in a tile is gone round by the block itself (bs_cu_region), one at top level by the host.
- * Relies on move_rows.cuh, prefix.cuh, route_pack.cuh, route_scores.cuh, sort.cuh. Must never keep a row active beyond
- * its bound, or after a failure. */
+ * One block decides for all rows (of a tile, or of the whole), by ops/trips.inc: its threads are a team. A loop in a
+ * tile is gone round by the block itself (bs_cu_region), one at top level by the host.
+ * Relies on move_rows.cuh, prefix.cuh, route_pack.cuh, route_scores.cuh. Must never decide by rules of its own. */
 #ifndef BS_CUDA_OP_LOOP
 #define BS_CUDA_OP_LOOP
 
@@ -10332,20 +10268,25 @@ __device__ inline void bs_cu_look_ahead_run(const bs_cu_tile &t, const bs_device
 
 /* #include "cuda/portable.cuh" */
 
-/* The sum of what the threads before this one give; *all: of all threads. of_thread: a place for each, free again when
- * this returns. */
-__device__ inline int64_t bs_cu_sum_before(int64_t own, int64_t *of_thread, int64_t *all)
+/* The sum of what the threads before this one give; *all: of all threads. of_warp: a place for each warp, free again
+ * when this returns. */
+__device__ inline int64_t bs_cu_sum_before(int64_t own, int64_t *of_warp, int64_t *all)
 {
-    int64_t before = 0, sum = 0;
-    of_thread[threadIdx.x] = own;
+    int64_t upto = own, before = 0, sum = 0; /* upto: from the first lane of the warp */
+    for (int32_t lanes = 1; lanes < 32; lanes *= 2) {
+        const int64_t lower = __shfl_up_sync(0xffffffffu, upto, lanes);
+        upto += bs_cu_lane() >= lanes ? lower : 0;
+    }
+    if (bs_cu_lane() == 31)
+        of_warp[bs_cu_warp()] = upto;
     __syncthreads();
-    for (int32_t k = 0; k < (int32_t)blockDim.x; k++) {
-        before += k < (int32_t)threadIdx.x ? of_thread[k] : 0;
-        sum += of_thread[k];
+    for (int32_t k = 0; k < bs_cu_warps(); k++) {
+        before += k < bs_cu_warp() ? of_warp[k] : 0;
+        sum += of_warp[k];
     }
     __syncthreads();
     *all = sum;
-    return before;
+    return before + upto - own;
 }
 
 #endif
@@ -10540,86 +10481,6 @@ __device__ inline void bs_cu_record_counts(const bs_cu_router &r)
 #endif
 /* ==== end src/cuda/route_pack.cuh ============================================================= */
 /* #include "cuda/route_scores.cuh" */
-/* ==== begin src/cuda/sort.cuh ================================================================= */
-/* sort.cuh - sorting keys of which no two are equal, ascending, by all threads of a block.
- *
- * A bitonic network whose every comparison puts the smaller key first, so that what lies beyond the last key can be
- * left out: log2(n)^2 / 2 passes over all keys. Called after a barrier; ends with one.
- * Relies on portable.cuh. Must never be given two equal keys where their order matters: they have none. */
-#ifndef BS_CUDA_SORT
-#define BS_CUDA_SORT
-
-/* #include "cuda/portable.cuh" */
-
-enum { BS_CU_SORT_STAGE = 2048 }; /* keys that are sorted in shared memory at a time: a power of two */
-
-/* One pass: compares keys that are `half` apart in blocks of twice as many; mirrored, those that lie alike from both
- * ends of such a block. */
-__device__ inline void bs_cu_sort_pass(uint64_t *keys, uint32_t n, uint32_t half, bool mirrored)
-{
-    for (uint32_t i = threadIdx.x;; i += blockDim.x) {
-        const uint32_t low = i / half * 2 * half + i % half, high = mirrored ? low ^ (2 * half - 1) : low + half;
-        if (low >= n)
-            break;
-        if (high < n && keys[low] > keys[high]) {
-            const uint64_t key = keys[low];
-            keys[low] = keys[high];
-            keys[high] = key;
-        }
-    }
-    __syncthreads();
-}
-
-/* The passes from `half` down to 1. */
-__device__ inline void bs_cu_sort_passes(uint64_t *keys, uint32_t n, uint32_t half)
-{
-    for (; half > 0; half /= 2)
-        bs_cu_sort_pass(keys, n, half, false);
-}
-
-/* All passes where the keys are: for keys in shared memory, or few. */
-__device__ inline void bs_cu_sort_here(uint64_t *keys, uint32_t n)
-{
-    for (uint32_t half = 1; half < n; half *= 2) {
-        bs_cu_sort_pass(keys, n, half, true);
-        bs_cu_sort_passes(keys, n, half / 2);
-    }
-}
-
-/* Sorts each BS_CU_SORT_STAGE keys by themselves, in shared memory; merges: they were merged so far that passes from
- * half of as many down are left. */
-__device__ inline void bs_cu_sort_stages(uint64_t *keys, uint32_t n, uint64_t *stage, bool merges)
-{
-    for (uint32_t first = 0; first < n; first += BS_CU_SORT_STAGE) {
-        const uint32_t count = min(n - first, (uint32_t)BS_CU_SORT_STAGE);
-        for (uint32_t i = threadIdx.x; i < count; i += blockDim.x)
-            stage[i] = keys[first + i];
-        __syncthreads();
-        if (merges)
-            bs_cu_sort_passes(stage, count, BS_CU_SORT_STAGE / 2);
-        else
-            bs_cu_sort_here(stage, count);
-        for (uint32_t i = threadIdx.x; i < count; i += blockDim.x)
-            keys[first + i] = stage[i];
-        __syncthreads();
-    }
-}
-
-/* Any number of keys up to 2^31 in the device's memory; stage: [BS_CU_SORT_STAGE] in shared memory. Of 2^k stages all
- * keys are read and written k (k + 1) / 2 times for passes between stages, and k + 1 times for those within them. */
-__device__ inline void bs_cu_sort_keys(uint64_t *keys, uint32_t n, uint64_t *stage)
-{
-    bs_cu_sort_stages(keys, n, stage, false);
-    for (uint32_t half = BS_CU_SORT_STAGE; half < n; half *= 2) {
-        bs_cu_sort_pass(keys, n, half, true);
-        for (uint32_t within = half / 2; within >= BS_CU_SORT_STAGE; within /= 2)
-            bs_cu_sort_pass(keys, n, within, false);
-        bs_cu_sort_stages(keys, n, stage, true);
-    }
-}
-
-#endif
-/* ==== end src/cuda/sort.cuh =================================================================== */
 
 /* Parameters of both decisions, in p, where a router has its bs_rule. */
 enum {
@@ -10628,7 +10489,7 @@ enum {
     BS_CU_LOOP_COUNTED, /* rows have counts: the last operand */
     BS_CU_LOOP_IN_TURN,
     BS_CU_LOOP_GROWS,
-    BS_CU_LOOP_ASKS,    /* again: a predicate: operand 0 */
+    BS_CU_LOOP_ASKS,    /* the body gives what it goes on by: operand 0 of its second decision */
     BS_CU_LOOP_END
 };
 
@@ -10646,13 +10507,13 @@ static void bs_cu_loop_describe(const bs_cu_node *n, bs_device_step *s)
     s->p[BS_CU_LOOP_COUNTED].i = loop->count != 0;
     s->p[BS_CU_LOOP_IN_TURN].i = loop->in_turn;
     s->p[BS_CU_LOOP_GROWS].i = loop->grows;
+    s->p[BS_CU_LOOP_ASKS].i = bs_node_in(n->graph, &n->graph->nodes[loop->again])[0] != 0;
 }
 
 static void bs_cu_loop_again_describe(const bs_cu_node *n, bs_device_step *s)
 {
     bs_cu_loop_describe(n, s);
     s->round = -s->round;
-    s->p[BS_CU_LOOP_ASKS].i = bs_node_in(n->graph, n->node)[0] != 0;
 }
 
 static void bs_cu_loop_trip_describe(const bs_cu_node *n, bs_device_step *s)
@@ -10661,292 +10522,364 @@ static void bs_cu_loop_trip_describe(const bs_cu_node *n, bs_device_step *s)
     s->batch = BS_CU_THREADS;
 }
 
-/* ------------------------------------------------------------------------------------------------ rules, faults */
+/* -------------------------------------------------------------------------------------------------------- team */
 
-/* Fails the run by the fault of the lowest row, of those that the threads found. Returns whether there is any. `row` is
- * one of the loop's domain. */
-__device__ inline bool bs_cu_loop_fails(const bs_cu_router &r, const bs_route_fault &fault, int32_t domain)
+/* What a block knows as a team (ops/trips.inc). */
+struct bs_team {
+    const bs_cu_router *r;
+    int32_t domain; /* of the loop */
+    int32_t *places;
+};
+
+__device__ __forceinline__ int32_t bs_team_index(void) { return bs_cu_thread(); }
+__device__ __forceinline__ int32_t bs_team_size(void) { return bs_cu_threads(); }
+__device__ __forceinline__ void bs_team_meet(void) { __syncthreads(); }
+__device__ __forceinline__ void bs_team_add(int32_t *place) { atomicAdd(place, 1); }
+
+__device__ inline int64_t bs_team_sum_before(const bs_team *team, int64_t own, int64_t *all)
 {
-    int32_t *lowest = &r.shared->of_thread[0];
-    const bool bad = fault.kind != BS_ROUTE_SOUND;
-    if (!__syncthreads_or(bad))
+    return bs_cu_sum_before(own, reinterpret_cast<int64_t *>(team->r->shared->sums), all);
+}
+
+/* Fails the run by the fault of the lowest row, of those that the threads found. */
+__device__ inline bool bs_team_failed(const bs_team *team, const bs_route_fault *fault)
+{
+    const bs_cu_router &r = *team->r;
+    const bool bad = fault->kind != BS_ROUTE_SOUND;
+    int32_t *lowest = team->places, *status = r.t->program->status;
+    if (!__syncthreads_or(bad || bs_cu_has_failed(*r.t->program)))
         return false;
     if (threadIdx.x == 0)
         *lowest = INT32_MAX;
     __syncthreads();
     if (bad)
-        atomicMin(lowest, fault.row);
+        atomicMin(lowest, fault->row);
     __syncthreads();
-    int32_t *status = r.t->program->status;
-    if (bad && *lowest == fault.row && atomicCAS(&status[BS_DEVICE_FAILED], 0, (int)BS_ERROR_DATA) == 0) {
+    if (bad && *lowest == fault->row && atomicCAS(&status[BS_DEVICE_FAILED], 0, (int)BS_ERROR_DATA) == 0) {
         status[BS_DEVICE_NODE] = r.s->node;
-        status[BS_DEVICE_FAULT] = fault.kind;
-        status[BS_DEVICE_FAULT + 1] = bs_cu_top_row(*r.t, domain, fault.row);
-        status[BS_DEVICE_FAULT + 2] = fault.number;
-        status[BS_DEVICE_FAULT + 3] = fault.end;
+        status[BS_DEVICE_FAULT] = fault->kind;
+        status[BS_DEVICE_FAULT + 1] = bs_cu_top_row(*r.t, team->domain, fault->row);
+        status[BS_DEVICE_FAULT + 2] = fault->number;
+        status[BS_DEVICE_FAULT + 3] = fault->end;
     }
     __syncthreads();
     return true;
 }
+
+__device__ inline int32_t bs_team_count(const bs_team *team, int32_t row)
+{
+    const bs_cu_router &r = *team->r;
+    const bs_scores count = bs_cu_scores_of(*r.t, bs_cu_in(*r.t, r.s, r.s->n_in - 1), row);
+    return bs_score_int(&count, 0);
+}
+
+__device__ inline bs_scores bs_team_answer(const bs_team *team, int32_t k)
+{
+    return bs_cu_scores_of(*team->r->t, team->r->score, k);
+}
+
+enum { BS_CU_TEAM_PLACES = sizeof(bs_cu_routing::of_thread) / sizeof(int32_t) };
+
+__device__ inline int32_t bs_team_take(const bs_team *team, int32_t k)
+{
+    return bs_cu_take_place(team->places, k, BS_CU_TEAM_PLACES);
+}
+
+#define BS_TEAM __device__ inline
+/* ==== begin src/ops/trips.inc ================================================================= */
+/* ops/trips.inc - the decisions of a loop: which rows make the first trip, and which of those that made one make
+ * another; or, where rows go in turn, whose turn it is; or, where they grow, which rows there are next.
+ *
+ * A team decides: the thread of a context (run/loops.c), or those of a block (cuda/op_loop.cuh). All members call each
+ * function. Each has a bs_decision_data with the same numbers; its arrays are one. Rows go round the members, one each,
+ * so what the members before this one found is of lower rows. Who includes this has defined:
+ *     BS_TEAM                      what the functions here are, such as `static`
+ *     bs_team                      a struct, in which `places` are BS_TEAM_PLACES numbers that all members see
+ *     bs_team_index, bs_team_size  which member this is, and how many there are
+ *     bs_team_meet                 a barrier
+ *     bs_team_sum_before           the sum of what members before this one give, and that of all; barriers around it
+ *     bs_team_add                  adds 1 to one of the places
+ *     bs_team_take                 takes the next number of places[k], in the order of the members; k < 0: none
+ *     bs_team_failed               whether the run has failed, here or elsewhere; a barrier. Of faults it keeps that of
+ *                                  the lowest row
+ *     bs_team_count                the count of a row of the loop's domain, where rows have one
+ *     bs_team_answer               what row k of the body gave, where the loop goes by it
+ *
+ * Relies on ops/decide.h. Must never keep a row active beyond its bound or after a failure, nor change the order of
+ * rows.
+ */
+enum { BS_TEAM_PLACES = 256 };
+
+typedef struct bs_loop_rule {
+    int32_t bound; /* trips of any row, at most */
+    int32_t trips; /* extent of the dimension that it goes over; the bound where there is none */
+    bool over, counted, in_turn; /* it goes over a dimension; each row has a count, which is the trip that it makes */
+    bool grows, asks;            /* asks: the body gives what a row goes on by */
+} bs_loop_rule;
+
+typedef struct bs_trips {
+    bs_team team;
+    bs_loop_rule rule;
+    bs_decision_data *d;
+    bs_route_fault fault; /* the first one that this member found */
+} bs_trips;
+
+/* ----------------------------------------------------------------------------------------------------- rules */
+
+/* Whether there are trips of that number. No row makes more than that, whatever its count becomes while the loop runs:
+ * what trips collect has no more places. */
+BS_TEAM bool bs_trips_has(const bs_trips *t, int32_t trip) { return trip < t->rule.bound && trip < t->rule.trips; }
+
+/* How many trips a row of the loop's domain asks for. */
+BS_TEAM int32_t bs_trips_most(const bs_trips *t, int32_t row)
+{
+    return t->rule.counted ? bs_team_count(&t->team, row) : t->rule.trips;
+}
+
+/* A fault of this member, whose first one is that of its lowest row. */
+BS_TEAM void bs_trips_refuse(bs_trips *t, int32_t kind, int32_t row, int32_t number, int32_t end)
+{
+    if (t->fault.kind == BS_ROUTE_SOUND)
+        t->fault = bs_route_fault_if(true, kind, row, number, end);
+}
+
+/* Whether row k of the body, which is `row` of the loop's domain, makes the next trip as well: 1 or 0. */
+BS_TEAM int32_t bs_trips_goes_on(bs_trips *t, int32_t k, int32_t row)
+{
+    const int32_t trip = t->d->trip;
+    if (t->rule.asks) {
+        const bs_scores predicate = bs_team_answer(&t->team, k);
+        const float score = bs_score_at(&predicate, 0);
+        if (isnan(score))
+            bs_trips_refuse(t, BS_ROUTE_BAD_PREDICATE, row, trip - 1, 0);
+        if (!(score > 0.0f))
+            return 0;
+        if (trip == t->rule.bound && !t->rule.counted && !t->rule.over)
+            bs_trips_refuse(t, BS_ROUTE_ENDLESS, row, trip, t->rule.bound);
+    }
+    return bs_trips_has(t, trip) && trip < bs_trips_most(t, row);
+}
+
+/* How many rows row k of the body, which is `row` of the loop's domain, makes for the next trip. */
+BS_TEAM int32_t bs_trips_offspring(bs_trips *t, int32_t k, int32_t row)
+{
+    const bs_scores asked = bs_team_answer(&t->team, k);
+    const int32_t number = bs_score_int(&asked, 0);
+    if (number > 0 && t->d->trip == t->rule.bound)
+        bs_trips_refuse(t, BS_ROUTE_ENDLESS, row, t->d->trip, t->rule.bound);
+    return number > 0 ? number : 0;
+}
+
+/* ------------------------------------------------------------------------------------------------------ rows */
+
+/* Writes each member's row behind the first `kept` of `to`, as often as it says. Returns how many they are then: more
+ * than there is room for, if a member has a fault. */
+BS_TEAM int64_t bs_trips_add(bs_trips *t, int32_t *to, int64_t kept, int32_t row, int32_t times)
+{
+    int64_t all;
+    const int64_t before = kept + bs_team_sum_before(&t->team, times, &all);
+    if (times > 0 && times > t->d->rows - before)
+        bs_trips_refuse(t, BS_ROUTE_FULL, row, times, t->d->rows);
+    for (int32_t i = 0; i < times && t->fault.kind == BS_ROUTE_SOUND; i++)
+        to[before + i] = row;
+    return kept + all;
+}
+
+/* So many rows make the next trip; none after a failure. Returns how many they are. */
+BS_TEAM int32_t bs_trips_set(const bs_trips *t, int64_t kept)
+{
+    const int32_t active = bs_team_failed(&t->team, &t->fault) ? 0 : (int32_t)kept;
+    if (bs_team_index() == 0) {
+        t->d->offsets[0] = 0;
+        t->d->counts[0] = t->d->offsets[1] = active;
+    }
+    return active;
+}
+
+/* ----------------------------------------------------------------------------------------------------- turns */
+
+/* A byte of the turn of a row, which is in `chosen` until turns are sorted. */
+BS_TEAM int32_t bs_trips_digit(const bs_trips *t, int32_t row, int32_t shift)
+{
+    return t->d->chosen[row] >> shift & (BS_TEAM_PLACES - 1);
+}
+
+/* Sorts the due rows by a byte of their turns. Those where it is the same keep their order. */
+BS_TEAM void bs_trips_sort(const bs_trips *t, int32_t shift, const int32_t *from, int32_t *to)
+{
+    const int32_t index = bs_team_index(), size = bs_team_size(), due = t->d->due;
+    int32_t *const places = t->team.places;
+    int64_t sum = 0, all;
+    for (int32_t k = index; k < BS_TEAM_PLACES; k += size)
+        places[k] = 0;
+    bs_team_meet();
+    for (int32_t i = index; i < due; i += size)
+        bs_team_add(&places[bs_trips_digit(t, from[i], shift)]);
+    bs_team_meet();
+    for (int32_t base = 0; base < BS_TEAM_PLACES; base += size, sum += all) {
+        const int32_t k = base + index;
+        const int64_t before = sum + bs_team_sum_before(&t->team, k < BS_TEAM_PLACES ? places[k] : 0, &all);
+        if (k < BS_TEAM_PLACES)
+            places[k] = (int32_t)before;
+    }
+    bs_team_meet();
+    for (int32_t base = 0; base < due; base += size) {
+        const int32_t row = base + index < due ? from[base + index] : -1;
+        const int32_t at = bs_team_take(&t->team, row < 0 ? -1 : bs_trips_digit(t, row, shift));
+        if (row >= 0)
+            to[at] = row;
+    }
+    bs_team_meet();
+}
+
+/* Moves the due rows from `ids` to `inverse`, in the order of their turns, and these to `ids`. BS_MAX_TRIPS turns have
+ * three bytes. One pass, or three, end in `inverse`. */
+BS_TEAM void bs_trips_sort_turns(const bs_trips *t)
+{
+    const bs_decision_data *d = t->d;
+    int32_t *from = d->ids, *to = d->inverse;
+    for (int32_t shift = 0; shift <= (t->rule.bound > BS_TEAM_PLACES ? 16 : 0); shift += 8) {
+        bs_trips_sort(t, shift, from, to);
+        int32_t *const sorted = to;
+        to = from;
+        from = sorted;
+    }
+    for (int32_t i = bs_team_index(); i < d->due; i += bs_team_size()) {
+        d->ids[i] = d->chosen[d->inverse[i]];
+        d->chosen[d->inverse[i]] = 0;
+    }
+    bs_team_meet();
+}
+
+/* ------------------------------------------------------------------------------------------------- decisions */
+
+/* Who makes another trip.
+ * Rows that go on are packed in place: one is written where it, or one that is decided already, has been; members read
+ * before the sum, and write after it.
+ * In turn: the next rows of `inverse` that have one turn, which is at their place in `ids`; those that make the trip are
+ * written before that. Turns without rows are passed over.
+ * Growing: the rows that those of the last trip make, side by side in their order; `inverse` says who made each. */
+BS_TEAM void bs_trips_again(bs_trips *t)
+{
+    bs_decision_data *d = t->d;
+    const bool in_turn = t->rule.in_turn, grows = t->rule.grows, alike = !t->rule.counted && !t->rule.asks;
+    const int32_t count = in_turn ? d->due - d->taken : d->counts[0], first = grows ? d->due : 0;
+    const int32_t *from = in_turn ? d->inverse + d->taken : d->ids;
+    int64_t kept = first;
+    if (count > 0)
+        d->trip = in_turn ? d->ids[d->taken] : d->trip + 1;
+    if (alike) /* all rows go on, or none */
+        kept = bs_trips_has(t, d->trip) ? count : 0;
+    for (int32_t base = 0; base < count && !alike && (!in_turn || kept == base); base += bs_team_size()) {
+        const int32_t k = base + bs_team_index(), row = k < count ? from[k] : -1;
+        const bool may = row >= 0 && t->fault.kind == BS_ROUTE_SOUND;
+        const int32_t times = !may      ? 0
+                              : in_turn ? d->ids[d->taken + k] == d->trip
+                              : grows   ? bs_trips_offspring(t, k, row)
+                                        : bs_trips_goes_on(t, k, row);
+        kept = bs_trips_add(t, grows ? d->inverse : d->ids, kept, row, times);
+    }
+    const int32_t made = bs_trips_set(t, kept - first);
+    for (int32_t k = bs_team_index(); k < made && grows; k += bs_team_size())
+        d->ids[k] = first + k;
+    d->due += grows ? made : 0;
+    d->taken += in_turn ? made : 0;
+}
+
+/* Who makes the first trip. Where rows grow, there are no others yet but those before the last that makes it. */
+BS_TEAM void bs_trips_begin(bs_trips *t)
+{
+    bs_decision_data *d = t->d;
+    const int32_t limit = bs_min_i32(t->rule.bound, t->rule.trips);
+    int64_t kept = 0;
+    for (int32_t base = 0; base < d->rows; base += bs_team_size()) {
+        const int32_t row = base + bs_team_index();
+        bool goes = false;
+        if (row < d->rows && t->fault.kind == BS_ROUTE_SOUND) {
+            const int32_t most = bs_trips_most(t, row);
+            goes = most > 0;
+            if (most > limit)
+                bs_trips_refuse(t, BS_ROUTE_BAD_COUNT, row, most, limit);
+            d->chosen[row] = !goes ? -1 : t->rule.in_turn ? most - 1 : 0;
+            d->gates[row] = 1.0f;
+            d->inverse[row] = -1;
+        }
+        kept = bs_trips_add(t, d->ids, kept, row, goes);
+    }
+    d->trip = d->taken = 0;
+    d->due = bs_trips_set(t, kept);
+    if (t->rule.in_turn) {
+        bs_trips_sort_turns(t);
+        bs_trips_again(t);
+    } else if (t->rule.grows && d->due > 0) {
+        d->due = d->ids[d->due - 1] + 1;
+    }
+}
+/* ==== end src/ops/trips.inc =================================================================== */
+#undef BS_TEAM
+
+static_assert((int)BS_CU_TEAM_PLACES == (int)BS_TEAM_PLACES, "a team's places are in shared memory");
+
+/* ------------------------------------------------------------------------------------------------- decisions */
+
+enum { BS_CU_TRIP_NUMBER, BS_CU_TRIP_DUE, BS_CU_TRIP_TAKEN }; /* what is beside a decision from trip to trip */
 
 __device__ inline bs_loop_rule bs_cu_loop_rule(const bs_cu_tile &t, const bs_device_step *s)
 {
     const int32_t *dims = t.program->extents ? t.program->extents : t.program->dims;
     const int32_t bound = s->p[BS_CU_LOOP_BOUND].i, trips = s->p[BS_CU_LOOP_TRIPS].i;
     const bs_loop_rule rule = {bound, trips >= 0 ? dims[trips] : bound, trips >= 0, s->p[BS_CU_LOOP_COUNTED].i != 0,
-                               s->p[BS_CU_LOOP_IN_TURN].i != 0, s->p[BS_CU_LOOP_GROWS].i != 0};
+                               s->p[BS_CU_LOOP_IN_TURN].i != 0, s->p[BS_CU_LOOP_GROWS].i != 0,
+                               s->p[BS_CU_LOOP_ASKS].i != 0};
     return rule;
 }
 
-/* The count of a row of the loop's domain, where rows have one. */
-__device__ inline bs_scores bs_cu_loop_count(const bs_cu_tile &t, const bs_device_step *s, int32_t row)
-{
-    const bs_scores none = {NULL, 0, true};
-    return s->p[BS_CU_LOOP_COUNTED].i ? bs_cu_scores_of(t, bs_cu_in(t, s, s->n_in - 1), row) : none;
-}
-
-/* ---------------------------------------------------------------------------------------------------- in turn */
-
-enum { BS_CU_TURNS_DUE = 1, BS_CU_TURNS_TAKEN }; /* behind the number of the trip: `due` and `taken` */
-
-__device__ inline int32_t bs_cu_turn_of(const bs_cu_router &r, int32_t k)
-{
-    const bs_loop_rule rule = bs_cu_loop_rule(*r.t, r.s);
-    const bs_scores count = bs_cu_loop_count(*r.t, r.s, r.d.inverse[k]);
-    return bs_loop_turn(&rule, &count);
-}
-
-/* The rows whose turn is next: turns without rows are passed over. `ends`: no row has one. All threads. */
-__device__ inline void bs_cu_take_turn(const bs_cu_router &r, bool ends)
+/* Decides, begins: for the first time, and keeps what the next decision and the host need. domain: of the loop. */
+__device__ inline void bs_cu_loop_decide(const bs_cu_router &r, int32_t domain, bool begins)
 {
     int32_t *state = bs_cu_trip(*r.t, r.s->router);
-    const int32_t first = state[BS_CU_TURNS_TAKEN], due = ends ? first : state[BS_CU_TURNS_DUE],
-                  turn = first < due ? bs_cu_turn_of(r, first) : 0;
-    int32_t end = first, beyond = due; /* rows before `end` have this turn, those from `beyond` on a later one */
-    while (end < beyond) {
-        const int32_t middle = end + (beyond - end) / 2;
-        if (bs_cu_turn_of(r, middle) == turn)
-            end = middle + 1;
-        else
-            beyond = middle;
+    bs_decision_data d;
+    memset(&d, 0, sizeof d);
+    d.rows = min(bs_cu_count(*r.t, domain), r.t->program->decision[r.s->router].rows);
+    d.chosen = r.d.chosen;
+    d.gates = r.d.gates;
+    d.counts = r.d.counts;
+    d.offsets = r.d.offsets;
+    d.ids = r.d.ids;
+    d.inverse = r.d.inverse;
+    if (!begins) {
+        d.trip = state[BS_CU_TRIP_NUMBER];
+        d.due = state[BS_CU_TRIP_DUE];
+        d.taken = state[BS_CU_TRIP_TAKEN];
     }
-    for (int32_t k = first + bs_cu_thread(); k < end; k += bs_cu_threads())
-        r.d.ids[k - first] = r.d.inverse[k];
-    __syncthreads(); /* all know what was taken */
+    bs_trips trips = {{&r, domain, r.shared->of_thread}, bs_cu_loop_rule(*r.t, r.s), &d, {BS_ROUTE_SOUND, -1, 0, 0}};
+    if (begins)
+        bs_trips_begin(&trips);
+    else
+        bs_trips_again(&trips);
     if (threadIdx.x == 0) {
-        state[BS_CU_TURNS_TAKEN] = end;
-        state[0] = end > first ? turn - 1 : state[0];
-        r.d.offsets[0] = 0;
-        r.counts[0] = r.d.counts[0] = r.d.offsets[1] = end - first;
+        state[BS_CU_TRIP_NUMBER] = d.trip;
+        state[BS_CU_TRIP_DUE] = d.due;
+        state[BS_CU_TRIP_TAKEN] = d.taken;
+        r.counts[0] = d.counts[0];
     }
-    __syncthreads();
+    bs_cu_record_counts(r);
 }
-
-static_assert(BS_CU_SORT_STAGE * sizeof(uint64_t) <= BS_CU_WORKSPACE, "a stage of keys is sorted in the workspace");
-
-enum { BS_CU_TURNS_STAGE = 2 * BS_CU_THREADS }; /* words of a stage: sums of threads; then counts of turns */
-
-/* Puts the due rows in order, where there is room to count those of each turn. Returns how many they are. */
-__device__ inline int32_t bs_cu_count_turns(const bs_cu_router &r, int32_t turns)
-{
-    int32_t *next = reinterpret_cast<int32_t *>(r.stage + BS_CU_TURNS_STAGE);
-    const int32_t share = (turns + bs_cu_threads() - 1) / bs_cu_threads(),
-                  first = min(bs_cu_thread() * share, turns), last = min(first + share, turns);
-    int64_t own = 0, due;
-    for (int32_t k = bs_cu_thread(); k < turns; k += bs_cu_threads())
-        next[k] = 0;
-    __syncthreads();
-    for (int32_t row = bs_cu_thread(); row < r.rows; row += bs_cu_threads())
-        if (r.d.chosen[row] > 0)
-            atomicAdd(&next[r.d.chosen[row] - 1], 1);
-    __syncthreads();
-    for (int32_t k = first; k < last; k++)
-        own += next[k];
-    int64_t before = bs_cu_sum_before(own, reinterpret_cast<int64_t *>(r.stage), &due);
-    for (int32_t k = first; k < last; k++) {
-        const int32_t count = next[k];
-        next[k] = (int32_t)before;
-        before += count;
-    }
-    __syncthreads();
-    for (int32_t base = 0; base < r.rows; base += bs_cu_threads()) {
-        const int32_t row = base + bs_cu_thread(), turn = row < r.rows ? r.d.chosen[row] : 0;
-        const int32_t at = bs_cu_take_place(next, turn > 0 ? turn - 1 : -1, turns);
-        if (at >= 0)
-            r.d.inverse[at] = row;
-    }
-    return (int32_t)due;
-}
-
-/* The same by sorting. */
-__device__ inline int32_t bs_cu_sort_turns(const bs_cu_router &r)
-{
-    uint64_t *keys = reinterpret_cast<uint64_t *>(r.d.work);
-    int64_t own = 0, due;
-    for (int32_t row = bs_cu_thread(); row < r.rows; row += bs_cu_threads()) {
-        const int32_t turn = r.d.chosen[row];
-        keys[row] = (uint64_t)(turn > 0 ? (uint32_t)turn : UINT32_MAX) << 32 | (uint32_t)row;
-        own += turn > 0;
-    }
-    bs_cu_sum_before(own, reinterpret_cast<int64_t *>(r.stage), &due);
-    bs_cu_sort_keys(keys, (uint32_t)r.rows, reinterpret_cast<uint64_t *>(r.t->workspace));
-    for (int32_t k = bs_cu_thread(); k < r.rows; k += bs_cu_threads())
-        r.d.inverse[k] = (int32_t)(uint32_t)keys[k];
-    return (int32_t)due;
-}
-
-/* `chosen` has been the turn of each row, 0: none. Puts the due rows in order: by turn, then by row. */
-__device__ inline void bs_cu_begin_turns(const bs_cu_router &r, int32_t turns)
-{
-    int32_t *state = bs_cu_trip(*r.t, r.s->router);
-    __syncthreads();
-    const bool few = turns <= r.stage_words - BS_CU_TURNS_STAGE;
-    const int32_t due = few ? bs_cu_count_turns(r, turns) : bs_cu_sort_turns(r);
-    __syncthreads();
-    for (int32_t row = bs_cu_thread(); row < r.rows; row += bs_cu_threads())
-        r.d.chosen[row] = r.d.chosen[row] > 0 ? 0 : -1;
-    if (threadIdx.x == 0) {
-        state[BS_CU_TURNS_DUE] = due;
-        state[BS_CU_TURNS_TAKEN] = 0;
-    }
-    __syncthreads();
-    bs_cu_take_turn(r, false);
-}
-
-/* ---------------------------------------------------------------------------------------------------- growing */
-
-/* Rows behind the last one that makes the first trip are there to be made. */
-__device__ inline void bs_cu_begin_growth(const bs_cu_router &r)
-{
-    int32_t *state = bs_cu_trip(*r.t, r.s->router);
-    __syncthreads();
-    if (threadIdx.x == 0)
-        state[BS_CU_TURNS_DUE] = 0;
-    __syncthreads();
-    for (int32_t row = bs_cu_thread(); row < r.rows; row += bs_cu_threads()) {
-        r.d.inverse[row] = -1;
-        if (r.d.chosen[row] == 0)
-            atomicMax(&state[BS_CU_TURNS_DUE], row + 1);
-    }
-    __syncthreads();
-}
-
-/* The rows that those of the last trip make, in their order, stand side by side. domain: of the loop. */
-__device__ inline void bs_cu_grow(const bs_cu_router &r, const bs_loop_rule &rule, int32_t domain)
-{
-    int32_t *state = bs_cu_trip(*r.t, r.s->router);
-    const int32_t room = bs_cu_count(*r.t, domain);
-    const int32_t count = r.d.counts[0], trip = state[0] + (count > 0), first = state[BS_CU_TURNS_DUE];
-    bs_route_fault fault = {BS_ROUTE_SOUND, -1, 0, 0};
-    int64_t due = first;
-    for (int32_t base = 0; base < count; base += bs_cu_threads()) {
-        const int32_t k = base + bs_cu_thread(), row = k < count ? r.d.ids[k] : 0;
-        int32_t makes = 0;
-        if (k < count && fault.kind == BS_ROUTE_SOUND) {
-            const bs_scores asked = bs_cu_scores_of(*r.t, bs_cu_in(*r.t, r.s, 0), k);
-            fault = bs_loop_makes(&rule, &asked, row, trip, &makes);
-        }
-        int64_t all;
-        const int64_t before =
-            due + bs_cu_sum_before(min(makes, room + 1), reinterpret_cast<int64_t *>(r.stage), &all);
-        if (fault.kind == BS_ROUTE_SOUND)
-            fault = bs_route_fault_if(makes > 0 && makes > room - before, BS_ROUTE_FULL, row, makes, room);
-        for (int32_t i = 0; i < makes && fault.kind == BS_ROUTE_SOUND; i++)
-            r.d.inverse[before + i] = row;
-        due += all;
-    }
-    bs_cu_loop_fails(r, fault, domain);
-    const int32_t made = bs_cu_failed(*r.t->program) ? 0 : (int32_t)due - first;
-    for (int32_t k = bs_cu_thread(); k < made; k += bs_cu_threads())
-        r.d.ids[k] = first + k;
-    if (threadIdx.x == 0) {
-        state[0] = trip;
-        state[BS_CU_TURNS_DUE] = first + made;
-        r.counts[0] = r.d.counts[0] = r.d.offsets[1] = made;
-    }
-    __syncthreads();
-}
-
-/* ------------------------------------------------------------------------------------------------- decisions */
 
 __device__ inline void bs_cu_loop_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w)
 {
     const bs_cu_router r = bs_cu_router_of(t, s);
-    const bs_loop_rule rule = bs_cu_loop_rule(t, s);
-    bs_route_fault fault = {BS_ROUTE_SOUND, -1, 0, 0};
     (void)w;
-    for (int32_t row = bs_cu_thread(); row < r.rows; row += bs_cu_threads()) {
-        const bs_scores count = bs_cu_loop_count(t, s, row);
-        bool goes;
-        const bs_route_fault here = bs_loop_begins(&rule, &count, row, &goes);
-        fault = fault.kind == BS_ROUTE_SOUND ? here : fault;
-        r.d.chosen[row] = bs_loop_choice(&rule, &count, goes);
-        r.d.gates[row] = 1.0f;
-    }
-    if (threadIdx.x == 0)
-        *bs_cu_trip(t, s->router) = 0;
-    if (bs_cu_loop_fails(r, fault, s->domain))
+    bs_cu_loop_decide(r, s->domain, true);
+    if (bs_cu_has_failed(*t.program))
         bs_cu_choose_none(r, 0, r.rows);
-    if (rule.in_turn)
-        bs_cu_begin_turns(r, rule.bound);
-    else
-        bs_cu_pack(r);
-    if (rule.grows)
-        bs_cu_begin_growth(r);
     bs_cu_record_rows(r, 0, r.rows);
-    bs_cu_record_counts(r);
 }
 
-/* Whether the k-th row of the body makes trip number `trip`. */
-__device__ inline bs_route_fault bs_cu_loop_goes_on(const bs_cu_tile &t, const bs_device_step *s,
-                                                    const bs_loop_rule &rule, int32_t k, int32_t row, int32_t trip,
-                                                    bool *goes)
-{
-    const bool asks = s->p[BS_CU_LOOP_ASKS].i != 0;
-    const bs_scores none = {NULL, 0, true}, count = bs_cu_loop_count(t, s, row),
-                    score = asks ? bs_cu_scores_of(t, bs_cu_in(t, s, 0), k) : none;
-    return bs_loop_goes_on(&rule, asks ? &score : NULL, &count, row, trip, goes);
-}
-
-/* Rows are packed in place, as many at a time as there are threads: none is written before all of those are read. */
 __device__ inline void bs_cu_loop_again_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w)
 {
-    const bs_cu_router r = bs_cu_router_of(t, s);
-    const bs_loop_rule rule = bs_cu_loop_rule(t, s);
-    const int32_t count = r.d.counts[0], trip = *bs_cu_trip(t, s->router) + (count > 0);
-    bs_route_fault fault = {BS_ROUTE_SOUND, -1, 0, 0};
     (void)w;
-    if (rule.in_turn) {
-        bs_cu_take_turn(r, bs_cu_failed(*t.program));
-        bs_cu_record_counts(r);
-        return;
-    }
-    if (rule.grows) {
-        bs_cu_grow(r, rule, t.program->domains[s->domain].parent);
-        bs_cu_record_counts(r);
-        return;
-    }
-    bs_cu_clear_counts(r);
-    __syncthreads();
-    for (int32_t base = 0; base < count; base += bs_cu_threads()) {
-        const int32_t k = base + bs_cu_thread(), row = k < count ? r.d.ids[k] : 0;
-        bool goes = false;
-        if (k < count && fault.kind == BS_ROUTE_SOUND)
-            fault = bs_cu_loop_goes_on(t, s, rule, k, row, trip, &goes);
-        const int32_t at = bs_cu_take_next(r, goes ? 0 : -1);
-        if (goes)
-            r.d.ids[at] = row;
-        __syncthreads(); /* what the next rows of the body are views of follows from these */
-    }
-    bs_cu_loop_fails(r, fault, t.program->domains[s->domain].parent);
-    const bool bad = bs_cu_failed(*t.program); /* here, or in the body: no row goes on by what it left */
-    if (threadIdx.x == 0) {
-        r.counts[0] = bad ? 0 : r.next[0];
-        r.d.counts[0] = r.d.offsets[1] = r.counts[0];
-        *bs_cu_trip(t, s->router) = trip;
-    }
-    __syncthreads();
-    bs_cu_record_counts(r);
+    bs_cu_loop_decide(bs_cu_router_of(t, s), t.program->domains[s->domain].parent, false);
 }
 
 /* ------------------------------------------------------------------------------------------------------ trip */
@@ -11229,7 +11162,86 @@ __device__ inline void bs_cu_beyond_run(const bs_cu_tile &t, const bs_device_ste
 #define BS_CUDA_OP_NMS
 
 /* #include "cuda/op_from_data.cuh" */
-/* #include "cuda/sort.cuh" */
+/* ==== begin src/cuda/sort.cuh ================================================================= */
+/* sort.cuh - sorting keys of which no two are equal, ascending, by all threads of a block.
+ *
+ * A bitonic network whose every comparison puts the smaller key first, so that what lies beyond the last key can be
+ * left out: log2(n)^2 / 2 passes over all keys. Called after a barrier; ends with one.
+ * Relies on portable.cuh. Must never be given two equal keys where their order matters: they have none. */
+#ifndef BS_CUDA_SORT
+#define BS_CUDA_SORT
+
+/* #include "cuda/portable.cuh" */
+
+enum { BS_CU_SORT_STAGE = 2048 }; /* keys that are sorted in shared memory at a time: a power of two */
+
+/* One pass: compares keys that are `half` apart in blocks of twice as many; mirrored, those that lie alike from both
+ * ends of such a block. */
+__device__ inline void bs_cu_sort_pass(uint64_t *keys, uint32_t n, uint32_t half, bool mirrored)
+{
+    for (uint32_t i = threadIdx.x;; i += blockDim.x) {
+        const uint32_t low = i / half * 2 * half + i % half, high = mirrored ? low ^ (2 * half - 1) : low + half;
+        if (low >= n)
+            break;
+        if (high < n && keys[low] > keys[high]) {
+            const uint64_t key = keys[low];
+            keys[low] = keys[high];
+            keys[high] = key;
+        }
+    }
+    __syncthreads();
+}
+
+/* The passes from `half` down to 1. */
+__device__ inline void bs_cu_sort_passes(uint64_t *keys, uint32_t n, uint32_t half)
+{
+    for (; half > 0; half /= 2)
+        bs_cu_sort_pass(keys, n, half, false);
+}
+
+/* All passes where the keys are: for keys in shared memory, or few. */
+__device__ inline void bs_cu_sort_here(uint64_t *keys, uint32_t n)
+{
+    for (uint32_t half = 1; half < n; half *= 2) {
+        bs_cu_sort_pass(keys, n, half, true);
+        bs_cu_sort_passes(keys, n, half / 2);
+    }
+}
+
+/* Sorts each BS_CU_SORT_STAGE keys by themselves, in shared memory; merges: they were merged so far that passes from
+ * half of as many down are left. */
+__device__ inline void bs_cu_sort_stages(uint64_t *keys, uint32_t n, uint64_t *stage, bool merges)
+{
+    for (uint32_t first = 0; first < n; first += BS_CU_SORT_STAGE) {
+        const uint32_t count = min(n - first, (uint32_t)BS_CU_SORT_STAGE);
+        for (uint32_t i = threadIdx.x; i < count; i += blockDim.x)
+            stage[i] = keys[first + i];
+        __syncthreads();
+        if (merges)
+            bs_cu_sort_passes(stage, count, BS_CU_SORT_STAGE / 2);
+        else
+            bs_cu_sort_here(stage, count);
+        for (uint32_t i = threadIdx.x; i < count; i += blockDim.x)
+            keys[first + i] = stage[i];
+        __syncthreads();
+    }
+}
+
+/* Any number of keys up to 2^31 in the device's memory; stage: [BS_CU_SORT_STAGE] in shared memory. Of 2^k stages all
+ * keys are read and written k (k + 1) / 2 times for passes between stages, and k + 1 times for those within them. */
+__device__ inline void bs_cu_sort_keys(uint64_t *keys, uint32_t n, uint64_t *stage)
+{
+    bs_cu_sort_stages(keys, n, stage, false);
+    for (uint32_t half = BS_CU_SORT_STAGE; half < n; half *= 2) {
+        bs_cu_sort_pass(keys, n, half, true);
+        for (uint32_t within = half / 2; within >= BS_CU_SORT_STAGE; within /= 2)
+            bs_cu_sort_pass(keys, n, within, false);
+        bs_cu_sort_stages(keys, n, stage, true);
+    }
+}
+
+#endif
+/* ==== end src/cuda/sort.cuh =================================================================== */
 
 extern "C" {
 /* #include "ops/found.h" */

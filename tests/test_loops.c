@@ -246,6 +246,44 @@ static void test_bounds_of_counts(void)
     test_bound_of_count(turns, false, 7, "cell 1: 7 trips, its bound is 5");
 }
 
+static bs_status asks_for_more(void *count, const bs_operand_view *scores, int32_t rows, int32_t *path)
+{
+    (void)scores;
+    *(int32_t *)count = 9;
+    for (int32_t r = 0; r < rows; r++)
+        path[r] = 0;
+    return BS_OK;
+}
+
+/* A count that grows while the loop runs: over 5 elements, or at most 3 trips. */
+static void test_growing_count(bool over)
+{
+    static float x[5], zero, y;
+    int32_t count = 2;
+    bs_graph *g = new_graph();
+    const bs_value rows = bs_rows(g, bs_input(g, "x", BS_F32, BS_SHAPE3(1, 5, 1)), none);
+    const bs_value n = bs_rows(g, bs_input(g, "count", BS_I32, BS_SHAPE2(1, 1)), rows);
+    const bs_value start = bs_rows(g, bs_input(g, "zero", BS_F32, BS_SHAPE2(1, 1)), rows);
+    const bs_loop_desc desc = {.name = "few", .bound = over ? 8 : 3, .over = over ? rows : none};
+    const bs_router loop = bs_loop_begin(g, rows, n, &desc);
+    const bs_value v = bs_loop_carry(g, loop, start);
+    const bs_router one = bs_route(g, v, none,
+                                   &(bs_route_desc){.name = "one", .protocol = BS_ROUTE_CALLBACK, .paths = 1});
+    const bs_value way = bs_affine(g, bs_scatter(g, one, 0, v), 1, 1);
+    const bs_value end = bs_loop_next(g, loop, v, bs_gather(g, one, &way, none, NULL));
+    bs_loop_end(g, loop, none);
+    bs_output(g, "y", bs_collect(g, end));
+    bs_session *s = open_session(g, BS_ORDER_BREADTH, 1);
+    bs_bind(s, "x", &(bs_buffer){x, BS_F32, 3, {1, 5, 1}, {0}}, &error);
+    bind_f32(s, "zero", &zero, 1, 1);
+    bind_f32(s, "y", &y, 1, 1);
+    bind_i32(s, "count", &count, 1);
+    bs_set_route(s, "one", asks_for_more, &count, &error);
+    check(bs_run(s, &error) == BS_OK && count == 9 && y == (over ? 5 : 3), "no trips beyond the bound: %g: %s",
+          (double)y, error.message);
+    bs_session_close(s);
+}
+
 /* A loop of the root, in it another one: x = x + (0 + 1 + .. + 4) three times. */
 static void test_root(int32_t threads)
 {
@@ -444,6 +482,8 @@ int main(void)
         test_by_carried(order, true);
     }
     test_bounds_of_counts();
+    test_growing_count(false);
+    test_growing_count(true);
     test_root(1);
     test_root(2);
     test_like();

@@ -215,7 +215,7 @@ static void test_bound(void)
 static void test_turns(int32_t order, int32_t bound, int32_t scale)
 {
     enum { ROWS = 7 };
-    static const int32_t turns[ROWS] = {3, 0, 1, 3, -4, 1, 2}, sums[ROWS] = {3 + 2 + 1, 0, 1, 3 + 1, 0, 1, 2 + 1};
+    static const int32_t turns[ROWS] = {4, 0, 1, 4, -4, 1, 2}, sums[ROWS] = {4 + 2 + 1, 0, 1, 4 + 1, 0, 1, 2 + 1};
     static int32_t before[ROWS] = {6, 0, -1, 5, 0, -1, 2};
     static float last[ROWS], zeros[ROWS];
     int32_t count[ROWS], wrong = 0;
@@ -364,8 +364,9 @@ int main(void)
     for (int32_t order = BS_ORDER_BREADTH; order <= BS_ORDER_DEPTH; order++) {
         for (int32_t shape = 0; shape < 3; shape++)
             test_recursion(order, 1 + shape, shape);
-        test_turns(order, 3, 1);
-        test_turns(order, 1 << 20, 300000);
+        test_turns(order, 4, 1);
+        test_turns(order, 1 << 21, 300000);
+        test_turns(order, BS_MAX_TRIPS, BS_MAX_TRIPS / 4);
         test_ring(order, 1, 0);
         test_ring(order, 3, 1);
         test_growth(order, 1);

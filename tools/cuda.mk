@@ -23,7 +23,7 @@ ifneq ($(CUDA),)
     $(error $(CUDA_OBSTACLE))
   endif
   CUDA_SOURCES := $(if $(filter 1,$(AMALGAM)),brainstorm_cuda.cu,src/cuda/cuda.cu)
-  CUDA_PARTS := brainstorm.h brainstorm_replay.h $(wildcard src/cuda/* src/*/*.h bench/cuda*.h) \
+  CUDA_PARTS := brainstorm.h brainstorm_replay.h $(wildcard src/cuda/* src/*/*.h src/ops/*.inc bench/cuda*.h) \
     $(if $(filter emulated,$(CUDA)),$(wildcard tests/cuda_cpu/*.h))
   CUDA_CPPFLAGS := -DBS_CUDA $(if $(BS_NO_CUBLAS),-DBS_NO_CUBLAS)
 endif

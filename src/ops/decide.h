@@ -334,68 +334,6 @@ static inline BS_BOTH float bs_guess_margin(const bs_scores *x, const int32_t *b
 
 /* ---------------------------------------------------------------------------------------------- loops */
 
-typedef struct bs_loop_rule {
-    int32_t bound; /* trips of any row, at most */
-    int32_t trips; /* extent of the dimension that it goes over; the bound where there is none */
-    bool over, counted, in_turn; /* it goes over a dimension; each row has a count, which is the trip that it makes */
-    bool grows;
-} bs_loop_rule;
-
-/* No row makes more trips, whatever its count becomes while the loop runs: what trips collect has no more places. */
-static inline BS_BOTH int32_t bs_loop_limit(const bs_loop_rule *rule)
-{
-    return rule->counted ? bs_min_i32(rule->bound, rule->trips) : rule->bound;
-}
-
-/* How many trips a row asks for. `count`: its own, read only where rows have one. */
-static inline BS_BOTH int32_t bs_loop_most(const bs_loop_rule *rule, const bs_scores *count)
-{
-    return rule->counted ? bs_score_int(count, 0) : rule->trips;
-}
-
-/* The trip that a row makes, where rows go in turn. */
-static inline BS_BOTH int32_t bs_loop_turn(const bs_loop_rule *rule, const bs_scores *count)
-{
-    return bs_clamp_i32(bs_score_int(count, 0), 1, rule->bound);
-}
-
-/* Whether a row makes the first trip. */
-static inline BS_BOTH bs_route_fault bs_loop_begins(const bs_loop_rule *rule, const bs_scores *count, int32_t row,
-                                                    bool *goes)
-{
-    const int32_t most = bs_loop_most(rule, count), limit = bs_loop_limit(rule);
-    *goes = most > 0;
-    return bs_route_fault_if(most > limit, BS_ROUTE_BAD_COUNT, row, most, limit);
-}
-
-/* Where rows go in turn the turn of one that goes, else path 0; 0 or -1: it does not. */
-static inline BS_BOTH int32_t bs_loop_choice(const bs_loop_rule *rule, const bs_scores *count, bool goes)
-{
-    return !rule->in_turn ? goes - 1 : goes ? bs_loop_most(rule, count) : 0;
-}
-
-/* Whether a row makes trip number `trip`, after the one before. predicate: what the body gave, or NULL. */
-static inline BS_BOTH bs_route_fault bs_loop_goes_on(const bs_loop_rule *rule, const bs_scores *predicate,
-                                                     const bs_scores *count, int32_t row, int32_t trip, bool *goes)
-{
-    const float score = predicate ? bs_score_at(predicate, 0) : 1.0f;
-    const bool wants = score > 0.0f, must_end = predicate && !rule->counted && !rule->over && trip == rule->bound;
-    const bs_route_fault fault = bs_route_fault_if(isnan(score), BS_ROUTE_BAD_PREDICATE, row, trip - 1, 0);
-    *goes = wants && trip < bs_min_i32(bs_loop_most(rule, count), bs_loop_limit(rule));
-    return fault.kind != BS_ROUTE_SOUND
-               ? fault
-               : bs_route_fault_if(wants && must_end, BS_ROUTE_ENDLESS, row, trip, rule->bound);
-}
-
-/* How many rows a row makes for trip number `trip`, of which `asked` speaks. */
-static inline BS_BOTH bs_route_fault bs_loop_makes(const bs_loop_rule *rule, const bs_scores *asked, int32_t row,
-                                                   int32_t trip, int32_t *makes)
-{
-    const int32_t number = bs_score_int(asked, 0);
-    *makes = number > 0 ? number : 0;
-    return bs_route_fault_if(number > 0 && trip == rule->bound, BS_ROUTE_ENDLESS, row, trip, rule->bound);
-}
-
 /* Which one a row is of those that the same row made, which stand side by side; makers ascend from row to row. */
 static inline BS_BOTH int32_t bs_loop_child_of(const int32_t *made_by, int32_t row)
 {

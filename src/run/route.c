@@ -160,7 +160,7 @@ static bs_status decide_callback(const bs_routing *r, bs_route_fault *fault)
 /* --------------------------------------------------------------------------------------------------- pack */
 
 /* Counts, offsets, ids and the inverse map from what was chosen: two passes in row order, so the order is stable. */
-void bs_decision_pack(bs_decision_data *d)
+static void pack(bs_decision_data *d)
 {
     const int32_t choices = d->rows * d->per_row;
     memset(d->counts, 0, (size_t)d->paths * sizeof *d->counts);
@@ -187,7 +187,7 @@ void bs_decision_forced(bs_decision_data *d, int32_t rows, int32_t path)
         d->chosen[at] = bs_forced_choice(at, d->per_row, path);
         d->gates[at] = 1.0f;
     }
-    bs_decision_pack(d);
+    pack(d);
 }
 
 static bs_status decide_all(const bs_routing *r, bs_route_fault *fault)
@@ -254,6 +254,6 @@ bs_status bs_route_decide(bs_context *c, int32_t router)
     if (status == BS_OK)
         status = route_status(c, router, &fault);
     if (status == BS_OK)
-        bs_decision_pack(d);
+        pack(d);
     return status;
 }

@@ -37,8 +37,6 @@ static inline bs_choices bs_choices_of(const bs_decision_data *d, int32_t row)
     return choices;
 }
 
-/* Counts, offsets, ids and the inverse map from what was chosen. (run/route.c) */
-void bs_decision_pack(bs_decision_data *d);
 /* run/loops.c: chooses the rows that make the first trip of a loop; and, of those that made one, the rows that make
  * another. */
 bs_route_fault bs_loop_decide(bs_context *c, int32_t router);
