@@ -1,6 +1,6 @@
 /* brainstorm.c - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: d1c198a712d8d7731b92aa04b21b6557512df51e61252e2ceac542047bf8d7ef
+ * sha256 of the parts: 460fe02f0f3d1d9644e275f57daa74b0e290cb688da543640c1d87d6ed44efcb
  */
 #if !defined(_POSIX_C_SOURCE) && !defined(BS_NO_POSIX)
 #define _POSIX_C_SOURCE 200809L
@@ -51991,15 +51991,8 @@ typedef struct bs_trips {
 
 /* ----------------------------------------------------------------------------------------------------- rules */
 
-/* Whether there are trips of that number. No row makes more than that, whatever its count becomes while the loop runs:
- * what trips collect has no more places. */
-BS_TEAM bool bs_trips_has(const bs_trips *t, int32_t trip) { return trip < t->rule.bound && trip < t->rule.trips; }
-
-/* How many trips a row of the loop's domain asks for. */
-BS_TEAM int32_t bs_trips_most(const bs_trips *t, int32_t row)
-{
-    return t->rule.counted ? bs_team_count(&t->team, row) : t->rule.trips;
-}
+/* No row makes more trips than that: what they collect has no more places. */
+BS_TEAM int32_t bs_trips_limit(const bs_trips *t) { return bs_min_i32(t->rule.bound, t->rule.trips); }
 
 /* A fault of this member, whose first one is that of its lowest row. */
 BS_TEAM void bs_trips_refuse(bs_trips *t, int32_t kind, int32_t row, int32_t number, int32_t end)
@@ -52022,7 +52015,7 @@ BS_TEAM int32_t bs_trips_goes_on(bs_trips *t, int32_t k, int32_t row)
         if (trip == t->rule.bound && !t->rule.counted && !t->rule.over)
             bs_trips_refuse(t, BS_ROUTE_ENDLESS, row, trip, t->rule.bound);
     }
-    return bs_trips_has(t, trip) && trip < bs_trips_most(t, row);
+    return trip < t->d->inverse[row];
 }
 
 /* How many rows row k of the body, which is `row` of the loop's domain, makes for the next trip. */
@@ -52134,7 +52127,7 @@ BS_TEAM void bs_trips_again(bs_trips *t)
     if (count > 0)
         d->trip = in_turn ? d->ids[d->taken] : d->trip + 1;
     if (alike) /* all rows go on, or none */
-        kept = bs_trips_has(t, d->trip) ? count : 0;
+        kept = d->trip < bs_trips_limit(t) ? count : 0;
     for (int32_t base = 0; base < count && !alike && (!in_turn || kept == base); base += bs_team_size()) {
         const int32_t k = base + bs_team_index(), row = k < count ? from[k] : -1;
         const bool may = row >= 0 && t->fault.kind == BS_ROUTE_SOUND;
@@ -52151,23 +52144,24 @@ BS_TEAM void bs_trips_again(bs_trips *t)
     d->taken += in_turn ? made : 0;
 }
 
-/* Who makes the first trip. Where rows grow, there are no others yet but those before the last that makes it. */
+/* Who makes the first trip. Where rows grow, there are no others yet but those before the last that makes it; elsewhere
+ * `inverse` says how many each makes at most, whatever its count becomes while the loop runs. */
 BS_TEAM void bs_trips_begin(bs_trips *t)
 {
     bs_decision_data *d = t->d;
-    const int32_t limit = bs_min_i32(t->rule.bound, t->rule.trips);
+    const int32_t limit = bs_trips_limit(t);
     int64_t kept = 0;
     for (int32_t base = 0; base < d->rows; base += bs_team_size()) {
         const int32_t row = base + bs_team_index();
         bool goes = false;
         if (row < d->rows && t->fault.kind == BS_ROUTE_SOUND) {
-            const int32_t most = bs_trips_most(t, row);
+            const int32_t most = t->rule.counted ? bs_team_count(&t->team, row) : t->rule.trips;
             goes = most > 0;
             if (most > limit)
                 bs_trips_refuse(t, BS_ROUTE_BAD_COUNT, row, most, limit);
             d->chosen[row] = !goes ? -1 : t->rule.in_turn ? most - 1 : 0;
             d->gates[row] = 1.0f;
-            d->inverse[row] = -1;
+            d->inverse[row] = t->rule.grows ? -1 : most;
         }
         kept = bs_trips_add(t, d->ids, kept, row, goes);
     }

@@ -1727,7 +1727,8 @@ typedef struct bs_loop_desc {
     int32_t grows;    /* not 0: a row makes one trip, and rows for the next one: see bs_loop_parent */
     int32_t no_lift;  /* not 0: what is the same in every trip is computed in each; else before the loop, of all rows */
 } bs_loop_desc;
-/* like: a value of the domain whose rows loop. count: i32 [1] of that domain, or BS_NONE; below 1: no trip. */
+/* like: a value of the domain whose rows loop. count: i32 [1] of that domain, read before the first
+ * trip, or BS_NONE; below 1: no trip. */
 bs_router bs_loop_begin(bs_graph *graph, bs_value like, bs_value count, const bs_loop_desc *desc);
 /* A value that trips hand on: `initial`, of the loop's domain or one root value for all rows, before the first one.
  * Gives it in the body. */

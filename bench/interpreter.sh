@@ -14,7 +14,7 @@ counted() {
         { cat "$work/err" >&2; exit 1; }
     callgrind_annotate --threshold=100 --auto=no "$work/out" |
         awk '/PROGRAM TOTALS/ { gsub(/,/, "", $1); all = $1 }
-             /src\/(run|stream|base)\// { gsub(/,/, "", $1); around += $1 }
+             /src\/(run|stream|base)\/|src\/ops\/trips/ { gsub(/,/, "", $1); around += $1 }
              END { printf "%.0f %.0f\n", around, all }'
 }
 
