@@ -188,7 +188,8 @@ TEST_FILES := $(patsubst tests/%.c,$(BUILD)/tests/%,$(filter %.c,$(TESTS)))
 BENCH_FILES := $(BENCH_C:%.c=$(BUILD)/%)
 
 # Objects of $(1). What differs in a build with the CUDA backend is made there; all else is shared with the plain build.
-CUDA_C := $(if $(CUDA),$(filter %.c,$(CUDA_TESTS)) $(wildcard bench/cuda*.c) examples/device_options.c)
+CUDA_C := $(if $(CUDA),$(filter %.c,$(CUDA_TESTS)) $(wildcard bench/cuda*.c) examples/device_options.c \
+  examples/device_launches.c)
 only_here = $(filter $(CUDA_C) %.cu tests/cuda_cpu/%,$(1))
 objects = $(patsubst %,$(BUILD)/obj/%.o,$(basename $(only_here))) \
   $(patsubst %,$(PLAIN)/obj/%.o,$(basename $(filter-out $(only_here),$(1))))

@@ -974,6 +974,27 @@ bs_status bs_cuda_facts_get(int32_t index, bs_cuda_facts *facts, bs_error *error
  * be; may be NULL. States are reset. On a CPU: BS_ERROR_UNSUPPORTED. */
 bs_status bs_cuda_choose(bs_session *session, int32_t runs, bs_launch_mode *best, uint64_t *ns, bs_error *error);
 
+/* What a launch of a plan was in one run. Bytes are those that its steps read and write in the GPU's memory when each
+ * reads and writes each of its operands and weights once; of operands the rows that there were. */
+typedef struct bs_cuda_launch {
+    const char *kernel; /* "begin": extents and buffers are put in place; "region": the tiles of a region */
+    int32_t node;       /* of the first step, as bs_graph_node_get counts; 0: none */
+    int32_t steps;      /* that it runs together, of several branches; of a region those of all of its parts */
+    int32_t times;      /* that it was launched: in a loop once a trip, 0 where its body has no rows at all */
+    int32_t blocks;     /* each time; 0: cuBLAS, which does not tell */
+    int64_t items;      /* work items with something to do, of all times together; of a region tiles */
+    int64_t empty;      /* work items without, and blocks that found no work item */
+    uint64_t bytes;
+    uint64_t identity_bytes; /* of them those of copies that change nothing but the place */
+    uint64_t least_bytes;    /* what no launch can spare: weights and inputs that none before it read, outputs */
+} bs_cuda_launch;
+/* Counts what runs launch. From now on each run of a session of this device, one session at a time, goes kernel by
+ * kernel and is waited for before each: it takes long, and gives the same bytes. When it has ended, launches[0 .. room)
+ * say what the launches of its plan were, in their order, and the next call of this function returns how many there are
+ * (perhaps more than room; 0: there was no run). NULL: runs are as ever. The body of a loop is launched once a trip,
+ * where launch modes may launch it beyond the last one. */
+int32_t bs_cuda_launches(bs_device *device, bs_cuda_launch *launches, int32_t room);
+
 /* ------------------------------------------------------------------------------------------- model files
  * GGUF version 3 with the graph in its metadata and one packed tensor a block (docs/format.md). The file is
  * hostile: it is checked when opened, and the graph is rebuilt by the builder calls with all their checks.

@@ -1,6 +1,6 @@
 /* brainstorm_cuda.cu - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: 4513fa74c0061c8d7a739929e7b806e9cfcf10095613f2972a3508902309a7e1
+ * sha256 of the parts: a8a489659d5aa1ff6b99c27c7f75c2bdd781c16f04c64d1b2728ccaf880a1c02
  */
 #include "brainstorm.h"
 
@@ -3031,6 +3031,7 @@ struct bs_cu_description {
 
 /* Whether a launch, or a step, runs a kernel of the lists; one of those whose blocks see all rows of a step. */
 static inline bool bs_cu_is_kernel(int32_t kernel) { return kernel <= BS_CU_LAST_WHOLE; }
+static inline bool bs_cu_is_region(int32_t kernel) { return kernel == BS_CU_region; }
 __host__ __device__ static inline bool bs_cu_sees_all_rows(int32_t kernel)
 {
     return kernel > BS_CU_LAST_HEAVY && kernel <= BS_CU_LAST_WHOLE;
@@ -14490,11 +14491,9 @@ __global__ void bs_cu_extend(BS_CU_ARGUMENT bs_cu_program program, int32_t first
 
 /* --------------------------------------------------------------------------------------------- the host's side */
 
-/* most: blocks of work that may turn out to be less; kernels that see all rows always get a block for each item. */
-static void bs_cu_launch_kernel(const bs_cu_program &p, const bs_device_launch &l, int32_t most, int threads,
+static void bs_cu_launch_kernel(const bs_cu_program &p, const bs_device_launch &l, unsigned blocks, int threads,
                                 cudaStream_t stream)
 {
-    const unsigned blocks = (unsigned)(bs_cu_sees_all_rows(l.kernel) ? l.items : bs_min_i32(l.items, most));
     switch (l.kernel) {
 #define BS_CU_CASE(name)                                                                                      \
     case BS_CU_##name:                                                                                        \
@@ -14530,6 +14529,9 @@ struct bs_cu_device {
     int multiprocessors, shared_bytes;
     bool integrated, conditional;
     uint64_t cublas_bytes; /* of a session's workspace; 0: without cuBLAS */
+    /* bs_cuda_launches: [room] records of launches, NULL: none are kept; launches of the last run that was recorded */
+    bs_cuda_launch *launches;
+    int32_t room, recorded;
 };
 
 /* BS_OK, or BS_ERROR_PLATFORM with CUDA's message. */
@@ -14716,6 +14718,368 @@ extern "C" void bs_cuda_close(bs_device *device)
 #ifndef BS_CUDA_RUN
 #define BS_CUDA_RUN
 
+/* ==== begin src/cuda/ledger.cuh =============================================================== */
+/* ledger.cuh - what a run launched, for bs_cuda_launches: a record for each launch of the plan, in order.
+ *
+ * Each launch is counted before it runs (a region before and after: tiles decide by themselves), so a recorded run
+ * waits for every step; it launches what any run does, and gives the same bytes. At its end the records learn what had
+ * to be moved: weights and inputs that are read for the first time, outputs that are written for the first time.
+ * Relies on ledger_counts.cuh and tables.cuh. Must never change what is launched. */
+#ifndef BS_CUDA_LEDGER
+#define BS_CUDA_LEDGER
+
+/* ==== begin src/cuda/ledger_counts.cuh ======================================================== */
+/* ledger_counts.cuh - what a step has to do in this run: its work items, those that find nothing, its bytes.
+ *
+ * A kernel of one block asks the decisions, extents and rules that the launch itself will go by: where an op's file
+ * says how its rows are dealt out, this says how many shares are not empty. Relies on launch.cuh and the op files. Must
+ * never write anything but its answer. */
+#ifndef BS_CUDA_LEDGER_COUNTS
+#define BS_CUDA_LEDGER_COUNTS
+
+/* #include "cuda/launch.cuh" */
+
+/* What a step has; `all` work items are those that blocks go through, `items` of them find something to do. */
+struct bs_cu_counted {
+    int64_t items, all, rows, bytes;
+};
+
+/* -------------------------------------------------------------------------------------------------- work items */
+
+__device__ inline int64_t bs_cu_ledger_over(int64_t units, int64_t each) { return (units + each - 1) / each; }
+
+/* Elements of a row that a step makes or reads: of an image those of its rectangle. */
+__device__ inline int64_t bs_cu_ledger_elements(const bs_cu_view &v)
+{
+    if (v.image)
+        return (int64_t)v.dim[0] * max(v.y1 - v.y0, 0) * max(v.x1 - v.x0, 0);
+    return bs_cu_product(v.dim, v.rank);
+}
+
+/* Work items of a row whose elements are shared out evenly in words (move_nest.cuh), or in transposed tiles. */
+__device__ inline int64_t bs_cu_ledger_moved(const bs_cu_view &to, const bs_cu_view &from, bool whole)
+{
+    const bs_cu_nest c = bs_cu_nest_of(to, from, bs_cu_common(to, from));
+    const int64_t lines = (int64_t)c.n[1] * c.n[2] * c.n[3];
+    const bool lie = c.to_step[0] == 1 && c.from_step[0] == 1,
+               turned = (c.to_step[0] == 1 && c.from_step[1] == 1) || (c.from_step[0] == 1 && c.to_step[1] == 1);
+    if (!lie && turned && whole && c.n[0] >= 8 && c.n[1] >= 8)
+        return bs_cu_ledger_over(c.n[0], BS_CU_TILE_SLOW) * bs_cu_ledger_over(c.n[1], BS_CU_TILE_FAST) * c.n[2] *
+               c.n[3];
+    const int32_t bytes = bs_cu_bytes(c.to_type),
+                  word = min(bs_cu_word(c.to, c.n, c.to_step, bytes),
+                             bs_cu_word(c.from, c.n, c.from_step, bs_cu_bytes(c.from_type)));
+    const int32_t each = !lie ? 1 : c.to_type != c.from_type ? 4 : max(word / bytes, 1);
+    return lines * bs_cu_ledger_over(c.n[0], each);
+}
+
+/* Work items of a copy whose words are dealt out to the threads of all of them (op_shape.cuh). */
+__device__ inline int64_t bs_cu_ledger_copied(const bs_cu_view &to, const bs_cu_view &from)
+{
+    bs_cu_view y = to, x = from;
+    while (y.rank > BS_MAX_RANK) { /* loops around copies, each dealt out anew */
+        bs_cu_drop_axis(&y);
+        bs_cu_drop_axis(&x);
+    }
+    return bs_cu_ledger_over(bs_cu_ledger_moved(y, x, false), bs_cu_threads());
+}
+
+/* The same of a slice, a transposition, a reshape of row r; else as if words of 16 bytes could be copied. */
+__device__ inline int64_t bs_cu_ledger_shaped(const bs_cu_tile &t, const bs_device_step *s, int32_t r)
+{
+    const bs_cu_view result = bs_cu_open_out(t, s, 0, r);
+    bs_cu_view operand = bs_cu_open_in(t, s, 0, r), to, from;
+    const int32_t turned = s->p[BS_CU_RESHAPE_TURNED].i;
+    switch (s->kernel) {
+    case BS_CU_slice:
+        bs_cu_shift(&operand, s->p[BS_CU_SLICE_AXIS].i, s->p[BS_CU_SLICE_START].i);
+        return bs_cu_ledger_copied(result, operand);
+    case BS_CU_transpose: return bs_cu_ledger_copied(result, bs_cu_turn(operand, s));
+    case BS_CU_reshape: {
+        const bs_cu_view y = turned == BS_CU_TURN_RESULT ? bs_cu_turn(result, s) : result;
+        const bs_cu_view x = turned == BS_CU_TURN_OPERAND ? bs_cu_turn(operand, s) : operand;
+        const int32_t n = bs_cu_reshape_count(y);
+        return n == bs_cu_reshape_count(x) && bs_cu_reshape_views(y, x, n, &to, &from)
+                   ? bs_cu_ledger_copied(to, from)
+                   : bs_cu_ledger_over(n, bs_cu_threads());
+    }
+    default: {
+        const int64_t bytes = bs_cu_ledger_elements(result) * bs_cu_bytes(result.dtype);
+        return bs_cu_ledger_over(bytes, 16 * (int64_t)bs_cu_threads());
+    }
+    }
+}
+
+/* Work items of a convolution of row r; of a deconvolution those of all its phases. */
+__device__ inline int64_t bs_cu_ledger_conv(const bs_cu_tile &t, const bs_device_step *s, int32_t r)
+{
+    const bs_cu_view x = bs_cu_open_in(t, s, 0, r), y = bs_cu_open_out(t, s, 0, r);
+    if (y.y1 <= y.y0 || y.x1 <= y.x0)
+        return 0;
+    const bs_cu_conv c = bs_cu_conv_of(t, s, x, y);
+    const int64_t blocks = bs_cu_ledger_over(c.out_c, 8);
+    const int32_t pad = s->p[BS_CU_CONV_PAD_H].i, up = s->p[BS_CU_CONV_UP].i;
+    int64_t tiles = 0;
+    switch (s->kernel) {
+    case BS_CU_conv2d: tiles = bs_cu_conv_tiles_of(c); break;
+    case BS_CU_conv2d_tensor: return bs_cu_conv_tiles_of(c);
+    case BS_CU_conv2d_depthwise:
+        return bs_cu_ledger_over((int64_t)c.h * c.w * ((c.groups + 3) / 4), bs_cu_threads());
+    case BS_CU_deconv2d:
+        for (int32_t phase = 0; s->p[BS_CU_CONV_LAYOUT].i && phase < up * up; phase++)
+            tiles += bs_cu_conv_tiles_of(bs_cu_deconv_job(c, x, y, pad, phase));
+        break;
+    default: break;
+    }
+    return tiles ? tiles * bs_cu_ledger_over(blocks, bs_cu_threads() / bs_cu_conv_quads(s))
+                 : bs_cu_ledger_over(bs_cu_ledger_elements(y), bs_cu_threads());
+}
+
+/* Work items of the lines of row r (op_lines.cuh). */
+__device__ inline int64_t bs_cu_ledger_lines(const bs_cu_tile &t, const bs_device_step *s, int32_t r)
+{
+    const bs_cu_view x = bs_cu_open_in(t, s, 0, r);
+    const int32_t first = s->p[BS_CU_FIRST].i, axis = s->p[BS_CU_AXIS].i;
+    const int64_t length = max((int64_t)1, bs_cu_product(bs_cu_in(t, s, 0)->dim + first, axis + 1 - first));
+    return bs_cu_ledger_over(bs_cu_ledger_elements(x) / length, bs_cu_threads() / s->p[BS_CU_LANES].i);
+}
+
+/* Rows of a table: as many threads go along one as its bytes keep busy (bs_cu_gather_rows_of). */
+__device__ inline int64_t bs_cu_ledger_table(const bs_cu_view &y)
+{
+    const int64_t rows = y.dim[0], bytes = rows ? bs_cu_ledger_elements(y) / rows * bs_cu_bytes(y.dtype) : 0;
+    int32_t width = 1;
+    while (width < 32 && width * 16 < bytes)
+        width *= 2;
+    return bs_cu_ledger_over(rows * width, bs_cu_threads());
+}
+
+/* Whether a fill has anything to do in row r: no path gives it. */
+__device__ inline bool bs_cu_ledger_left(const bs_cu_tile &t, const bs_device_step *s, int32_t r)
+{
+    const bs_cu_decision d = bs_cu_decision_of(t, s->router);
+    const int32_t path = d.chosen[(int64_t)r * d.per_row];
+    return path < 0 || !bs_cu_path_gives(t, s, BS_CU_FILL_GIVEN, path);
+}
+
+/* Work items that row r makes, of a kernel that goes row by row. Where only the number of elements is known, they are
+ * taken four at a time if they can be. */
+__device__ inline int64_t bs_cu_ledger_of_row(const bs_cu_tile &t, const bs_device_step *s, int32_t r)
+{
+    const bs_device_operand *out = bs_cu_out(t, s, 0);
+    if (s->n_out == 0)
+        return 1;
+    switch (s->kernel) {
+    case BS_CU_conv2d:
+    case BS_CU_conv2d_tensor:
+    case BS_CU_conv2d_depthwise:
+    case BS_CU_conv2d_plain:
+    case BS_CU_deconv2d: return bs_cu_ledger_conv(t, s, r);
+    case BS_CU_softmax:
+    case BS_CU_layer_norm:
+    case BS_CU_rms_norm:
+    case BS_CU_reduce:
+    case BS_CU_argmax:
+    case BS_CU_argmin:
+    case BS_CU_topk:
+    case BS_CU_cumsum:
+    case BS_CU_line_chain: return bs_cu_ledger_lines(t, s, r);
+    case BS_CU_attention: return s->p[BS_CU_ATTEND_HEADS].i;
+    case BS_CU_matmul:
+        return bs_cu_product(out->dim, out->rank - 2) *
+               bs_cu_ledger_over(out->dim[out->rank - 2], BS_CU_GEMM_SIDE) *
+               bs_cu_ledger_over(out->dim[out->rank - 1], BS_CU_GEMM_SIDE);
+    case BS_CU_nms:
+    case BS_CU_nms_pack: return (int64_t)bs_cu_in(t, s, 1)->dim[0] * bs_cu_in(t, s, 1)->dim[1];
+    case BS_CU_pool2d_global:
+        return bs_cu_ledger_over(bs_cu_in(t, s, 0)->dim[0], s->p[BS_CU_POOL_CHANNELS].i);
+    case BS_CU_slice:
+    case BS_CU_reshape:
+    case BS_CU_concat:
+    case BS_CU_transpose: return bs_cu_ledger_shaped(t, s, r);
+    case BS_CU_append: return s->parts;
+    case BS_CU_fill:
+        if (!bs_cu_ledger_left(t, s, r))
+            return 0;
+        break;
+    default: break;
+    }
+    const bs_cu_view y = s->kernel <= BS_CU_paths ? bs_cu_open_target(t, out, r) : bs_cu_open(t, out, r);
+    const int64_t elements = bs_cu_ledger_elements(y);
+    switch (s->kernel) {
+    case BS_CU_store:
+    case BS_CU_fill:
+        return s->n_in ? bs_cu_ledger_moved(y, bs_cu_open_in(t, s, 0, r), s->p[BS_CU_MOVE_TEAM].i == 0)
+                       : bs_cu_ledger_moved(y, y, false);
+    case BS_CU_paths: return bs_cu_ledger_over(elements, 4);
+    case BS_CU_beyond: return elements - elements / max(y.dim[0], 1) * bs_cu_count(t, s->p[BS_CU_BEYOND_DOMAIN].i);
+    case BS_CU_gather_rows: return bs_cu_ledger_table(y);
+    default: return bs_cu_ledger_over(elements % 4 ? elements : elements / 4, bs_cu_threads());
+    }
+}
+
+/* How many of the work items of rows [w.row, w.end) have anything to do. */
+__device__ inline int64_t bs_cu_ledger_items(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w)
+{
+    const bs_device_operand *out = bs_cu_out(t, s, 0);
+    const int32_t lines = s->n_out ? bs_cu_linear_lines(out) : 0;
+    const int64_t all = (int64_t)(w.end - w.row) * lines;
+    int64_t items = 0;
+    switch (s->kernel) {
+    case BS_CU_linear:
+    case BS_CU_linear_tensor:
+        items = bs_cu_ledger_over(all, BS_CU_GEMM_SIDE) *
+                bs_cu_ledger_over(s->p[BS_CU_LINEAR_OUT].i, bs_cu_linear_wide(t, s, lines));
+        break;
+    case BS_CU_lstm:
+    case BS_CU_gru:
+        items = bs_cu_ledger_over(bs_cu_ledger_over(all, BS_CU_RECURRENT_LINES) * out->dim[out->rank - 1],
+                                  bs_cu_warps());
+        break;
+    default:
+        for (int32_t r = w.row; r < w.end; r++) /* each part goes through all rows */
+            items = max(items, bs_cu_ledger_of_row(t, s, r));
+    }
+    return min(items, (int64_t)s->parts);
+}
+
+/* ------------------------------------------------------------------------------------------------------- bytes */
+
+/* Rows of a path that is decided in tiles are known when these are done: so many more than the run had before. What is
+ * known ahead is counted afterwards alone. */
+typedef enum bs_cu_when { BS_CU_NOW, BS_CU_BEFORE_TILES, BS_CU_AFTER_TILES } bs_cu_when;
+
+__device__ inline int32_t bs_cu_ledger_rows(const bs_cu_tile &t, int32_t domain, bs_cu_when when)
+{
+    const bs_device_domain &d = t.program->domains[domain];
+    if (d.kind == BS_DOMAIN_PATH && t.program->decision[d.router].in_tile)
+        return reinterpret_cast<const int32_t *>(t.program->decisions + t.program->decision[d.router].sums)[d.path];
+    return when == BS_CU_BEFORE_TILES ? 0 : bs_cu_count(t, domain);
+}
+
+/* This thread's share of the bytes of `rows` rows of an operand. Which rows of a path they are is known but in tiles:
+ * there each has the bytes that rows around it have in the mean. */
+__device__ inline int64_t bs_cu_ledger_rows_bytes(const bs_cu_tile &t, const bs_device_operand *operand, int32_t rows)
+{
+    bs_device_operand o = *operand;
+    const int32_t first = bs_cu_thread(), step = bs_cu_threads(), bytes = bs_cu_bytes(o.dtype);
+    if (o.cell == 0)
+        return first == 0 ? (int64_t)rows * bytes * bs_cu_product(o.dim, o.rank) : 0;
+    int32_t top = o.domain, cells = rows;
+    bool known = true;
+    for (; t.program->domains[top].kind == BS_DOMAIN_PATH; top = t.program->domains[top].parent)
+        known = known && !t.program->decision[t.program->domains[top].router].in_tile;
+    if (!known) {
+        o.domain = top;
+        cells = t.program->domains[top].count;
+    }
+    o.place = BS_AT_ROOT; /* only its rectangle is looked at */
+    o.loop = 0;
+    int64_t sum = 0;
+    for (int32_t r = first; r < cells; r += step)
+        sum += bs_cu_ledger_elements(bs_cu_open(t, &o, r));
+    return known || cells == 0 ? sum * bytes : sum * rows / cells * bytes;
+}
+
+/* Whether an operand is there, in memory: one that is not given has no address; rows of a tile are in shared memory. */
+__device__ inline bool bs_cu_ledger_in_memory(const bs_cu_tile &t, const bs_device_operand *o)
+{
+    return o->place == BS_AT_TILE ? t.program->scratch_bytes > 0 : o->base != 0;
+}
+
+/* This thread's share of the bytes of an operand. */
+__device__ inline int64_t bs_cu_ledger_operand(const bs_cu_tile &t, const bs_device_operand *o, bs_cu_when when)
+{
+    return bs_cu_ledger_in_memory(t, o) ? bs_cu_ledger_rows_bytes(t, o, bs_cu_ledger_rows(t, o->domain, when)) : 0;
+}
+
+/* Whether a step reads of its first operand no more than it makes: an index or an axis says which part. */
+__host__ __device__ static inline bool bs_cu_ledger_reads_part(int32_t kernel)
+{
+    switch (kernel) {
+    case BS_CU_gather_rows:
+    case BS_CU_gather_elements:
+    case BS_CU_select:
+    case BS_CU_slice: return true;
+    default: return false;
+    }
+}
+
+/* This thread's share of the bytes of rows that a fill copies or zeroes. */
+__device__ inline int64_t bs_cu_ledger_filled(const bs_cu_tile &t, const bs_device_step *s, int32_t rows)
+{
+    const bs_device_operand *out = bs_cu_out(t, s, 0);
+    const bs_device_decision &d = t.program->decision[s->router];
+    const int32_t each = bs_cu_bytes(out->dtype) + (s->n_in ? bs_cu_bytes(bs_cu_in(t, s, 0)->dtype) : 0);
+    const int32_t *sums = reinterpret_cast<const int32_t *>(t.program->decisions + d.sums);
+    int32_t left = rows;
+    int64_t sum = 0;
+    for (int32_t p = 0; p < d.paths && d.in_tile; p++)
+        left -= bs_cu_path_gives(t, s, BS_CU_FILL_GIVEN, p) ? sums[p] : 0;
+    if (d.in_tile)
+        return bs_cu_ledger_in_memory(t, out) ? bs_cu_ledger_rows_bytes(t, out, left) / bs_cu_bytes(out->dtype) * each
+                                              : 0;
+    for (int32_t r = bs_cu_thread(); r < rows; r += bs_cu_threads())
+        sum += bs_cu_ledger_left(t, s, r) ? bs_cu_ledger_elements(bs_cu_open_target(t, out, r)) * each : 0;
+    return sum;
+}
+
+/* This thread's share of what a step on `rows` rows reads and writes, without its weights. */
+__device__ inline int64_t bs_cu_ledger_bytes(const bs_cu_tile &t, const bs_device_step *s, int32_t rows,
+                                             bs_cu_when when)
+{
+    const bs_device_operand *out = bs_cu_out(t, s, 0);
+    int64_t sum = 0;
+    switch (s->kernel) {
+    case BS_CU_fill: return bs_cu_ledger_filled(t, s, rows);
+    case BS_CU_beyond:
+        return bs_cu_ledger_operand(t, out, when) / max(out->dim[0], 1) *
+               max(out->dim[0] - bs_cu_count(t, s->p[BS_CU_BEYOND_DOMAIN].i), 0);
+    default: break;
+    }
+    for (int32_t i = 0; i < s->n_in + s->n_out; i++) {
+        const bs_device_operand *o = bs_cu_in(t, s, i);
+        if (i == 0 && bs_cu_ledger_reads_part(s->kernel))
+            sum += bs_cu_ledger_in_memory(t, o) ? bs_cu_ledger_operand(t, out, when) / bs_cu_bytes(out->dtype) *
+                                                      bs_cu_bytes(o->dtype)
+                                                : 0;
+        else if (o->place == BS_AT_RING) /* of the ring the rows that are appended */
+            sum += bs_cu_ledger_rows_bytes(t, bs_cu_in(t, s, 0), rows) / bs_cu_bytes(bs_cu_in(t, s, 0)->dtype) *
+                   bs_cu_bytes(o->dtype);
+        else
+            sum += bs_cu_ledger_operand(t, o, when);
+    }
+    return sum;
+}
+
+/* ------------------------------------------------------------------------------------------------------- a step */
+
+/* Counts a step of a launch that comes next, or, in a region, its bytes. of: the domain whose rows are told. */
+__global__ void bs_cu_count_step(BS_CU_ARGUMENT bs_cu_program program, int32_t step, int32_t of, bs_cu_when when,
+                                 bs_cu_counted *counted)
+{
+    BS_SHARED(uint64_t, sums, [8]);
+    const bs_cu_tile t = bs_cu_everything(&program, NULL);
+    const bs_device_step *s = program.steps + step;
+    const bool now = when == BS_CU_NOW, wanted = !bs_cu_failed(program) && (!now || bs_cu_wants_kernel(t, s));
+    const int32_t rows = wanted ? bs_cu_ledger_rows(t, s->domain, when) : 0;
+    const int64_t batches = bs_cu_ledger_over(rows, s->batch);
+    int64_t items = 0;
+    for (int64_t b = bs_cu_thread(); b < batches && now; b += bs_cu_threads()) {
+        const int32_t first = (int32_t)b * s->batch;
+        const bs_cu_work w = {first, first + min(s->batch, rows - first), 0, s->parts};
+        items += bs_cu_ledger_items(t, s, w);
+    }
+    const int64_t bytes = wanted && (rows > 0 || !now) ? bs_cu_ledger_bytes(t, s, rows, when) : 0;
+    const bs_cu_counted all = {(int64_t)bs_cu_sum_threads(sums, (uint64_t)items), batches * s->parts,
+                               wanted ? bs_cu_ledger_rows(t, of, when) : 0,
+                               (int64_t)bs_cu_sum_threads(sums, (uint64_t)bytes)};
+    if (bs_cu_thread() == 0)
+        *counted = all;
+}
+
+#endif
+/* ==== end src/cuda/ledger_counts.cuh ========================================================== */
 /* ==== begin src/cuda/tables.cuh =============================================================== */
 /* tables.cuh - the tables of a session, written in pinned memory and copied; and what each run puts in them:
  * dimensions, buffers, offsets of segments, cache lengths.
@@ -14809,6 +15173,27 @@ static inline bool bs_cu_has_nodes(const bs_device_session *s)
 
 /* Blocks of a launch that keep the device busy. */
 static inline int32_t bs_cu_busy_blocks(const bs_device_session *s) { return 2 * s->device->multiprocessors; }
+
+enum {
+    /* Blocks for a multiprocessor that has work enough. As many as are there at a time, 1, 2, 3 or 6, divide it: none
+     * is left for a last round alone. */
+    BS_CU_FILL = 6,
+    BS_CU_TABLE_BLOCKS = 4 /* that put extents in place */
+};
+
+/* The blocks of a launch. Kernels that see all rows have one for each item. */
+static int32_t bs_cu_blocks(const bs_device_session *s, const bs_device_launch *l)
+{
+    const int32_t full = BS_CU_FILL * s->device->multiprocessors;
+    switch (l->kernel) {
+    case BS_CU_region: return bs_min_i32(l->items, s->layout.tiles);
+    case BS_CU_extend: return BS_CU_TABLE_BLOCKS;
+#ifndef BS_NO_CUBLAS
+    case BS_CU_cublas: return 0; /* it has its own */
+#endif
+    default: return bs_cu_sees_all_rows(l->kernel) || !s->varies ? l->items : bs_min_i32(l->items, full);
+    }
+}
 
 /* -------------------------------------------------------------------------------------------------- memory */
 
@@ -15409,6 +15794,330 @@ static bs_status bs_cu_write_tables(bs_device_session *s, bs_error *error)
 #endif
 /* ==== end src/cuda/tables.cuh ================================================================= */
 
+static const char *bs_cu_launch_name(int32_t kernel)
+{
+    static const char *const names[] = {
+        "none",
+#define BS_CU_NAME(name) #name,
+        BS_CU_KERNELS(BS_CU_NAME) BS_CU_OTHER_LAUNCHES(BS_CU_NAME)
+#undef BS_CU_NAME
+    };
+    return names[kernel];
+}
+
+/* Whether a launch is the one that its steps were made for: others follow it, on the same steps. */
+static bool bs_cu_ledger_leads(const bs_device_launch *l, const bs_device_step *step)
+{
+    return bs_cu_is_region(l->kernel) || l->kernel == step->kernel;
+}
+
+/* ----------------------------------------------------------------------------------------- identities, weights */
+
+/* Whether a is stored in the order in which b is; dimension i of a is turned[i] of b. */
+static bool bs_cu_ledger_in_order(const bs_device_operand *a, const bs_device_operand *b, const int32_t *turned)
+{
+    bool same = a->rank == b->rank;
+    for (int32_t j = 1; same && j < a->rank; j++)
+        for (int32_t i = 0; i < j; i++) {
+            const int32_t k = turned ? turned[i] : i, l = turned ? turned[j] : j;
+            same = same && (a->dim[i] == 1 || a->dim[j] == 1 ||
+                            (a->stride[i] > a->stride[j]) == (b->stride[k] > b->stride[l]));
+        }
+    return same;
+}
+
+/* Whether elements lie one behind the other, the last dimension fastest. */
+static bool bs_cu_ledger_is_line(const bs_device_operand *o)
+{
+    int64_t stride = 1;
+    bool line = o->cell == 0;
+    for (int32_t i = o->rank - 1; i >= 0; i--) {
+        line = line && (o->dim[i] == 1 || o->stride[i] == stride);
+        stride *= o->dim[i];
+    }
+    return line;
+}
+
+/* Whether a step copies elements as they are, and as they lie: nothing changes but the place. To and from the shared
+ * memory of a tile is none. */
+static bool bs_cu_ledger_is_identity(const bs_device_session *s, const bs_device_step *step)
+{
+    if (step->n_in == 0 || step->n_out == 0)
+        return false;
+    const bs_device_operand out = bs_cu_operand_here(s, step->operands + step->n_in);
+    bs_device_operand in = bs_cu_operand_here(s, step->operands);
+    for (int32_t i = 1; i < step->n_in && in.base == 0; i++)
+        in = bs_cu_operand_here(s, step->operands + i); /* of the paths that give a value the first */
+    int32_t turned[BS_MAX_AXES];
+    for (int32_t i = 0; i < BS_MAX_AXES; i++)
+        turned[i] = step->p[i].i;
+    if (in.dtype != out.dtype || in.place == BS_AT_TILE || out.place == BS_AT_TILE)
+        return false;
+    switch (step->kernel) {
+    case BS_CU_store:
+    case BS_CU_append:
+    case BS_CU_fill:
+    case BS_CU_slice: return bs_cu_ledger_in_order(&in, &out, NULL);
+    case BS_CU_paths:
+        return step->p[BS_CU_GATHER_COMBINE].i == BS_COMBINE_SELECT && bs_cu_ledger_in_order(&in, &out, NULL);
+    case BS_CU_transpose: return bs_cu_ledger_in_order(&out, &in, turned);
+    case BS_CU_reshape:
+        return step->p[BS_CU_RESHAPE_TURNED].i == BS_CU_TURN_NONE && bs_cu_ledger_is_line(&in) &&
+               bs_cu_ledger_is_line(&out);
+    default: return false;
+    }
+}
+
+static uint64_t bs_cu_ledger_weights(const bs_device_session *s, const bs_device_step *step)
+{
+    const bs_plan *p = s->client->plan;
+    return bs_bytes_figure(p->nodes[p->nodes[step->node].owner].prepared_bytes);
+}
+
+/* ------------------------------------------------------------------------------------------------- counting */
+
+/* The record of a launch; NULL: there is no room for it. One of a part of a region is the region's. */
+static bs_cuda_launch *bs_cu_ledger_of(const bs_device_session *s, const bs_device_launch *l)
+{
+    const bs_device_launch *list = s->launches.list;
+    int32_t at = (int32_t)(l - list);
+    if (bs_cu_is_region(l->kernel))
+        for (at = 0; !bs_cu_is_region(list[at].kernel) || l->first < list[at].first ||
+                     l->first >= list[at].first + list[at].count;)
+            at++;
+    at++; /* [0]: bs_cu_begin */
+    return at < s->device->room ? &s->device->launches[at] : NULL;
+}
+
+/* Asks the device about a step. of: whose rows are to be told. */
+static bs_status bs_cu_ledger_ask(bs_device_session *s, int32_t step, int32_t of, bs_cu_when when,
+                                  bs_cu_counted *counted, bs_error *error)
+{
+    static_assert(sizeof *counted <= BS_ALIGNMENT, "the results of a run, which come later, have room for it");
+    BS_LAUNCH(bs_cu_count_step, 1, (unsigned)s->threads, 0, s->stream, s->program, step, of, when,
+              bs_cu_at<bs_cu_counted>(s->pinned_there + s->layout.results));
+    bs_status status = bs_cu_check(cudaGetLastError(), "counting a step", error);
+    if (status == BS_OK)
+        status = bs_cu_session_settle(s, error);
+    if (status == BS_OK)
+        memcpy(counted, s->pinned + s->layout.results, sizeof *counted);
+    return status;
+}
+
+static void bs_cu_ledger_moves(const bs_device_session *s, const bs_device_step *step, int64_t bytes,
+                               bs_cuda_launch *record)
+{
+    record->bytes += (uint64_t)bytes;
+    record->identity_bytes += bs_cu_ledger_is_identity(s, step) ? (uint64_t)bytes : 0;
+}
+
+/* A region: its tiles; what its steps have moved afterwards without what they had before. */
+static bs_status bs_cu_ledger_region(bs_device_session *s, const bs_device_launch *l, bool after, int32_t blocks,
+                                     bs_cuda_launch *record, bs_error *error)
+{
+    const bs_device_part *parts = bs_cu_table<bs_device_part>(s, s->layout.parts_at);
+    const bs_device_step *steps = bs_cu_table<bs_device_step>(s, s->layout.steps_at);
+    bs_status status = BS_OK;
+    int64_t tiles = 0;
+    for (int32_t k = l->first; k < l->first + l->count; k++) {
+        bs_cu_counted c = {0, 0, 0, 0};
+        for (int32_t i = parts[k].first; i < parts[k].first + parts[k].count && status == BS_OK; i++) {
+            status = bs_cu_ledger_ask(s, i, parts[k].domain, after ? BS_CU_AFTER_TILES : BS_CU_BEFORE_TILES, &c, error);
+            bs_cu_ledger_moves(s, &steps[i], after ? c.bytes : -c.bytes, record);
+            record->bytes += after && c.all > 0 ? bs_cu_ledger_weights(s, &steps[i]) : 0;
+        }
+        tiles += bs_ceil_div(c.rows, parts[k].tile_rows);
+    }
+    record->items += after ? tiles : 0;
+    record->empty += after && tiles < blocks ? blocks - tiles : 0;
+    return status;
+}
+
+static bs_status bs_cu_ledger_steps(bs_device_session *s, const bs_device_launch *l, int32_t blocks,
+                                    bs_cuda_launch *record, bs_error *error)
+{
+    const bs_device_step *steps = bs_cu_table<bs_device_step>(s, s->layout.steps_at);
+    bs_status status = BS_OK;
+    int64_t items = 0, all = 0;
+    for (int32_t k = l->first; k < l->first + l->count && status == BS_OK; k++) {
+        const bs_device_step *step = &steps[k];
+        bs_cu_counted c = {0, 0, 0, 0};
+        status = bs_cu_ledger_ask(s, k, step->domain, BS_CU_NOW, &c, error);
+        if (bs_cu_sees_all_rows(l->kernel)) { /* a block a chunk of rows, or one for all */
+            all = blocks;
+            items = bs_max_i64(1, bs_min_i64(bs_ceil_div(c.rows, step->batch), blocks));
+        } else {
+            all += c.all;
+            items += c.items;
+        }
+        if (!bs_cu_ledger_leads(l, step))
+            continue;
+        bs_cu_ledger_moves(s, step, c.bytes, record);
+        record->bytes += c.rows > 0 ? bs_cu_ledger_weights(s, step) : 0;
+    }
+    record->items += items;
+    record->empty += all - items + (all < blocks ? blocks - all : 0);
+    return status;
+}
+
+/* Counts a launch: called before it and, after, when it is queued. */
+static bs_status bs_cu_ledger_launch(bs_device_session *s, const bs_device_launch *l, bool after, bs_error *error)
+{
+    bs_cuda_launch *record = s->device->launches ? bs_cu_ledger_of(s, l) : NULL;
+    const int32_t blocks = bs_cu_blocks(s, l);
+    if (!record || (after && !bs_cu_is_region(l->kernel)))
+        return BS_OK;
+    record->times += !after;
+    record->blocks = bs_max_i32(record->blocks, blocks);
+    if (bs_cu_is_region(l->kernel))
+        return bs_cu_ledger_region(s, l, after, blocks, record, error);
+    if (bs_cu_is_kernel(l->kernel) || blocks == 0)
+        return bs_cu_ledger_steps(s, l, blocks, record, error);
+    record->items += blocks; /* bs_cu_extend */
+    return BS_OK;
+}
+
+/* Empty records of all launches of the plan, as a run begins. */
+static void bs_cu_ledger_begin(bs_device_session *s)
+{
+    const bs_device_part *parts = bs_cu_table<bs_device_part>(s, s->layout.parts_at);
+    const bs_device_step *steps = bs_cu_table<bs_device_step>(s, s->layout.steps_at);
+    bs_cu_device *d = s->device;
+    d->recorded = d->launches ? 1 + s->launches.count : 0;
+    for (int32_t k = 0; k < d->recorded && k < d->room; k++) {
+        bs_cuda_launch *record = &d->launches[k];
+        memset(record, 0, sizeof *record);
+        record->kernel = k ? bs_cu_launch_name(s->launches.list[k - 1].kernel) : "begin";
+        if (k == 0) {
+            record->times = 1;
+            record->blocks = BS_CU_TABLE_BLOCKS;
+            record->items = BS_CU_TABLE_BLOCKS;
+            continue;
+        }
+        const bs_device_launch *l = &s->launches.list[k - 1];
+        const bool region = bs_cu_is_region(l->kernel);
+        record->node = s->client->graph->nodes[steps[region ? parts[l->first].first : l->first].node].number;
+        for (int32_t i = l->first; i < l->first + l->count; i++)
+            record->steps += region ? parts[i].count : 1;
+    }
+}
+
+/* --------------------------------------------------------------------------------------------------- the least */
+
+/* Rows of a domain in the run that has ended, of all trips and tiles together. */
+static int64_t bs_cu_ledger_rows_of_run(const bs_device_session *s, int32_t domain)
+{
+    const bs_device_client *c = s->client;
+    const bs_domain *d = &c->graph->domains[domain];
+    if (d->kind == BS_DOMAIN_PATH)
+        return c->counts[c->graph->routers[d->router].first_path + d->path];
+    return domain == 0 ? 1 : bs_domain_maker(c->graph, domain) ? c->dims[d->rows] : c->domains[domain].count;
+}
+
+/* The node whose buffer is entry `bound` of the table of what is bound. */
+static int32_t bs_cu_ledger_bound_node(const bs_device_session *s, int32_t bound)
+{
+    int32_t n = s->client->graph->n_nodes - 1;
+    while (n > 0 && (bound == 0 || s->at[n].entry != bound))
+        n--;
+    return n;
+}
+
+/* Whether a step before number `at` that had rows did the same: has these weights, or this operand. */
+static bool bs_cu_ledger_before(const bs_device_session *s, int32_t at, const bs_device_step *weights,
+                                const bs_device_operand *operand)
+{
+    const bs_device_step *steps = bs_cu_table<bs_device_step>(s, s->layout.steps_at);
+    const bs_device_operand *all = bs_cu_table<bs_device_operand>(s, s->layout.operands_at);
+    bool found = false;
+    for (int32_t k = 0; k < at && !found; k++) {
+        if (bs_cu_ledger_rows_of_run(s, steps[k].domain) == 0)
+            continue;
+        found = weights && steps[k].unit == weights->unit && steps[k].prepared == weights->prepared &&
+                bs_cu_ledger_weights(s, &steps[k]) > 0;
+        for (int32_t i = steps[k].operands; operand && i < steps[k].operands + steps[k].n_in + steps[k].n_out; i++)
+            found = found || (all[i].bound == operand->bound && (operand->bound || all[i].base == operand->base));
+    }
+    return found;
+}
+
+/* What must move of operand i of a step, if no step before has moved it: an input or output that is bound, a constant.
+ */
+static uint64_t bs_cu_ledger_least_operand(const bs_device_session *s, int32_t at, const bs_device_step *step,
+                                           int32_t i)
+{
+    const bs_device_client *c = s->client;
+    const bs_device_operand o = bs_cu_operand_here(s, step->operands + i),
+                            out = bs_cu_operand_here(s, step->operands + step->n_in);
+    const int32_t node = bs_cu_ledger_bound_node(s, o.bound);
+    const bs_node *n = &c->graph->nodes[node];
+    const uint64_t weights = (uint64_t)(uintptr_t)c->weights,
+                   whole = bs_bytes_figure(c->plan->weight_bytes);
+    const bool constant = o.place == BS_AT_ROOT && o.bound == 0 && o.base >= weights && o.base - weights < whole;
+    for (int32_t k = 0; k < i; k++) { /* twice in one step */
+        const bs_device_operand *twin = bs_cu_table<bs_device_operand>(s, s->layout.operands_at) + step->operands + k;
+        if (twin->bound == o.bound && (o.bound || twin->base == o.base))
+            return 0;
+    }
+    if (!(constant || (node && (bs_node_is_input(n) || bs_node_is_output(n)))) || bs_cu_ledger_before(s, at, NULL, &o))
+        return 0;
+    uint64_t bytes = bs_dtype_bytes((bs_dtype)o.dtype);
+    if (constant) {
+        const int64_t read = bs_cu_product(out.dim, out.rank) * bs_cu_ledger_rows_of_run(s, step->domain);
+        const int64_t elements = bs_cu_product(o.dim, o.rank);
+        return bytes * (uint64_t)(bs_cu_ledger_reads_part(step->kernel) && read < elements ? read : elements);
+    }
+    const bs_value_info *v = &c->graph->values[bs_bound_value(c->graph, n)];
+    for (int32_t d = 0; d < v->rank; d++)
+        bytes *= (uint64_t)c->dims[v->dims[d]];
+    return bytes;
+}
+
+static uint64_t bs_cu_ledger_least_step(const bs_device_session *s, int32_t at)
+{
+    const bs_device_step *step = bs_cu_table<bs_device_step>(s, s->layout.steps_at) + at;
+    uint64_t bytes = 0;
+    if (bs_cu_ledger_rows_of_run(s, step->domain) == 0)
+        return 0;
+    if (!bs_cu_ledger_before(s, at, step, NULL))
+        bytes = bs_cu_ledger_weights(s, step);
+    for (int32_t i = 0; i < step->n_in + step->n_out; i++)
+        bytes += bs_cu_ledger_least_operand(s, at, step, i);
+    return bytes;
+}
+
+/* A run has ended, and its counts are there. */
+static void bs_cu_ledger_end(bs_device_session *s)
+{
+    const bs_device_part *parts = bs_cu_table<bs_device_part>(s, s->layout.parts_at);
+    const bs_device_step *steps = bs_cu_table<bs_device_step>(s, s->layout.steps_at);
+    for (int32_t k = 0; k < s->launches.count && s->device->launches && k + 1 < s->device->room; k++) {
+        const bs_device_launch *l = &s->launches.list[k];
+        bs_cuda_launch *record = &s->device->launches[k + 1];
+        for (int32_t i = l->first; i < l->first + l->count; i++) {
+            const bool region = bs_cu_is_region(l->kernel);
+            const int32_t first = region ? parts[i].first : i, end = region ? first + parts[i].count : i + 1;
+            for (int32_t at = first; at < end; at++)
+                record->least_bytes += bs_cu_ledger_leads(l, &steps[at]) ? bs_cu_ledger_least_step(s, at) : 0;
+        }
+    }
+}
+
+extern "C" int32_t bs_cuda_launches(bs_device *device, bs_cuda_launch *launches, int32_t room)
+{
+    bs_cu_device *d = reinterpret_cast<bs_cu_device *>(device);
+    if (!d)
+        return 0;
+    const int32_t recorded = d->recorded;
+    d->launches = launches;
+    d->room = launches ? room : 0;
+    d->recorded = 0;
+    return recorded;
+}
+
+#endif
+/* ==== end src/cuda/ledger.cuh ================================================================= */
+
 static bs_status bs_cu_launched(bs_error *error)
 {
     return bs_cu_check(cudaGetLastError(), "launching a kernel", error);
@@ -15539,25 +16248,21 @@ static bs_status bs_cu_run_cublas(bs_device_session *s, const bs_device_launch *
 
 static bs_status bs_cu_run_extend(bs_device_session *s, const bs_device_launch *l, bs_error *error)
 {
-    BS_LAUNCH(bs_cu_extend, 4, (unsigned)s->threads, 0, s->stream, s->program, l->first, l->count);
+    BS_LAUNCH(bs_cu_extend, (unsigned)bs_cu_blocks(s, l), (unsigned)s->threads, 0, s->stream, s->program, l->first,
+              l->count);
     return bs_cu_launched(error);
 }
 
 static bs_status bs_cu_run_region(bs_device_session *s, const bs_device_launch *l, bs_error *error)
 {
-    BS_LAUNCH(bs_cu_region, (unsigned)bs_min_i32(l->items, s->layout.tiles), (unsigned)s->threads, (size_t)s->shared,
-              s->stream, s->program, l->first, l->count);
+    BS_LAUNCH(bs_cu_region, (unsigned)bs_cu_blocks(s, l), (unsigned)s->threads, (size_t)s->shared, s->stream,
+              s->program, l->first, l->count);
     return bs_cu_launched(error);
 }
 
-/* Blocks for a multiprocessor that has work enough. As many as are there at a time, 1, 2, 3 or 6, divide it: none is
- * left for a last round alone. */
-enum { BS_CU_FILL = 6 };
-
 static bs_status bs_cu_run_kernel(bs_device_session *s, const bs_device_launch *l, bs_error *error)
 {
-    bs_cu_launch_kernel(s->program, *l, s->varies ? BS_CU_FILL * s->device->multiprocessors : INT32_MAX, s->threads,
-                        s->stream);
+    bs_cu_launch_kernel(s->program, *l, (unsigned)bs_cu_blocks(s, l), s->threads, s->stream);
     return bs_cu_launched(error);
 }
 
@@ -15573,8 +16278,13 @@ static bs_status (*const bs_cu_runs[])(bs_device_session *s, const bs_device_lau
 
 static bs_status bs_cu_run_launch(bs_device_session *s, const bs_device_launch *l, bs_error *error)
 {
-    const bs_status status = l->callback ? bs_cu_ask(s, l, error) : BS_OK;
-    return l->items == 0 || status != BS_OK ? status : bs_cu_runs[l->kernel](s, l, error);
+    bs_status status = l->callback ? bs_cu_ask(s, l, error) : BS_OK;
+    if (l->items == 0 || status != BS_OK)
+        return status;
+    status = bs_cu_ledger_launch(s, l, false, error);
+    if (status == BS_OK)
+        status = bs_cu_runs[l->kernel](s, l, error);
+    return status == BS_OK ? bs_cu_ledger_launch(s, l, true, error) : status;
 }
 
 #endif
@@ -15879,11 +16589,13 @@ static int32_t bs_cu_most_trips(const bs_device_session *s, const bs_loop_info *
     return known ? (int32_t)s->client->dims[loop->trips] : loop->bound;
 }
 
-/* Whether the host asks after so many trips if there is another: only where rows end at different times. */
+/* Whether the host asks after so many trips if there is another: only where rows end at different times. One that
+ * records asks after each. */
 static bool bs_cu_asks_after(const bs_device_session *s, const bs_loop_info *loop, int32_t trips)
 {
     const bool ends = bs_cu_ends_apart(s->client->graph, loop),
-               now_and_then = trips % BS_CU_TRIPS == 0 || (trips >= BS_CU_TRIPS_FIRST && (trips & (trips - 1)) == 0);
+               now_and_then = s->device->launches || trips % BS_CU_TRIPS == 0 ||
+                              (trips >= BS_CU_TRIPS_FIRST && (trips & (trips - 1)) == 0);
     return ends && !s->capturing && now_and_then;
 }
 
@@ -16031,7 +16743,8 @@ static bool bs_cu_wants_graph(const bs_device_session *s, bool like)
     const bool wanted = s->launch_mode == BS_LAUNCH_GRAPH || s->launch_mode == BS_LAUNCH_CONDITIONAL ||
                         (s->launch_mode == BS_LAUNCH_AUTO && like);
     const bool unrolls = !bs_cu_has_nodes(s);
-    if (!wanted || s->no_graph || bs_plan_streams(s->client->plan) || (unrolls && bs_cu_unrolled(s) == BS_CU_UNROLLED))
+    if (!wanted || s->no_graph || s->device->launches || bs_plan_streams(s->client->plan) ||
+        (unrolls && bs_cu_unrolled(s) == BS_CU_UNROLLED))
         return false;
     for (int32_t k = 0; k < s->launches.count; k++)
         if (s->launches.list[k].callback)
@@ -16156,7 +16869,8 @@ static bs_status bs_cu_queue_inputs(bs_device_session *s, bool extents, bs_error
 /* Queues the first launch. */
 static bs_status bs_cu_queue_begin(bs_device_session *s, bs_error *error)
 {
-    BS_LAUNCH(bs_cu_begin, 4, (unsigned)s->threads, 0, s->stream, s->program, s->client->graph->n_routers);
+    BS_LAUNCH(bs_cu_begin, BS_CU_TABLE_BLOCKS, (unsigned)s->threads, 0, s->stream, s->program,
+              s->client->graph->n_routers);
     return bs_cu_launched(error);
 }
 
@@ -16225,10 +16939,11 @@ static bs_status bs_cu_session_begin(bs_device_session *s, bs_error *error)
     cudaGetLastError(); /* an error that was reported before is not one of this run's launches */
     if (status == BS_OK)
         status = bs_cu_prepare(s, &like, error);
-    if (!like)
+    if (!like || s->device->launches)
         bs_cu_drop_graph(s);
     if (status != BS_OK)
         return status;
+    bs_cu_ledger_begin(s);
     s->replays = s->exec != NULL;
     if (s->replays)
         return bs_cu_check(cudaGraphLaunch(s->exec, s->stream), "launching a graph", error);
@@ -16294,6 +17009,7 @@ static bs_status bs_cu_session_wait(bs_device_session *s, int32_t *node, bs_erro
         if (bs_cu_writes(s, n))
             bs_cu_unpack(s, n);
     bs_cu_tell(s);
+    bs_cu_ledger_end(s);
     return bs_cu_tell_status(s, said, node);
 }
 

@@ -2,6 +2,7 @@
  *
  *     cuda [--tiny] [--check] [--rounds N] [--json FILE] [TEXT]      networks whose name has TEXT in it
  *     cuda [--tiny] --serve NETWORK:WAY...                           one run at a time: cuda_serve.c
+ *     cuda --launches [--tiny | --full] [TEXT]                       what a run launches: cuda_launches.c
  *     cuda --list                                                    names of networks
  *
  * A line: wall milliseconds of a run, queued back to back and waited for at the end, and alone (submitted, waited for),
@@ -10,7 +11,7 @@
  * max|a-b| / max|CPU|, of pictures in codes. Buffers lie in the GPU's memory unless the name says otherwise.
  *
  * --tiny: the same structures, small. --check: results only, no times. Under the emulation of the tests both, always:
- * its times mean nothing.
+ * its times mean nothing; but --launches --full counts there what the networks launch in their own size.
  * Owns: the options. Relies on: cuda_bench.h, figures.h. Must never: print a time that no GPU took. */
 #include "cuda_bench.h"
 #include "figures.h"
@@ -40,10 +41,11 @@ static void head(const cuda_options *o)
 static bool all(const cuda_options *o)
 {
     bool ok = true;
-    head(o);
+    if (!o->launches)
+        head(o);
     for (int32_t i = 0; i < cuda_n_cases; i++)
         if (strstr(cuda_cases[i].name, o->text))
-            ok = cuda_measure(&cuda_cases[i], o) && ok;
+            ok = (o->launches ? cuda_show_launches : cuda_measure)(&cuda_cases[i], o) && ok;
     return ok;
 }
 
@@ -59,13 +61,18 @@ static bool number(const char *word, int32_t *to)
     return *to >= 1 && *to <= CUDA_MAX_ROUNDS;
 }
 
-static bool options_parse(cuda_options *o, int argc, char **argv, const char **json, int *serve, bool *list)
+static bool options_parse(cuda_options *o, int argc, char **argv, const char **json, int *serve, bool *list,
+                          bool *full)
 {
     for (int i = 1; i < argc && !*serve; i++) {
         if (strcmp(argv[i], "--tiny") == 0)
             o->tiny = true;
         else if (strcmp(argv[i], "--check") == 0)
             o->timed = false;
+        else if (strcmp(argv[i], "--launches") == 0)
+            o->launches = true;
+        else if (strcmp(argv[i], "--full") == 0)
+            *full = true;
         else if (strcmp(argv[i], "--list") == 0)
             *list = true;
         else if (strcmp(argv[i], "--serve") == 0 && i + 1 < argc)
@@ -117,11 +124,11 @@ int main(int argc, char **argv)
     cuda_options o = {.text = "", .timed = true, .rounds = ROUNDS};
     const char *json = NULL;
     int serve = 0;
-    bool list = false;
-    if (!options_parse(&o, argc, argv, &json, &serve, &list))
+    bool list = false, full = false;
+    if (!options_parse(&o, argc, argv, &json, &serve, &list, &full))
         return 2;
 #ifdef BS_CUDA_CPU
-    o.tiny = true;
+    o.tiny = !(full && o.launches);
     o.timed = false;
 #endif
     for (int32_t i = 0; list && i < cuda_n_cases; i++)

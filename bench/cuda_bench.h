@@ -3,6 +3,7 @@
  *   cuda_cases.c     the networks and in which forms they are run
  *   cuda_measure.c   interleaved rounds, limits, the table, JSON
  *   cuda_serve.c     one run at a time, as a driver asks: for peers
+ *   cuda_launches.c  what a run launches
  */
 #ifndef CUDA_BENCH_H
 #define CUDA_BENCH_H
@@ -55,6 +56,7 @@ void cuda_line_close(cuda_line *line);
 typedef struct cuda_options {
     const char *text;
     bool tiny, timed; /* not timed: only results are compared */
+    bool launches;    /* instead of both */
     int32_t rounds;
     void *stream;
     FILE *json;
@@ -62,6 +64,8 @@ typedef struct cuda_options {
 
 /* Prints the network's lines; false when a result is wrong or a run failed. */
 bool cuda_measure(const cuda_case *of, const cuda_options *options);
+/* Prints what a run of each form launches; false when one failed. */
+bool cuda_show_launches(const cuda_case *of, const cuda_options *options);
 bool cuda_serve(int32_t count, char **names, const cuda_options *options);
 
 #endif

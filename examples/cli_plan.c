@@ -1,6 +1,6 @@
 /* cli_plan.c: `brainstorm plan`: the bytes of every arena that a network will need, here or on another device.
- * Owns: its command line. Relies on: cli.h, cli_load.h, plan_options.h. Must never: read weights, or trust that they
- * are there. */
+ * Owns: its command line. Relies on: cli.h, cli_load.h, plan_options.h; of --launches cli_run.c. Must never: read
+ * weights, or trust that they are there. */
 #include "cli.h"
 #include "cli_load.h"
 #include "plan_options.h"
@@ -21,6 +21,9 @@ const char cli_plan_usage[] =
     "take\n"
     "  --lanes N, --chunk BYTES   threads that read, 1 to 8 [2]; bytes of one read [256K]\n"
     "  --save FILE           write the plan as an image, which a board opens without a planner (bs_plan_open)\n"
+    "  --launches            cuda, on the GPU of this machine: runs once, prints what that launches, how many bytes\n"
+    "                        that moves, and what of it finds nothing to do. Takes the options of `brainstorm run`:\n"
+    "                        --input NAME=FILE.npy too; --json for programs\n"
     "  --verify              look whether each instruction finds all that it reads, which nothing else wrote over\n";
 
 /* ---------------------------------------------------------------------------------------------------- options */
@@ -173,11 +176,22 @@ static bool verify(const bs_plan *plan, bs_error *error)
 #endif
 }
 
+/* What launches have to do follows from data: that takes a run. */
+static bool wants_launches(int count, char **words)
+{
+    bool wants = false;
+    for (int i = 0; i < count; i++)
+        wants = wants || strcmp(words[i], "--launches") == 0;
+    return wants;
+}
+
 int cli_plan(int count, char **words)
 {
     static plan_command o;
     bs_error error = {BS_OK, NULL, 0, 0, ""};
     cli_loaded l = {.model = NULL};
+    if (wants_launches(count, words))
+        return cli_run(count, words);
     const int usage = read_plan_options(&o, count, words);
     if (usage != EXIT_SUCCESS)
         return usage;

@@ -8,6 +8,7 @@
 #include "cli_tensor.h"
 #include "cli_time.h"
 #include "cores.h"
+#include "device_launches.h"
 #include "plan_options.h"
 
 #include <errno.h>
@@ -32,6 +33,8 @@ static const char usage_text[] =
     "  --runs N              [1; with --time 10 and one before them that is not counted]\n"
     "  --time                the most expensive ops and blocks, and how near each is to what this machine can do;\n"
     "                        cuda: a run in each launch mode\n"
+    "  --launches            cuda: what a run launches, instead of results (as `brainstorm plan --launches`)\n"
+    "  --json                --launches as JSON\n"
     "  --quiet               results are written and compared, not printed\n"
     PLAN_OPTIONS_USAGE
     DEVICE_OPTIONS_USAGE
@@ -50,7 +53,7 @@ typedef struct run_command {
     named_words inputs, outputs, compares, peeks;
     int32_t runs;
     double tolerance; /* below 0: none */
-    bool timed, quiet, help;
+    bool timed, quiet, help, launches, json;
 } run_command;
 
 /* -------------------------------------------------------------------------------------------------- its words */
@@ -128,6 +131,8 @@ static bool run_flag(run_command *o, const char *option)
     bool *const flag = strcmp(option, "--time") == 0    ? &o->timed
                        : strcmp(option, "--quiet") == 0 ? &o->quiet
                        : strcmp(option, "--help") == 0  ? &o->help
+                       : strcmp(option, "--launches") == 0 ? &o->launches
+                       : strcmp(option, "--json") == 0  ? &o->json
                                                         : NULL;
     if (flag)
         *flag = true;
@@ -139,6 +144,12 @@ static const char *wrong_together(const run_command *o)
     const char *wrong = device_options_wrong(&o->plan.device);
     if (!wrong && o->timed && (o->plan.stream.profile || o->plan.stream.trace))
         wrong = "--time records by itself: --profile and --trace are for another run";
+    if (!wrong && o->launches && !o->plan.device.cuda)
+        wrong = "--launches is for --device cuda";
+    if (!wrong && o->launches && (o->timed || o->outputs.count || o->compares.count || o->runs))
+        wrong = "--launches prints no results and no times";
+    if (!wrong && o->json && !o->launches)
+        wrong = "--json is for --launches";
     if (!wrong && o->plan.desc.tier && o->plan.device.cuda)
         wrong = "--tier is for the CPU, --device cuda for a GPU";
     return wrong;
@@ -376,7 +387,11 @@ static bool perform(running *r)
         return false;
     if (o->plan.stream.buffered)
         bs_model_use_buffered(r->l.model);
-    if (!build(r) || !open_session(r) || !bind_all(r) || !run_all(r) || !show_results(r))
+    if (!build(r) || !open_session(r) || !bind_all(r))
+        return false;
+    if (o->launches)
+        return device_launches(r->gpu.device, r->session, r->l.graph, o->json, stdout, &r->error);
+    if (!run_all(r) || !show_results(r))
         return false;
     stream_facts streamed;
     stream_facts_get(&streamed, r->l.plan, r->session);

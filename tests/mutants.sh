@@ -37,7 +37,7 @@ faults() {
 # Builds test $2 in the copy $1, for tool $3; for a script, what it runs.
 build() {
     tree=$1 tool=$3 target=$3/tests/$2
-    [ ! -f "$root/tests/$2.sh" ] || target="test-build TEST=$2"
+    [ -f "$root/tests/$2.c" ] || target="test-build TEST=$2"
     case $tool in
     tsan) set -- SANITIZE=thread CC=clang CXX=clang++ CPPFLAGS=-DBS_CU_THREADS=64 'CFLAGS=-O1 -g' ;;
     asan) set -- SANITIZE=address,undefined 'CFLAGS=-O1 -g' ;;
@@ -52,6 +52,7 @@ judge() {
     log=$1/$3/$2.log mark=$1/$3/$2.still
     command=$3/tests/$2
     [ ! -f "$root/tests/$2.sh" ] || command="sh tests/$2.sh"
+    [ ! -f "$root/tests/$2.py" ] || command="${PYTHON:-python3} tests/$2.py"
     rm -f "$mark"
     { cd "$1" && export BUILD="$3" && exec setsid $command; } >"$log" 2>&1 </dev/null &
     pid=$!
@@ -116,7 +117,7 @@ rm -rf "$work"/tree*
 mkdir -p "$work/tree"
 rm -f "$work"/seconds.*
 for part in Makefile brainstorm.h brainstorm_replay.h brainstorm.c brainstorm_cuda.cu brainstorm.pc.in \
-    src tests tools examples bench models; do
+    src tests tools examples bench models python; do
     [ ! -e "$part" ] || cp -Rp "$part" "$work/tree/"
 done
 

@@ -74,6 +74,7 @@ static void test_opening(void)
     check(bs_cuda_facts_get(0, NULL, NULL) == BS_ERROR_ARGUMENT && !bs_cuda_open(NULL, NULL, NULL),
           "nothing to fill, nothing to open in");
     bs_cuda_close(NULL);
+    check(bs_cuda_launches(NULL, NULL, 0) == 0, "no device launches nothing");
     bs_cuda_facts_get(0, NULL, &error);
     message_is(&error, BS_ERROR_ARGUMENT, "bs_cuda_facts_get: the facts are NULL");
     bs_cuda_open(NULL, &some, &error);

@@ -171,6 +171,37 @@ static void test_choose(void)
     net_close(&n);
 }
 
+/* Runs whose launches are counted give what others give, also between runs of a graph. */
+static void test_counted_launches(void)
+{
+    static float expected[NET_SIZE * NET_SIZE];
+    static bs_cuda_launch all[64], few[64];
+    int32_t wrong = 0, count = 0, less = 0;
+    const bs_plan_desc d = {.tier = BS_TIER_CUDA, .launch_mode = BS_LAUNCH_GRAPH};
+    if (!check(net_make(&n, 4, &d, 0), "a net: %s", n.error.message))
+        return;
+    net_input(net_in, 6);
+    bool ok = bs_run(n.session, &n.error) == BS_OK;
+    memcpy(expected, net_out, sizeof net_out);
+    for (int32_t k = 0; k < 4 && ok; k++) {
+        memset(net_out, 0x55, sizeof net_out);
+        memset(few, 0x55, sizeof few);
+        bs_reset_state(n.session);
+        check(bs_cuda_launches(n.device, k % 2 ? few : all, k % 2 ? 2 : 64) == 0, "nothing was counted before");
+        ok = bs_run(n.session, &n.error) == BS_OK;
+        *(k % 2 ? &less : &count) = bs_cuda_launches(n.device, NULL, 0);
+        wrong += all[1].times != 1;
+        wrong += memcmp(expected, net_out, sizeof net_out) != 0;
+        bs_reset_state(n.session);
+        ok = ok && bs_run(n.session, &n.error) == BS_OK;
+        wrong += memcmp(expected, net_out, sizeof net_out) != 0;
+    }
+    check(ok && wrong == 0, "the same bytes, whether launches are counted or not: %s", n.error.message);
+    check(count > 2 && count <= 64 && less == count && few[1].times == 1 && few[2].times == 0x55555555,
+          "%d launches, of which 2 are told", count);
+    net_close(&n);
+}
+
 /* Submitted runs, in pinned memory that the device uses in place. */
 static void test_submit(void)
 {
@@ -453,6 +484,7 @@ int main(void)
     }
     test_queue(BS_ORDER_AUTO, true);
     test_choose();
+    test_counted_launches();
     test_submit();
     test_two_sessions();
     test_half_rounds();

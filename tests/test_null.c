@@ -363,7 +363,7 @@ static void rows_of_profiles(void)
 static bool is_elsewhere(const char *name)
 {
     return strcmp(name, "bs_cuda_open") == 0 || strcmp(name, "bs_cuda_close") == 0 ||
-           strcmp(name, "bs_cuda_facts_get") == 0;
+           strcmp(name, "bs_cuda_facts_get") == 0 || strcmp(name, "bs_cuda_launches") == 0;
 }
 
 static bool has_row(const char *name)

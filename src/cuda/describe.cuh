@@ -42,6 +42,7 @@ struct bs_cu_description {
 
 /* Whether a launch, or a step, runs a kernel of the lists; one of those whose blocks see all rows of a step. */
 static inline bool bs_cu_is_kernel(int32_t kernel) { return kernel <= BS_CU_LAST_WHOLE; }
+static inline bool bs_cu_is_region(int32_t kernel) { return kernel == BS_CU_region; }
 __host__ __device__ static inline bool bs_cu_sees_all_rows(int32_t kernel)
 {
     return kernel > BS_CU_LAST_HEAVY && kernel <= BS_CU_LAST_WHOLE;

@@ -18,6 +18,9 @@ struct bs_cu_device {
     int multiprocessors, shared_bytes;
     bool integrated, conditional;
     uint64_t cublas_bytes; /* of a session's workspace; 0: without cuBLAS */
+    /* bs_cuda_launches: [room] records of launches, NULL: none are kept; launches of the last run that was recorded */
+    bs_cuda_launch *launches;
+    int32_t room, recorded;
 };
 
 /* BS_OK, or BS_ERROR_PLATFORM with CUDA's message. */

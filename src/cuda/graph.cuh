@@ -119,7 +119,8 @@ static bool bs_cu_wants_graph(const bs_device_session *s, bool like)
     const bool wanted = s->launch_mode == BS_LAUNCH_GRAPH || s->launch_mode == BS_LAUNCH_CONDITIONAL ||
                         (s->launch_mode == BS_LAUNCH_AUTO && like);
     const bool unrolls = !bs_cu_has_nodes(s);
-    if (!wanted || s->no_graph || bs_plan_streams(s->client->plan) || (unrolls && bs_cu_unrolled(s) == BS_CU_UNROLLED))
+    if (!wanted || s->no_graph || s->device->launches || bs_plan_streams(s->client->plan) ||
+        (unrolls && bs_cu_unrolled(s) == BS_CU_UNROLLED))
         return false;
     for (int32_t k = 0; k < s->launches.count; k++)
         if (s->launches.list[k].callback)

@@ -226,11 +226,9 @@ __global__ void bs_cu_extend(BS_CU_ARGUMENT bs_cu_program program, int32_t first
 
 /* --------------------------------------------------------------------------------------------- the host's side */
 
-/* most: blocks of work that may turn out to be less; kernels that see all rows always get a block for each item. */
-static void bs_cu_launch_kernel(const bs_cu_program &p, const bs_device_launch &l, int32_t most, int threads,
+static void bs_cu_launch_kernel(const bs_cu_program &p, const bs_device_launch &l, unsigned blocks, int threads,
                                 cudaStream_t stream)
 {
-    const unsigned blocks = (unsigned)(bs_cu_sees_all_rows(l.kernel) ? l.items : bs_min_i32(l.items, most));
     switch (l.kernel) {
 #define BS_CU_CASE(name)                                                                                      \
     case BS_CU_##name:                                                                                        \

@@ -107,11 +107,13 @@ static int32_t bs_cu_most_trips(const bs_device_session *s, const bs_loop_info *
     return known ? (int32_t)s->client->dims[loop->trips] : loop->bound;
 }
 
-/* Whether the host asks after so many trips if there is another: only where rows end at different times. */
+/* Whether the host asks after so many trips if there is another: only where rows end at different times. One that
+ * records asks after each. */
 static bool bs_cu_asks_after(const bs_device_session *s, const bs_loop_info *loop, int32_t trips)
 {
     const bool ends = bs_cu_ends_apart(s->client->graph, loop),
-               now_and_then = trips % BS_CU_TRIPS == 0 || (trips >= BS_CU_TRIPS_FIRST && (trips & (trips - 1)) == 0);
+               now_and_then = s->device->launches || trips % BS_CU_TRIPS == 0 ||
+                              (trips >= BS_CU_TRIPS_FIRST && (trips & (trips - 1)) == 0);
     return ends && !s->capturing && now_and_then;
 }
 

@@ -3,7 +3,7 @@
 #ifndef BS_CUDA_RUN
 #define BS_CUDA_RUN
 
-#include "cuda/tables.cuh"
+#include "cuda/ledger.cuh"
 
 static bs_status bs_cu_launched(bs_error *error)
 {
@@ -135,25 +135,21 @@ static bs_status bs_cu_run_cublas(bs_device_session *s, const bs_device_launch *
 
 static bs_status bs_cu_run_extend(bs_device_session *s, const bs_device_launch *l, bs_error *error)
 {
-    BS_LAUNCH(bs_cu_extend, 4, (unsigned)s->threads, 0, s->stream, s->program, l->first, l->count);
+    BS_LAUNCH(bs_cu_extend, (unsigned)bs_cu_blocks(s, l), (unsigned)s->threads, 0, s->stream, s->program, l->first,
+              l->count);
     return bs_cu_launched(error);
 }
 
 static bs_status bs_cu_run_region(bs_device_session *s, const bs_device_launch *l, bs_error *error)
 {
-    BS_LAUNCH(bs_cu_region, (unsigned)bs_min_i32(l->items, s->layout.tiles), (unsigned)s->threads, (size_t)s->shared,
-              s->stream, s->program, l->first, l->count);
+    BS_LAUNCH(bs_cu_region, (unsigned)bs_cu_blocks(s, l), (unsigned)s->threads, (size_t)s->shared, s->stream,
+              s->program, l->first, l->count);
     return bs_cu_launched(error);
 }
 
-/* Blocks for a multiprocessor that has work enough. As many as are there at a time, 1, 2, 3 or 6, divide it: none is
- * left for a last round alone. */
-enum { BS_CU_FILL = 6 };
-
 static bs_status bs_cu_run_kernel(bs_device_session *s, const bs_device_launch *l, bs_error *error)
 {
-    bs_cu_launch_kernel(s->program, *l, s->varies ? BS_CU_FILL * s->device->multiprocessors : INT32_MAX, s->threads,
-                        s->stream);
+    bs_cu_launch_kernel(s->program, *l, (unsigned)bs_cu_blocks(s, l), s->threads, s->stream);
     return bs_cu_launched(error);
 }
 
@@ -169,8 +165,13 @@ static bs_status (*const bs_cu_runs[])(bs_device_session *s, const bs_device_lau
 
 static bs_status bs_cu_run_launch(bs_device_session *s, const bs_device_launch *l, bs_error *error)
 {
-    const bs_status status = l->callback ? bs_cu_ask(s, l, error) : BS_OK;
-    return l->items == 0 || status != BS_OK ? status : bs_cu_runs[l->kernel](s, l, error);
+    bs_status status = l->callback ? bs_cu_ask(s, l, error) : BS_OK;
+    if (l->items == 0 || status != BS_OK)
+        return status;
+    status = bs_cu_ledger_launch(s, l, false, error);
+    if (status == BS_OK)
+        status = bs_cu_runs[l->kernel](s, l, error);
+    return status == BS_OK ? bs_cu_ledger_launch(s, l, true, error) : status;
 }
 
 #endif

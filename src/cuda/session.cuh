@@ -24,7 +24,8 @@ static bs_status bs_cu_queue_inputs(bs_device_session *s, bool extents, bs_error
 /* Queues the first launch. */
 static bs_status bs_cu_queue_begin(bs_device_session *s, bs_error *error)
 {
-    BS_LAUNCH(bs_cu_begin, 4, (unsigned)s->threads, 0, s->stream, s->program, s->client->graph->n_routers);
+    BS_LAUNCH(bs_cu_begin, BS_CU_TABLE_BLOCKS, (unsigned)s->threads, 0, s->stream, s->program,
+              s->client->graph->n_routers);
     return bs_cu_launched(error);
 }
 
@@ -93,10 +94,11 @@ static bs_status bs_cu_session_begin(bs_device_session *s, bs_error *error)
     cudaGetLastError(); /* an error that was reported before is not one of this run's launches */
     if (status == BS_OK)
         status = bs_cu_prepare(s, &like, error);
-    if (!like)
+    if (!like || s->device->launches)
         bs_cu_drop_graph(s);
     if (status != BS_OK)
         return status;
+    bs_cu_ledger_begin(s);
     s->replays = s->exec != NULL;
     if (s->replays)
         return bs_cu_check(cudaGraphLaunch(s->exec, s->stream), "launching a graph", error);
@@ -162,6 +164,7 @@ static bs_status bs_cu_session_wait(bs_device_session *s, int32_t *node, bs_erro
         if (bs_cu_writes(s, n))
             bs_cu_unpack(s, n);
     bs_cu_tell(s);
+    bs_cu_ledger_end(s);
     return bs_cu_tell_status(s, said, node);
 }
 

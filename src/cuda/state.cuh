@@ -60,6 +60,27 @@ static inline bool bs_cu_has_nodes(const bs_device_session *s)
 /* Blocks of a launch that keep the device busy. */
 static inline int32_t bs_cu_busy_blocks(const bs_device_session *s) { return 2 * s->device->multiprocessors; }
 
+enum {
+    /* Blocks for a multiprocessor that has work enough. As many as are there at a time, 1, 2, 3 or 6, divide it: none
+     * is left for a last round alone. */
+    BS_CU_FILL = 6,
+    BS_CU_TABLE_BLOCKS = 4 /* that put extents in place */
+};
+
+/* The blocks of a launch. Kernels that see all rows have one for each item. */
+static int32_t bs_cu_blocks(const bs_device_session *s, const bs_device_launch *l)
+{
+    const int32_t full = BS_CU_FILL * s->device->multiprocessors;
+    switch (l->kernel) {
+    case BS_CU_region: return bs_min_i32(l->items, s->layout.tiles);
+    case BS_CU_extend: return BS_CU_TABLE_BLOCKS;
+#ifndef BS_NO_CUBLAS
+    case BS_CU_cublas: return 0; /* it has its own */
+#endif
+    default: return bs_cu_sees_all_rows(l->kernel) || !s->varies ? l->items : bs_min_i32(l->items, full);
+    }
+}
+
 /* -------------------------------------------------------------------------------------------------- memory */
 
 static_assert(sizeof(bs_device_session) <= BS_DEVICE_SESSION_BYTES && sizeof(bs_cu_bound) <= BS_DEVICE_BOUND_BYTES,
