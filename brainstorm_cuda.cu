@@ -1,6 +1,6 @@
 /* brainstorm_cuda.cu - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: a8a489659d5aa1ff6b99c27c7f75c2bdd781c16f04c64d1b2728ccaf880a1c02
+ * sha256 of the parts: 4eb069fa4ccb491e6a0cc210a66fce2032ec5b36008ca6477c3a3554954fc40e
  */
 #include "brainstorm.h"
 
@@ -245,6 +245,16 @@ __device__ __forceinline__ int32_t bs_cu_lane(void) { return (int32_t)(threadIdx
 __device__ __forceinline__ int32_t bs_cu_warp(void) { return (int32_t)(threadIdx.x / 32); }
 __device__ __forceinline__ int32_t bs_cu_warps(void) { return (int32_t)(blockDim.x / 32); }
 
+/* This thread again, inside of a loop: what follows from it is worked out there, and takes no registers around it. */
+__device__ __forceinline__ int32_t bs_cu_thread_here(void)
+{
+    int32_t thread = (int32_t)threadIdx.x;
+#ifndef BS_CUDA_CPU
+    asm volatile("" : "+r"(thread)); /* not what it was before, as far as the compiler knows */
+#endif
+    return thread;
+}
+
 /* The sum over each group of `lanes` lanes of a warp, in all of its lanes. */
 template <typename T> __device__ __forceinline__ T bs_cu_lanes_sum(T v, int32_t lanes = 32)
 {
@@ -265,6 +275,26 @@ __device__ inline uint64_t bs_cu_sum_threads(uint64_t *sums, uint64_t own)
     for (int32_t k = 0; k < bs_cu_warps(); k++)
         sum += sums[k];
     return sum;
+}
+
+/* A copy of what lies in global memory, in words of 16 bytes that are all under way at once. (Member by member the
+ * compiler reads what is asked for after a condition when the condition is known.) */
+template <typename T> __device__ __forceinline__ T bs_cu_read_whole(const T *from)
+{
+    static_assert(sizeof(T) % 16 == 0, "it is read by words");
+#ifdef BS_CUDA_CPU
+    return *from;
+#else
+    uint4 words[sizeof(T) / 16];
+    T whole;
+#pragma unroll
+    for (int i = 0; i < (int)(sizeof(T) / 16); i++)
+        asm volatile("{ .reg .u64 at; cvta.to.global.u64 at, %4; ld.global.v4.u32 {%0, %1, %2, %3}, [at]; }"
+                     : "=r"(words[i].x), "=r"(words[i].y), "=r"(words[i].z), "=r"(words[i].w)
+                     : "l"(reinterpret_cast<const uint4 *>(from) + i));
+    memcpy(&whole, words, sizeof whole);
+    return whole;
+#endif
 }
 
 /* An address on the device, as tables hold it, as a pointer. */
@@ -1636,8 +1666,8 @@ static inline bs_dim_id bs_segment_dim(const bs_graph *graph, int32_t domain)
 
 /* ==== begin src/plan/locate.h ================================================================= */
 /* plan/locate.h - where the rows of a value are, worked out once for all that reads or writes them: as far as no
- * decision, extent or buffer is needed. The CPU's operands (run/operands.c) begin here. (A device has the words for
- * places from here, and finds them by itself: cuda/step_operand.cuh.)
+ * decision, extent or buffer is needed. The CPU's operands (run/operands.c) begin here, and a device's
+ * (cuda/step_operand.cuh).
  * Relies on plan/plan.h. Must never know an address. */
 #ifndef BS_LOCATE_H
 #define BS_LOCATE_H
@@ -1709,7 +1739,7 @@ typedef enum bs_instr_kind {
     X(TRIP, "row to trip")
 #define BS_ROW_MAP_NUMBER(name, text) BS_MAP_##name,
 typedef enum bs_row_map { BS_MAP_NONE /* no move */, BS_ROW_MAP_LIST(BS_ROW_MAP_NUMBER) } bs_row_map;
-enum { BS_MAP_COUNT = BS_MAP_TRIP + 1 };
+enum { BS_ROW_MAPS = BS_MAP_TRIP + 1 };
 
 typedef enum bs_combine {
     BS_COMBINE_COPY,
@@ -2129,26 +2159,50 @@ typedef struct bs_device_bound {
     int32_t bytes;               /* of an element */
 } bs_device_bound;
 
-/* One operand of a step. Where element [0,0,0] of the core of a row lies follows from the row. */
+/* Words of 4 bytes are numbered from the start of the session's decisions, or of a tile's (in_tile). Word 0 of either
+ * is none of those that are looked for. */
+
+/* From a row of a path to the row of the domain around it that it came from: ids[of the path's first row + row]. */
+typedef struct bs_device_link {
+    int32_t domain;  /* the path */
+    uint32_t offset; /* word: where the path's rows begin among those of all paths */
+    uint32_t ids;    /* word: i32 [rows of all paths] */
+    int32_t in_tile;
+} bs_device_link;
+
+/* Where it is said how many rows a domain has: bytes from the start of the decisions. */
+typedef struct bs_device_count {
+    int64_t at;
+    int32_t in_tile;
+} bs_device_count;
+
+#define BS_DEVICE_LINKS 2 /* that an operand has by itself; of domains further in all others are looked up */
+
+/* One operand of a step. Where element [0,0,0] of the core of a row lies follows from the row, and from what was
+ * decided: those words have their places here, so that none is looked for in other tables. */
 typedef struct bs_device_operand {
     uint64_t base;      /* address on the device */
     int64_t row_bytes;  /* from one row to the next */
+    uint8_t place, dtype, rank;
+    uint8_t image : 1; /* [C,H,W], perhaps in cells and with a margin; else it has dimensions like any others */
+    uint8_t skip : 7;  /* dimensions of the buffer before the operand's own: of rows 1, of a ring 2; 1 more of trips */
+    int32_t stored;    /* domain whose rows are stored: `domain`, or one above when a scatter is a view of it */
+    uint16_t levels, depth; /* links from `domain` up to `stored`, and to `top` */
+    uint32_t first;         /* word of the session: the first of the rows of `stored` that are stored; 0: it is 0 */
+    bs_device_link link[BS_DEVICE_LINKS]; /* from `domain` upwards */
+    uint32_t trip;        /* word: the number of the trip, of whose place in a row it is; 0: of none */
+    int32_t trip_in_tile;
+    int64_t trip_bytes;   /* from the place that one trip has in a row to that of the next */
     int32_t stride[BS_MAX_AXES]; /* in elements */
     int32_t dim[BS_MAX_AXES];    /* in this run (until it begins: at most); for patches, of the frame */
     int32_t max_h, max_w;        /* core at most: the margin is kept around that */
     int32_t margin;
     int32_t cell, across; /* patches: side of a whole cell in pixels, and cells beside each other; else 0 */
-    uint8_t place, dtype, rank;
-    uint8_t image : 1; /* [C,H,W], perhaps in cells and with a margin; else it has dimensions like any others */
-    uint8_t skip : 7;  /* dimensions of the buffer before the operand's own: of rows 1, of a ring 2; 1 more of trips */
-    int32_t domain; /* whose rows are read or written */
-    int32_t stored; /* domain whose rows are stored: `domain`, or one above when a scatter is a view of it */
+    int32_t domain;       /* whose rows are read or written */
+    int32_t top;          /* the outermost one around it */
     /* what dim and across are taken from: dimensions (-1: none), the width of the frame, pixels of a cell in that */
     int32_t from[BS_MAX_AXES], width, size;
     int32_t bound; /* the buffer that base and strides are taken from, 0: none */
-    /* a loop, and bytes from the place that one trip has in a row to that of the next; router 0: none */
-    int32_t loop;
-    int64_t trip_bytes;
 } bs_device_operand;
 
 #define BS_DEVICE_PARAMS 16
@@ -2168,8 +2222,8 @@ typedef struct bs_device_join {
 /* One of several element-wise ops that a kernel runs, one after the other. */
 typedef struct bs_device_tail {
     int32_t kernel; /* the backend's number of the op's own kernel */
-    int32_t at;     /* the operand of the op that is the result so far: 0 or 1 */
-    int32_t other;  /* which operand of the step is its other one; -1: it has none */
+    int16_t at;     /* the operand of the op that is the result so far: 0 or 1 */
+    int16_t other;  /* which operand of the step is its other one; -1: it has none */
     int32_t how;    /* how that lies beside the result: the backend's word for it */
     union {
         int32_t i;
@@ -2179,14 +2233,15 @@ typedef struct bs_device_tail {
 
 /* One instruction. */
 typedef struct bs_device_step {
-    int32_t kernel;   /* the backend's number of the kernel */
-    int32_t node;     /* for error messages */
+    bs_device_count rows; /* of its domain */
     int32_t domain;   /* whose rows it works on */
-    int32_t router;   /* for routes, gathers and ops that read a decision */
-    int32_t n_in, n_out;
-    int32_t operands; /* index of the first: inputs, then outputs */
     int32_t batch;    /* rows of a work item */
     int32_t parts;    /* work items that each batch is cut into */
+    int32_t operands; /* index of the first: inputs, then outputs */
+    int32_t n_in, n_out;
+    int32_t kernel;   /* the backend's number of the kernel */
+    int32_t node;     /* for error messages */
+    int32_t router;   /* for routes, gathers and ops that read a decision */
     int32_t unit;     /* unit whose slot holds its weights; 0: resident */
     int32_t makes;    /* 1 + the symbol that its kernel says the extent of, or 0 */
     int32_t round;    /* of a loop's first decision: steps on to its second; of that back to it, < 0; else 0 */
@@ -2200,6 +2255,7 @@ typedef struct bs_device_step {
     uint8_t rounded; /* what each op of a chain gives to the next is rounded to f16 */
     int32_t n_tail;  /* ops of a chain: the node's own, then its tail; else 0 */
     bs_device_tail tail[1 + BS_MAX_TAIL];
+    uint32_t none[2]; /* to a multiple of 16 bytes */
 } bs_device_step;
 
 /* A launch: `count` steps from `first` by one kernel; or `count` parts of a region. The same for all extents, so a
@@ -2213,10 +2269,12 @@ typedef struct bs_device_launch {
 } bs_device_launch;
 
 typedef struct bs_device_domain {
+    bs_device_count counted; /* its rows, wherever that is said */
     int32_t kind, parent;
-    int32_t router, path; /* BS_DOMAIN_PATH */
+    int32_t router, path; /* BS_DOMAIN_PATH, as is the link */
+    bs_device_link link;
     int32_t count;        /* of others: rows in this run */
-    int32_t lengths;      /* rows in segments: number of segments in this run; else 0 */
+    int32_t lengths;      /* its rows, or those around it, are in segments: how many segments in this run; else 0 */
     uint64_t offsets;     /* of segments, i32 [lengths + 1]: address on the device */
     /* what count is taken from: dimensions, and of patches the pixels of a cell; what lengths is. -1: nothing */
     int32_t rows, across, size, segments;
@@ -2224,6 +2282,7 @@ typedef struct bs_device_domain {
 
 /* Steps for tiles of one domain, or of one path of it. Part k of the table is region_parts[k] of the plan. */
 typedef struct bs_device_part {
+    bs_device_count rows; /* of its domain */
     int32_t domain, tile_rows;
     int32_t first, count; /* steps */
 } bs_device_part;
@@ -2624,9 +2683,23 @@ struct bs_cu_program {
     int32_t n_operands, n_domains, n_dims, n_joins;
 };
 
+/* A step, its first operands and its router's decision, copied to shared memory before it runs: all that is asked of
+ * them afterwards is near, and one read away from where they were found. */
+enum { BS_CU_RECORD_OUT = 4, BS_CU_RECORD_IN = 6, BS_CU_RECORD_WORDS = 16 /* of 16 bytes, at most, of each */ };
+struct bs_cu_record {
+    bs_device_operand out[BS_CU_RECORD_OUT], in[BS_CU_RECORD_IN];
+    bs_device_step step;
+    bs_device_decision decision;
+};
+static_assert(sizeof(bs_device_operand) % 16 == 0 && sizeof(bs_device_operand) <= 16 * BS_CU_RECORD_WORDS &&
+                  sizeof(bs_device_step) % 16 == 0 && sizeof(bs_device_step) <= 16 * BS_CU_RECORD_WORDS &&
+                  sizeof(bs_device_decision) % 16 == 0 && sizeof(bs_device_decision) <= 16 * BS_CU_RECORD_WORDS,
+              "records are copied by words of 16 bytes");
+
 /* What a block works on: all rows (domain -1), or a tile of the rows of a part. */
 struct bs_cu_tile {
     const bs_cu_program *program;
+    const bs_cu_record *record; /* of the step that runs; NULL: of a tile */
     uint8_t *context;  /* decisions made in this tile */
     uint8_t *scratch;  /* rows of this tile, in shared memory as a rule */
     uint8_t *workspace; /* the kernel's own, in shared memory, 16-byte aligned */
@@ -2680,14 +2753,25 @@ __device__ __forceinline__ void bs_cu_fail(const bs_cu_tile &t, const bs_device_
         t.program->status[BS_DEVICE_NODE] = s->node;
 }
 
-__device__ __forceinline__ const bs_device_operand *bs_cu_in(const bs_cu_tile &t, const bs_device_step *s, int32_t i)
+/* Whether a block works on all rows. A launch of steps says so by a constant, so nothing is left of the question. */
+__device__ __forceinline__ bool bs_cu_is_at_top(const bs_cu_tile &t) { return t.domain < 0; }
+
+/* Operand i of a step that may have many: further ones than the record has. */
+__device__ __forceinline__ const bs_device_operand *bs_cu_in_of_many(const bs_cu_tile &t, const bs_device_step *s,
+                                                                     int32_t i)
 {
     return t.program->operands + s->operands + i;
 }
 
+/* The same where i is a constant. */
+__device__ __forceinline__ const bs_device_operand *bs_cu_in(const bs_cu_tile &t, const bs_device_step *s, int32_t i)
+{
+    return bs_cu_is_at_top(t) && i < BS_CU_RECORD_IN ? &t.record->in[i] : bs_cu_in_of_many(t, s, i);
+}
+
 __device__ __forceinline__ const bs_device_operand *bs_cu_out(const bs_cu_tile &t, const bs_device_step *s, int32_t i)
 {
-    return t.program->operands + s->operands + s->n_in + i;
+    return bs_cu_is_at_top(t) && i < BS_CU_RECORD_OUT ? &t.record->out[i] : bs_cu_in_of_many(t, s, s->n_in + i);
 }
 
 /* The prepared weights of a step, as its op packed them. */
@@ -2698,15 +2782,40 @@ __device__ __forceinline__ const uint8_t *bs_cu_prepared(const bs_cu_tile &t, co
 
 /* ---------------------------------------------------------------------------------------------- decisions */
 
-__device__ __forceinline__ uint8_t *bs_cu_decided(const bs_cu_tile &t, const bs_device_decision &d)
+/* Whether rows of a domain are those of a tile, which has its own numbers for them. */
+__device__ __forceinline__ bool bs_cu_is_of_tile(const bs_cu_tile &t, int32_t domain)
 {
-    return d.in_tile ? t.context : t.program->decisions;
+    return !bs_cu_is_at_top(t) && domain == t.domain;
 }
 
-__device__ inline bs_cu_decision bs_cu_decision_of(const bs_cu_tile &t, int32_t router)
+/* What is added to a row of such a domain to count from the first of all tiles. */
+__device__ __forceinline__ int32_t bs_cu_before(const bs_cu_tile &t, int32_t domain)
 {
-    const bs_device_decision &d = t.program->decision[router];
-    uint8_t *at = bs_cu_decided(t, d);
+    return bs_cu_is_of_tile(t, domain) ? t.first : 0;
+}
+
+/* Where the decisions begin: those of the tile, or of all rows. No step at top level reads a tile's. */
+__device__ __forceinline__ uint8_t *bs_cu_decided(const bs_cu_tile &t, int32_t in_tile)
+{
+    return !bs_cu_is_at_top(t) && in_tile ? t.context : t.program->decisions;
+}
+
+/* Word number `word` of decisions, and those after it. */
+__device__ __forceinline__ int32_t *bs_cu_words(const bs_cu_tile &t, uint32_t word, int32_t in_tile)
+{
+    return reinterpret_cast<int32_t *>(bs_cu_decided(t, in_tile)) + word;
+}
+
+/* Where the decision of a step's router lies. */
+__device__ __forceinline__ const bs_device_decision &bs_cu_router_at(const bs_cu_tile &t, const bs_device_step *s)
+{
+    return bs_cu_is_at_top(t) ? t.record->decision : t.program->decision[s->router];
+}
+
+__device__ inline bs_cu_decision bs_cu_decision_of(const bs_cu_tile &t, const bs_device_step *s)
+{
+    const bs_device_decision &d = bs_cu_router_at(t, s);
+    uint8_t *at = bs_cu_decided(t, d.in_tile);
     bs_cu_decision r;
     r.paths = d.paths;
     r.per_row = d.per_row;
@@ -2722,37 +2831,34 @@ __device__ inline bs_cu_decision bs_cu_decision_of(const bs_cu_tile &t, int32_t 
 }
 
 /* Rows of a domain as this block numbers them. */
-__device__ inline int32_t bs_cu_count(const bs_cu_tile &t, int32_t domain)
+__device__ __forceinline__ int32_t bs_cu_count(const bs_cu_tile &t, int32_t domain, const bs_device_count &count)
 {
-    const bs_device_domain &d = t.program->domains[domain];
-    if (domain == t.domain)
+    if (bs_cu_is_of_tile(t, domain))
         return t.rows;
-    if (d.kind != BS_DOMAIN_PATH)
-        return d.count;
-    const bs_device_decision &made = t.program->decision[d.router];
-    return reinterpret_cast<const int32_t *>(bs_cu_decided(t, made) + made.counts)[d.path];
+    return *reinterpret_cast<const int32_t *>(bs_cu_decided(t, count.in_tile) + count.at);
 }
 
-/* What is added to a row to reach storage that holds all rows of all paths. */
-__device__ inline int32_t bs_cu_first(const bs_cu_tile &t, int32_t domain)
+__device__ __forceinline__ int32_t bs_cu_count(const bs_cu_tile &t, const bs_device_step *s)
 {
-    const bs_device_domain &d = t.program->domains[domain];
-    const int32_t first = domain == t.domain ? t.first : 0;
-    if (d.kind != BS_DOMAIN_PATH)
-        return first;
-    const bs_device_decision &made = t.program->decision[d.router];
-    return made.in_tile ? first
-                        : first + reinterpret_cast<const int32_t *>(t.program->decisions + made.offsets)[d.path];
+    return bs_cu_count(t, s->domain, s->rows);
+}
+
+__device__ inline int32_t bs_cu_count(const bs_cu_tile &t, int32_t domain)
+{
+    return bs_cu_count(t, domain, t.program->domains[domain].counted);
+}
+
+/* The row that a row of a path came from. */
+__device__ __forceinline__ int32_t bs_cu_follow(const bs_cu_tile &t, const bs_device_link &link, int32_t row)
+{
+    const int32_t first = *bs_cu_words(t, link.offset, link.in_tile);
+    return bs_cu_words(t, link.ids, link.in_tile)[first + bs_cu_before(t, link.domain) + row];
 }
 
 /* The row of the parent domain that a row of a path came from. */
 __device__ inline int32_t bs_cu_parent_row(const bs_cu_tile &t, int32_t domain, int32_t row)
 {
-    const bs_device_domain &d = t.program->domains[domain];
-    const bs_device_decision &made = t.program->decision[d.router];
-    const uint8_t *at = bs_cu_decided(t, made);
-    const int32_t offset = reinterpret_cast<const int32_t *>(at + made.offsets)[d.path];
-    return reinterpret_cast<const int32_t *>(at + made.ids)[offset + (domain == t.domain ? t.first : 0) + row];
+    return bs_cu_follow(t, t.program->domains[domain].link, row);
 }
 
 /* Row of the outermost domain, counted from its first row even in a tile. */
@@ -2762,7 +2868,7 @@ __device__ inline int32_t bs_cu_top_row(const bs_cu_tile &t, int32_t domain, int
         row = bs_cu_parent_row(t, domain, row);
         domain = t.program->domains[domain].parent;
     }
-    return (domain == t.domain ? t.first : 0) + row;
+    return bs_cu_before(t, domain) + row;
 }
 
 /* ------------------------------------------------------------------------------------------- finding rows */
@@ -2783,29 +2889,53 @@ __device__ __forceinline__ int64_t bs_cu_pixel_at(const bs_cu_view &v, int32_t c
 __device__ inline int32_t *bs_cu_trip(const bs_cu_tile &t, int32_t loop)
 {
     const bs_device_decision &d = t.program->decision[loop];
-    return reinterpret_cast<int32_t *>(bs_cu_decided(t, d) + d.trip);
+    return reinterpret_cast<int32_t *>(bs_cu_decided(t, d.in_tile) + d.trip);
+}
+
+/* The row of a domain `levels` further out than an operand's that one of its rows came from. link: the operand's. */
+__device__ __forceinline__ int32_t bs_cu_row_above(const bs_cu_tile &t, const bs_device_link *link, int32_t levels,
+                                                   int32_t row)
+{
+    int32_t k = 0;
+#pragma unroll 1
+    for (; k < levels && k < BS_DEVICE_LINKS; k++)
+        row = bs_cu_follow(t, link[k], row);
+    if (k < levels) {
+        int32_t domain = link[BS_DEVICE_LINKS - 1].domain;
+#pragma unroll 1
+        for (; k < levels; k++) {
+            domain = t.program->domains[domain].parent;
+            row = bs_cu_parent_row(t, domain, row);
+        }
+    }
+    return row;
+}
+
+__device__ __forceinline__ uint8_t *bs_cu_row_by(const bs_cu_tile &t, const bs_device_operand *o,
+                                                 const bs_device_link *link, int32_t row)
+{
+    if (o->place == BS_AT_ROOT)
+        return bs_cu_at<uint8_t>(o->base);
+    row = bs_cu_row_above(t, link, o->levels, row);
+    if (o->place == BS_AT_TILE)
+        return t.scratch + o->base + row * o->row_bytes;
+    row += bs_cu_before(t, o->stored);
+    if (o->first)
+        row += *bs_cu_words(t, o->first, false);
+    return bs_cu_at<uint8_t>(o->base) + row * o->row_bytes;
 }
 
 /* The address of a row, for kernels that need nothing else; not for views of images. */
 __device__ inline uint8_t *bs_cu_row(const bs_cu_tile &t, const bs_device_operand *o, int32_t row)
 {
-    if (o->place == BS_AT_ROOT)
-        return bs_cu_at<uint8_t>(o->base);
-    if (o->place == BS_AT_LINE)
-        return bs_cu_at<uint8_t>(o->base) +
-               bs_cu_top_row(t, o->domain, row) * o->row_bytes;
-    int32_t domain = o->domain;
-    for (; domain != o->stored; domain = t.program->domains[domain].parent)
-        row = bs_cu_parent_row(t, domain, row);
-    if (o->place == BS_AT_TILE)
-        return t.scratch + o->base + row * o->row_bytes;
-    return bs_cu_at<uint8_t>(o->base) + (bs_cu_first(t, domain) + row) * o->row_bytes;
+    return bs_cu_row_by(t, o, o->link, row);
 }
 
 /* Extents and rectangle of a row of patches: the cell's place in its frame, its core clipped to the frame. */
-__device__ inline void bs_cu_clip(const bs_cu_tile &t, const bs_device_operand *o, int32_t row, bs_cu_view *v)
+__device__ __forceinline__ void bs_cu_clip(const bs_cu_tile &t, const bs_device_operand *o, const bs_device_link *link,
+                                           int32_t row, bs_cu_view *v)
 {
-    const int32_t top = bs_cu_top_row(t, o->domain, row), margin = o->margin;
+    const int32_t top = bs_cu_before(t, o->top) + bs_cu_row_above(t, link, o->depth, row), margin = o->margin;
     v->frame_y = top / o->across * o->cell;
     v->frame_x = top % o->across * o->cell;
     v->dim[1] = min(o->cell, v->frame_h - v->frame_y);
@@ -2816,7 +2946,9 @@ __device__ inline void bs_cu_clip(const bs_cu_tile &t, const bs_device_operand *
     v->x1 = min(o->cell + margin, v->frame_w - v->frame_x);
 }
 
-__device__ inline bs_cu_view bs_cu_open(const bs_cu_tile &t, const bs_device_operand *o, int32_t row)
+/* A row of an operand whose links may lie elsewhere. */
+__device__ __forceinline__ bs_cu_view bs_cu_open_by(const bs_cu_tile &t, const bs_device_operand *o,
+                                                    const bs_device_link *link, int32_t row)
 {
     bs_cu_view v;
     for (int32_t i = 0; i < BS_MAX_AXES; i++) {
@@ -2833,15 +2965,20 @@ __device__ inline bs_cu_view bs_cu_open(const bs_cu_tile &t, const bs_device_ope
     v.frame_h = v.y1 = o->dim[1];
     v.frame_w = v.x1 = o->dim[2];
     if (o->cell > 0)
-        bs_cu_clip(t, o, row, &v);
+        bs_cu_clip(t, o, link, row, &v);
     if (o->place == BS_AT_CELL)
         v.data = bs_cu_at<uint8_t>(o->base) +
                  ((int64_t)v.frame_y * v.stride[1] + (int64_t)v.frame_x * v.stride[2]) * bs_cu_bytes(v.dtype);
     else
-        v.data = bs_cu_row(t, o, row);
-    if (o->loop)
-        v.data += *bs_cu_trip(t, o->loop) * o->trip_bytes;
+        v.data = bs_cu_row_by(t, o, link, row);
+    if (o->trip)
+        v.data += *bs_cu_words(t, o->trip, o->trip_in_tile) * o->trip_bytes;
     return v;
+}
+
+__device__ inline bs_cu_view bs_cu_open(const bs_cu_tile &t, const bs_device_operand *o, int32_t row)
+{
+    return bs_cu_open_by(t, o, o->link, row);
 }
 
 __device__ __forceinline__ bs_cu_view bs_cu_open_in(const bs_cu_tile &t, const bs_device_step *s, int32_t i,
@@ -2854,6 +2991,13 @@ __device__ __forceinline__ bs_cu_view bs_cu_open_out(const bs_cu_tile &t, const 
                                                      int32_t row)
 {
     return bs_cu_open(t, bs_cu_out(t, s, i), row);
+}
+
+__device__ __forceinline__ bs_cu_view bs_cu_open_of_many(const bs_cu_tile &t, const bs_device_step *s, int32_t i,
+                                                         int32_t row)
+{
+    const bs_device_operand *there = bs_cu_in_of_many(t, s, i), o = bs_cu_read_whole(there);
+    return bs_cu_open_by(t, &o, there->link, row); /* a copy in registers has no link number k */
 }
 
 /* ------------------------------------------------------------------------------------------------ margins */
@@ -3666,7 +3810,7 @@ __device__ __forceinline__ void bs_cu_zero_around(const bs_cu_tile &t, const bs_
     if (w.part != 0 || o->margin == 0)
         return;
     const bs_cu_view v = bs_cu_open_target(t, o, row);
-    if (!v.image) /* only in the root (bs_cu_target) */
+    if (!v.image) /* only in the root (bs_cu_to_cell) */
         bs_cu_zero_beyond_frame(bs_cu_as_channel(v), team);
     else if (o->place == BS_AT_CELL)
         bs_cu_zero_beyond_frame(v, team);
@@ -3691,11 +3835,8 @@ struct bs_cu_segments {
 
 __device__ inline bs_cu_segments bs_cu_segments_of(const bs_cu_tile &t, int32_t domain)
 {
-    bs_cu_segments s = {NULL, 0, domain};
-    while (t.program->domains[domain].kind == BS_DOMAIN_PATH)
-        domain = t.program->domains[domain].parent;
-    s.offsets = bs_cu_at<const int32_t>(t.program->domains[domain].offsets);
-    s.count = t.program->domains[domain].lengths;
+    const bs_device_domain &d = t.program->domains[domain];
+    const bs_cu_segments s = {bs_cu_at<const int32_t>(d.offsets), d.lengths, domain};
     return s;
 }
 
@@ -5436,8 +5577,8 @@ static void bs_cu_chain_op(const bs_graph *g, const bs_node *op, int32_t kernel,
     const bs_value_info *result = bs_value_get(g, op->first_out);
     memset(to, 0, sizeof *to);
     to->kernel = kernel;
-    to->at = at;
-    to->other = other;
+    to->at = (int16_t)at;
+    to->other = (int16_t)other;
     to->how = other >= 0 ? bs_cu_how_beside(result, bs_value_get(g, bs_node_in(g, op)[1 - at])) : 0;
     for (int32_t i = 0; i < bs_op_get(op->op)->n_fields && i < 2; i++)
         memcpy(&to->p[i], static_cast<const char *>(op->params) + sizeof(char *) + 4 * i, 4);
@@ -6090,7 +6231,7 @@ struct bs_cu_conv {
     int32_t groups, in_c, out_c; /* channels of a group */
     const uint8_t *weights;
     const float *bias;
-    const bs_device_step *step;
+    const bs_device_step *step; /* for the end: where the step is at hand it is nearer */
 };
 
 /* Two numbers in one word of p, down and across. */
@@ -6148,8 +6289,6 @@ static int64_t bs_cu_conv_tiles(const bs_device_step *s, int64_t h, int64_t w)
 }
 
 /* ------------------------------------------------------------------------------------------- the job of a row */
-
-__device__ __forceinline__ int32_t bs_cu_conv_p(const bs_cu_conv &c, int which) { return c.step->p[which].i; }
 
 /* The job of a row. */
 __device__ __forceinline__ bs_cu_conv bs_cu_conv_of(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_view &x,
@@ -6227,9 +6366,10 @@ struct bs_cu_conv_item {
     int32_t group, pass;
 };
 
-__device__ __forceinline__ bs_cu_conv_item bs_cu_conv_item_of(const bs_cu_conv &c, int32_t item, int32_t passes)
+__device__ __forceinline__ bs_cu_conv_item bs_cu_conv_item_of(const bs_device_step *s, const bs_cu_conv &c,
+                                                              int32_t item, int32_t passes)
 {
-    const int32_t tile_h = bs_cu_conv_p(c, BS_CU_CONV_TILE_H), tile_w = bs_cu_conv_p(c, BS_CU_CONV_TILE_W),
+    const int32_t tile_h = s->p[BS_CU_CONV_TILE_H].i, tile_w = s->p[BS_CU_CONV_TILE_W].i,
                   across = (c.w + tile_w - 1) / tile_w;
     bs_cu_conv_item p;
     p.pass = item % passes;
@@ -6245,9 +6385,9 @@ __device__ __forceinline__ bs_cu_conv_item bs_cu_conv_item_of(const bs_cu_conv &
     return p;
 }
 
-__device__ __forceinline__ int32_t bs_cu_conv_tiles_of(const bs_cu_conv &c)
+__device__ __forceinline__ int32_t bs_cu_conv_tiles_of(const bs_device_step *s, const bs_cu_conv &c)
 {
-    const int32_t tile_h = bs_cu_conv_p(c, BS_CU_CONV_TILE_H), tile_w = bs_cu_conv_p(c, BS_CU_CONV_TILE_W);
+    const int32_t tile_h = s->p[BS_CU_CONV_TILE_H].i, tile_w = s->p[BS_CU_CONV_TILE_W].i;
     return (c.w + tile_w - 1) / tile_w * ((c.h + tile_h - 1) / tile_h) * c.groups;
 }
 
@@ -6292,7 +6432,7 @@ __device__ __forceinline__ bs_cu_conv_end bs_cu_conv_end_of(const bs_cu_conv &c)
 {
     const float param = c.step->p[BS_CU_CONV_PARAM].f;
     bs_cu_conv_end e = {c.bias, NULL, 1.0f, INFINITY, BS_ACT_NONE};
-    switch (bs_cu_conv_p(c, BS_CU_CONV_ACT)) {
+    switch (c.step->p[BS_CU_CONV_ACT].i) {
     case BS_ACT_NONE: break;
     case BS_RELU: e.slope = 0.0f; break;
     case BS_LEAKY_RELU: e.slope = bs_act_slope(param); break;
@@ -6301,7 +6441,7 @@ __device__ __forceinline__ bs_cu_conv_end bs_cu_conv_end_of(const bs_cu_conv &c)
         e.slope = 0.0f;
         e.high = bs_act_high(param);
         break;
-    default: e.rare = bs_cu_conv_p(c, BS_CU_CONV_ACT); break;
+    default: e.rare = c.step->p[BS_CU_CONV_ACT].i; break;
     }
     return e;
 }
@@ -6357,7 +6497,7 @@ __device__ __forceinline__ void bs_cu_conv_store_rare(const bs_cu_conv &c, const
 __device__ inline float bs_cu_conv_any(const bs_cu_conv &c, int32_t o, float sum)
 {
     const bs_cu_conv_end e = bs_cu_conv_end_of(c);
-    return bs_act_apply((bs_act)bs_cu_conv_p(c, BS_CU_CONV_ACT), c.step->p[BS_CU_CONV_PARAM].f,
+    return bs_act_apply((bs_act)c.step->p[BS_CU_CONV_ACT].i, c.step->p[BS_CU_CONV_PARAM].f,
                         e.slopes ? e.slopes[o] : 0.0f, sum + e.bias[o]);
 }
 
@@ -6457,12 +6597,11 @@ static bool bs_cu_conv_describe_direct(bs_device_step *s, int32_t in_c, int32_t 
 
 /* ------------------------------------------------------------------------------------------------------- sums */
 
-/* Copies `channels` channels of a work item's window to shared memory, as f32. */
+/* Copies `channels` channels of a work item's window to shared memory, as f32, pixels `apart` floats apart. */
 __device__ __forceinline__ void bs_cu_conv_stage(const bs_cu_conv &c, const bs_cu_conv_item &p, const uint8_t *from,
-                                                 int32_t channels, float *to)
+                                                 int32_t channels, int32_t apart, float *to)
 {
-    const int32_t threads = bs_cu_threads(), bytes = bs_cu_bytes(c.in_dtype),
-                  apart = bs_cu_conv_p(c, BS_CU_CONV_PIXEL);
+    const int32_t threads = bs_cu_threads(), bytes = bs_cu_bytes(c.in_dtype);
     const bool quads = bs_cu_quads(from, c.in_dtype, c.in_row, c.in_pixel, channels);
     const int32_t each = quads ? channels / 4 : channels, w = p.window_w, n = p.window_h * w * each;
     for (int32_t i = bs_cu_thread(); i < n; i += threads) {
@@ -6569,20 +6708,20 @@ __device__ __forceinline__ void bs_cu_conv_finish_tile(const bs_cu_conv &c, cons
 
 /* Computes every parts-th work item from `part` on; returns how many there are in all. They are numbered by tile, then
  * group, then pass. */
-__device__ __forceinline__ int32_t bs_cu_conv_direct(const bs_cu_tile &t, const bs_cu_conv &c, int32_t part,
-                                                     int32_t parts)
+__device__ __forceinline__ int32_t bs_cu_conv_direct(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_conv &c,
+                                                     int32_t part, int32_t parts)
 {
     float *window = reinterpret_cast<float *>(t.workspace + BS_CU_CONV_JOB);
     BS_CU_ASSUME_SHARED(window);
     const int32_t taps = c.kernel_h * c.kernel_w, padded = (c.out_c + 3) / 4 * 4, blocks = (c.out_c + 7) / 8;
-    const int32_t quads = bs_cu_conv_quads(c.step);
+    const int32_t quads = bs_cu_conv_quads(s);
     const int32_t side = bs_cu_thread() / quads, lane = bs_cu_thread() % quads;
     const int32_t sides = bs_cu_threads() / quads, passes = (blocks + sides - 1) / sides,
-                  items = bs_cu_conv_tiles_of(c) * passes;
-    const int32_t chunk = bs_cu_conv_p(c, BS_CU_CONV_CHUNK), apart = bs_cu_conv_p(c, BS_CU_CONV_PIXEL);
+                  items = bs_cu_conv_tiles_of(s, c) * passes;
+    const int32_t chunk = s->p[BS_CU_CONV_CHUNK].i, apart = s->p[BS_CU_CONV_PIXEL].i;
     int32_t staged = -1;
     for (int32_t item = part; item < items; item += parts) {
-        const bs_cu_conv_item p = bs_cu_conv_item_of(c, item, passes);
+        const bs_cu_conv_item p = bs_cu_conv_item_of(s, c, item, passes);
         const int32_t block = p.pass * sides + side, first = block * 8, n = p.h * p.w, each = (n + 3) / 4;
         const bool active = side < sides && block < blocks && lane < each;
         const int32_t wide = c.out_c - first > 4 ? 8 : 4;
@@ -6599,7 +6738,8 @@ __device__ __forceinline__ int32_t bs_cu_conv_direct(const bs_cu_tile &t, const 
             const int32_t channels = min(chunk, c.in_c - i);
             if (channels < c.in_c || staged != item / passes) {
                 __syncthreads();
-                bs_cu_conv_stage(c, p, bs_cu_conv_source(c, p) + i * bs_cu_bytes(c.in_dtype), channels, window);
+                bs_cu_conv_stage(c, p, bs_cu_conv_source(c, p) + i * bs_cu_bytes(c.in_dtype), channels, apart,
+                                 window);
                 __syncthreads();
                 staged = item / passes;
             }
@@ -6617,7 +6757,7 @@ __device__ __forceinline__ int32_t bs_cu_conv_direct(const bs_cu_tile &t, const 
 
 __device__ inline void bs_cu_conv2d_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w)
 {
-    bs_cu_conv_rows(t, s, w, [&](const bs_cu_conv &c) { bs_cu_conv_direct(t, c, w.part, w.parts); });
+    bs_cu_conv_rows(t, s, w, [&](const bs_cu_conv &c) { bs_cu_conv_direct(t, s, c, w.part, w.parts); });
 }
 
 #endif
@@ -6749,12 +6889,11 @@ __device__ __forceinline__ int32_t bs_cu_conv_spread(int32_t bytes)
     return words % 4 == 2 ? 2 : words % 8 == 4 ? 1 : 0;
 }
 
-/* Copies the window of a work item to shared memory, as f16. */
+/* Copies the window of a work item to shared memory, as f16, pixels `apart` elements apart. */
 __device__ __forceinline__ void bs_cu_conv_stage_half(const bs_cu_conv &c, const bs_cu_conv_item &p,
-                                                      const uint8_t *from, bool far, __half *to)
+                                                      const uint8_t *from, bool far, int32_t apart, __half *to)
 {
-    const int32_t threads = bs_cu_threads(), bytes = bs_cu_bytes(c.in_dtype),
-                  apart = bs_cu_conv_p(c, BS_CU_CONV_PIXEL);
+    const int32_t threads = bs_cu_threads(), bytes = bs_cu_bytes(c.in_dtype);
     const bool quads = bs_cu_quads(from, c.in_dtype, c.in_row, c.in_pixel, c.in_c);
     const bool async = far && quads && c.in_dtype == BS_F16 && ((c.in_row | c.in_pixel | c.in_c) & 7) == 0 &&
                        (reinterpret_cast<uintptr_t>(from) & 15) == 0;
@@ -6959,9 +7098,10 @@ __device__ __forceinline__ void bs_cu_conv_deal(const bs_cu_conv &c, const bs_cu
 
 /* TILE: the operand is a row of a tile, in shared memory already. */
 template <bool TILE>
-__device__ __forceinline__ void bs_cu_conv_tensor(const bs_cu_tile &t, const bs_cu_conv &c, int32_t part, int32_t parts)
+__device__ __forceinline__ void bs_cu_conv_tensor(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_conv &c,
+                                                  int32_t part, int32_t parts)
 {
-    const int32_t items = bs_cu_conv_tiles_of(c), apart = TILE ? 0 : bs_cu_conv_p(c, BS_CU_CONV_PIXEL);
+    const int32_t items = bs_cu_conv_tiles_of(s, c), apart = TILE ? 0 : s->p[BS_CU_CONV_PIXEL].i;
     int32_t *table = reinterpret_cast<int32_t *>(t.workspace + BS_CU_CONV_JOB);
     BS_CU_ASSUME_SHARED(table);
     bs_cu_conv_window v;
@@ -6970,14 +7110,14 @@ __device__ __forceinline__ void bs_cu_conv_tensor(const bs_cu_tile &t, const bs_
     __half *room = reinterpret_cast<__half *>(table + 4 * v.steps);
     int32_t columns = 0; /* of the window that the table is for */
     for (int32_t item = part; item < items; item += parts) {
-        const bs_cu_conv_item p = bs_cu_conv_item_of(c, item, 1);
+        const bs_cu_conv_item p = bs_cu_conv_item_of(s, c, item, 1);
         const int32_t row = apart > 0 ? p.window_w * apart : c.in_row, pixel = apart > 0 ? apart : c.in_pixel;
         const uint8_t *from = bs_cu_conv_source(c, p);
         __syncthreads(); /* the previous work item is done with the workspace */
         if (columns != p.window_w)
             bs_cu_conv_table(c, row, pixel, 4 * v.steps, table);
         if (apart > 0)
-            bs_cu_conv_stage_half(c, p, from, t.scratch == NULL, room);
+            bs_cu_conv_stage_half(c, p, from, t.scratch == NULL, apart, room);
         __syncthreads();
         columns = p.window_w;
         v.data = apart > 0 ? reinterpret_cast<const uint8_t *>(room) : from;
@@ -6990,14 +7130,14 @@ __device__ __forceinline__ void bs_cu_conv_tensor(const bs_cu_tile &t, const bs_
 
 __device__ inline void bs_cu_conv2d_tensor_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w)
 {
-    bs_cu_conv_rows(t, s, w, [&](const bs_cu_conv &c) { bs_cu_conv_tensor<false>(t, c, w.part, w.parts); });
+    bs_cu_conv_rows(t, s, w, [&](const bs_cu_conv &c) { bs_cu_conv_tensor<false>(t, s, c, w.part, w.parts); });
 }
 
 /* Runs in regions only; code for a launch of its own would never be used. */
 __device__ inline void bs_cu_conv2d_tile_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w)
 {
     if (t.scratch != NULL)
-        bs_cu_conv_rows(t, s, w, [&](const bs_cu_conv &c) { bs_cu_conv_tensor<true>(t, c, w.part, w.parts); });
+        bs_cu_conv_rows(t, s, w, [&](const bs_cu_conv &c) { bs_cu_conv_tensor<true>(t, s, c, w.part, w.parts); });
 }
 
 #endif
@@ -7247,10 +7387,9 @@ __device__ __forceinline__ int32_t bs_cu_deconv_phase(int32_t y, int32_t pad, in
 }
 
 __device__ inline void bs_cu_deconv_plain(const bs_cu_view &x, const bs_cu_view &y, const bs_cu_conv &c, int32_t pad,
-                                          const bs_cu_work &w)
+                                          int32_t up, const bs_cu_work &w)
 {
     const bs_cu_deal d = bs_cu_deal_whole(w);
-    const int32_t up = bs_cu_conv_p(c, BS_CU_CONV_UP);
     const float *weights = reinterpret_cast<const float *>(c.weights);
     bs_cu_scan_run(d, y, y.dim[0], [&](const bs_cu_scan &k) {
         float sum = 0.0f;
@@ -7268,9 +7407,8 @@ __device__ inline void bs_cu_deconv_plain(const bs_cu_view &x, const bs_cu_view 
 
 /* Phase (a, b) as a convolution: every stride-th output from the phase's first one on, with the taps in reverse. */
 __device__ __forceinline__ bs_cu_conv bs_cu_deconv_job(const bs_cu_conv &whole, const bs_cu_view &x,
-                                                       const bs_cu_view &y, int32_t pad, int32_t phase)
+                                                       const bs_cu_view &y, int32_t pad, int32_t up, int32_t phase)
 {
-    const int32_t up = bs_cu_conv_p(whole, BS_CU_CONV_UP);
     bs_cu_conv c = whole;
     const int32_t a = phase / up, b = phase % up;
     const int32_t down = a - bs_cu_deconv_phase(y.y0, pad, up), right = b - bs_cu_deconv_phase(y.x0, pad, up);
@@ -7289,10 +7427,10 @@ __device__ __forceinline__ bs_cu_conv bs_cu_deconv_job(const bs_cu_conv &whole, 
 }
 
 /* Not inlined: the loop over phases would leave it too few registers. */
-static __device__ __noinline__ int32_t bs_cu_deconv_phase_run(const bs_cu_tile &t, const bs_cu_conv &c, int32_t part,
-                                                              int32_t parts)
+static __device__ __noinline__ int32_t bs_cu_deconv_phase_run(const bs_cu_tile &t, const bs_device_step *s,
+                                                              const bs_cu_conv &c, int32_t part, int32_t parts)
 {
-    return bs_cu_conv_direct(t, c, part, parts);
+    return bs_cu_conv_direct(t, s, c, part, parts);
 }
 
 __device__ inline void bs_cu_deconv2d_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w)
@@ -7307,11 +7445,11 @@ __device__ inline void bs_cu_deconv2d_run(const bs_cu_tile &t, const bs_device_s
             if (phase == 0)
                 bs_cu_zero_margin(w, y);
             if (s->p[BS_CU_CONV_LAYOUT].i == 0) {
-                bs_cu_deconv_plain(x, y, bs_cu_conv_share(t, bs_cu_conv_of(t, s, x, y)), pad, w);
+                bs_cu_deconv_plain(x, y, bs_cu_conv_share(t, bs_cu_conv_of(t, s, x, y)), pad, up, w);
             } else if (bs_cu_conv_sound(t, s, x, y)) {
-                const bs_cu_conv &job = bs_cu_conv_share(t,
-                                                         bs_cu_deconv_job(bs_cu_conv_of(t, s, x, y), x, y, pad, phase));
-                part -= bs_cu_deconv_phase_run(t, job, part, w.parts) % w.parts;
+                const bs_cu_conv &job =
+                    bs_cu_conv_share(t, bs_cu_deconv_job(bs_cu_conv_of(t, s, x, y), x, y, pad, up, phase));
+                part -= bs_cu_deconv_phase_run(t, s, job, part, w.parts) % w.parts;
                 part += part < 0 ? w.parts : 0;
             }
         }
@@ -7494,9 +7632,9 @@ __device__ inline bool bs_cu_wants_kernel(const bs_cu_tile &t, const bs_device_s
         return true;
     bool empty = s->n_out > 0, lacks = false;
     for (int32_t i = 0; i < s->n_out; i++)
-        empty = empty && bs_cu_is_empty(bs_cu_out(t, s, i));
+        empty = empty && bs_cu_is_empty(bs_cu_in_of_many(t, s, s->n_in + i));
     for (int32_t i = 0; i < s->n_in && !s->empty; i++)
-        lacks = lacks || bs_cu_is_empty(bs_cu_in(t, s, i));
+        lacks = lacks || bs_cu_is_empty(bs_cu_in_of_many(t, s, i));
     if (lacks && !empty)
         bs_cu_fail(t, s, BS_ERROR_DATA);
     return !lacks && !empty;
@@ -7733,7 +7871,7 @@ __device__ __forceinline__ bool bs_cu_path_gives(const bs_cu_tile &t, const bs_d
 /* A row's number within a decision: one that was not made in the tile counts all rows. */
 __device__ __forceinline__ int32_t bs_cu_decided_row(const bs_cu_tile &t, const bs_device_step *s, int32_t row)
 {
-    return row + (s->domain == t.domain && !t.program->decision[s->router].in_tile ? t.first : 0);
+    return row + (bs_cu_router_at(t, s).in_tile ? 0 : bs_cu_before(t, s->domain));
 }
 
 /* Whether choice `at` of a decision gave the gather a row. */
@@ -7750,7 +7888,7 @@ __device__ __forceinline__ bool bs_cu_gives(const bs_cu_tile &t, const bs_device
 __device__ inline void bs_cu_fill_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w)
 {
     const bs_device_operand *out = bs_cu_out(t, s, 0);
-    const bs_cu_decision d = bs_cu_decision_of(t, s->router);
+    const bs_cu_decision d = bs_cu_decision_of(t, s);
     const bs_cu_team team = bs_cu_team_of(s);
     for (int32_t r = w.row + team.index; r < w.end; r += team.count) {
         const int32_t path = d.chosen[(int64_t)bs_cu_decided_row(t, s, r) * d.per_row];
@@ -7783,10 +7921,8 @@ __device__ __forceinline__ int32_t bs_cu_sum_axis(bool image, int32_t rank, int3
 }
 
 /* image: the result is one. */
-__device__ inline void bs_cu_addend_open(const bs_cu_tile &t, const bs_device_operand *o, int32_t row, float gate,
-                                         bool image, bs_cu_addend *source)
+__device__ inline void bs_cu_addend_open(const bs_cu_view &v, float gate, bool image, bs_cu_addend *source)
 {
-    const bs_cu_view v = bs_cu_open(t, o, row);
     source->data = v.data;
     source->there = v;
     source->gate = gate;
@@ -7807,9 +7943,12 @@ static_assert(BS_CU_SUM_SOURCES * sizeof(bs_cu_addend) <= BS_CU_WORKSPACE, "sour
 __device__ inline int32_t bs_cu_sources(const bs_cu_tile &t, const bs_device_step *s, int32_t row,
                                         const bs_cu_team &team, int32_t from, bs_cu_addend *sources)
 {
-    const bs_cu_decision d = bs_cu_decision_of(t, s->router);
+    const bs_cu_decision d = bs_cu_decision_of(t, s);
     const int64_t at = (int64_t)bs_cu_decided_row(t, s, row) * d.per_row;
-    const bool image = bs_cu_out(t, s, 0)->image;
+    const bool image = bs_cu_out(t, s, 0)->image, residual = s->p[BS_CU_GATHER_RESIDUAL].i != 0;
+    bs_cu_addend last; /* opened before the others are: it waits for nothing that they need */
+    if (residual && team.rank == 0)
+        bs_cu_addend_open(bs_cu_open_in(t, s, 0, row), 1.0f, image, &last);
     int32_t count = 0;
     for (int32_t k = team.rank; k < d.per_row || k == team.rank; k += team.size) { /* once at least: all need count */
         const int32_t path = k < d.per_row && bs_cu_gives(t, s, d, at + k) ? d.chosen[at + k] : -1;
@@ -7821,13 +7960,13 @@ __device__ inline int32_t bs_cu_sources(const bs_cu_tile &t, const bs_device_ste
             before += gives && d.chosen[at + i] < path;
         }
         if (path >= 0 && before >= from && before - from < BS_CU_SUM_SOURCES)
-            bs_cu_addend_open(t, bs_cu_in(t, s, path), d.inverse[at + k] - d.offsets[path],
+            bs_cu_addend_open(bs_cu_open_of_many(t, s, 1 + path, d.inverse[at + k] - d.offsets[path]),
                               s->p[BS_CU_GATHER_COMBINE].i == BS_COMBINE_SUM ? 1.0f : d.gates[at + k], image,
                               &sources[before - from]);
     }
-    if (s->p[BS_CU_GATHER_RESIDUAL].i && team.rank == 0 && count >= from && count - from < BS_CU_SUM_SOURCES)
-        bs_cu_addend_open(t, bs_cu_in(t, s, d.paths), row, 1.0f, image, &sources[count - from]);
-    return count + (s->p[BS_CU_GATHER_RESIDUAL].i != 0);
+    if (residual && team.rank == 0 && count >= from && count - from < BS_CU_SUM_SOURCES)
+        sources[count - from] = last;
+    return count + residual;
 }
 
 /* ----------------------------------------------------------------------------------------------------- reduce */
@@ -7931,8 +8070,8 @@ __device__ inline void bs_cu_sum_row(const bs_cu_view &to, const bs_cu_addend *s
 __device__ inline void bs_cu_select_row(const bs_cu_tile &t, const bs_device_step *s, int32_t row,
                                         const bs_cu_team &team, const bs_cu_work &w)
 {
-    const bs_device_operand *out = bs_cu_out(t, s, 0), *in = bs_cu_in(t, s, 0);
-    const bs_cu_decision d = bs_cu_decision_of(t, s->router);
+    const bs_device_operand *out = bs_cu_out(t, s, 0);
+    const bs_cu_decision d = bs_cu_decision_of(t, s);
     const int64_t at = (int64_t)bs_cu_decided_row(t, s, row) * d.per_row;
     int64_t best = -1;
     for (int64_t i = at; i < at + d.per_row; i++)
@@ -7946,8 +8085,8 @@ __device__ inline void bs_cu_select_row(const bs_cu_tile &t, const bs_device_ste
         bs_cu_zero_rect(to, to, team, w);
         return;
     }
-    const bs_cu_view from = bs_cu_open(t, in + (best < 0 ? d.paths : d.chosen[best]),
-                                       best < 0 ? row : d.inverse[best] - d.offsets[d.chosen[best]]);
+    const bs_cu_view from = bs_cu_open_of_many(t, s, best < 0 ? 0 : 1 + d.chosen[best],
+                                               best < 0 ? row : d.inverse[best] - d.offsets[d.chosen[best]]);
     bs_cu_row_copy(to, from, team, t.workspace, w);
     if (to.image && w.part == 0)
         bs_cu_zero_ring(to, bs_cu_common(to, from), to, team);
@@ -7959,7 +8098,7 @@ __device__ inline void bs_cu_paths_run(const bs_cu_tile &t, const bs_device_step
     const bs_cu_team team = bs_cu_team_of(s);
     const bool sums = s->p[BS_CU_GATHER_COMBINE].i == BS_COMBINE_SUM ||
                       s->p[BS_CU_GATHER_COMBINE].i == BS_COMBINE_WEIGHTED_SUM;
-    const int32_t most = t.program->decision[s->router].per_row + 1;
+    const int32_t most = bs_cu_router_at(t, s).per_row + 1;
     bs_cu_addend *sources = reinterpret_cast<bs_cu_addend *>(t.workspace) + team.index * min(most, BS_CU_SUM_SOURCES);
     for (int32_t first = w.row; first < w.end; first += team.count) { /* as many rounds for all teams: barriers */
         const int32_t r = first + team.index;
@@ -8379,7 +8518,8 @@ enum {
     BS_CU_LINEAR_NO_BIAS,
     BS_CU_LINEAR_ACT,
     BS_CU_LINEAR_PARAM,
-    BS_CU_LINEAR_BRANCHES /* whose lines may run side by side */
+    BS_CU_LINEAR_BRANCHES, /* whose lines may run side by side */
+    BS_CU_LINEAR_TOP       /* the outermost domain around the step's */
 };
 
 enum {
@@ -8395,7 +8535,6 @@ struct bs_cu_linear_line {
 /* Lies in shared memory: registers are needed for sums. */
 struct bs_cu_linear_job {
     const bs_device_step *step;
-    const bs_device_operand *x, *y;
     const uint8_t *weights;
     int32_t line_bytes; /* of weights */
     int32_t k, out, x_step, lines /* of a row */, lines_here /* of the work */;
@@ -8426,10 +8565,7 @@ static int64_t bs_cu_linear_most_lines(const bs_cu_node *n, int32_t domain)
 /* Columns of a work item: 16 where 64 would leave too few items in this run to keep a GPU busy with reading. */
 __device__ inline int32_t bs_cu_linear_wide(const bs_cu_tile &t, const bs_device_step *s, int32_t lines)
 {
-    int32_t domain = s->domain;
-    while (t.program->domains[domain].kind == BS_DOMAIN_PATH)
-        domain = t.program->domains[domain].parent;
-    const int64_t all = (int64_t)t.program->domains[domain].count * lines;
+    const int64_t all = (int64_t)t.program->domains[s->p[BS_CU_LINEAR_TOP].i].count * lines;
     const int32_t wide = (s->p[BS_CU_LINEAR_OUT].i + BS_CU_GEMM_SIDE - 1) / BS_CU_GEMM_SIDE;
     const bool few = all <= 2 * BS_CU_FEW_LINES &&
                      min((int32_t)all, s->p[BS_CU_LINEAR_BRANCHES].i) * (int64_t)wide < 256;
@@ -8440,23 +8576,22 @@ template <int BYTES>
 __device__ inline void bs_cu_linear_begin(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w,
                                           bs_cu_linear_job &j)
 {
+    const bs_device_operand *x = bs_cu_in(t, s, 0);
     j.step = s;
-    j.x = bs_cu_in(t, s, 0);
-    j.y = bs_cu_out(t, s, 0);
-    j.k = j.x->dim[j.x->rank - 1];
+    j.k = x->dim[x->rank - 1];
     j.out = s->p[BS_CU_LINEAR_OUT].i;
     j.line_bytes = (int32_t)bs_linear_line_bytes(j.k, BYTES);
     j.weights = bs_cu_prepared(t, s);
-    j.lines = bs_cu_linear_lines(j.y);
-    j.type = j.x->dtype;
+    j.lines = bs_cu_linear_lines(bs_cu_out(t, s, 0));
+    j.type = x->dtype;
     j.row = w.row;
     j.parts = w.parts;
     j.wide = bs_cu_linear_wide(t, s, j.lines);
     j.lines_here = (w.end - w.row) * j.lines;
     j.down = (j.lines_here + BS_CU_GEMM_SIDE - 1) / BS_CU_GEMM_SIDE;
     j.items = j.down * ((j.out + j.wide - 1) / j.wide);
-    j.x_step = j.k == 1 ? 1 : j.x->stride[j.x->rank - 1];
-    j.copy = j.x_step != 1 || bs_cu_bytes(j.x->dtype) != BYTES ? 0 : j.x->place == BS_AT_TILE ? 1 : 2;
+    j.x_step = j.k == 1 ? 1 : x->stride[x->rank - 1];
+    j.copy = j.x_step != 1 || bs_cu_bytes(x->dtype) != BYTES ? 0 : x->place == BS_AT_TILE ? 1 : 2;
 }
 
 /* What is done to a finished sum. Looked up only then: until sums are finished they need the registers. */
@@ -8466,13 +8601,14 @@ struct bs_cu_linear_end {
     float param;
 };
 
-__device__ inline bs_cu_linear_end bs_cu_linear_end_of(const bs_cu_linear_job &j)
+__device__ inline bs_cu_linear_end bs_cu_linear_end_of(const bs_cu_tile &t, const bs_cu_linear_job &j)
 {
+    const bs_device_operand *y = bs_cu_out(t, j.step, 0);
     bs_cu_linear_end e; /* as bs_epilogue_place */
     e.bias = reinterpret_cast<const float *>(j.weights) + bs_aligned_floats((int64_t)(j.line_bytes / 4) * j.out);
     e.slopes = e.bias + bs_aligned_floats(j.out); /* there for BS_PRELU only */
-    e.dtype = j.y->dtype;
-    e.step = j.out == 1 ? 1 : j.y->stride[j.y->rank - 1];
+    e.dtype = y->dtype;
+    e.step = j.out == 1 ? 1 : y->stride[y->rank - 1];
     e.act = j.step->p[BS_CU_LINEAR_ACT].i;
     e.param = j.step->p[BS_CU_LINEAR_PARAM].f;
     return e;
@@ -8502,12 +8638,13 @@ __device__ inline int64_t bs_cu_linear_offset(const bs_device_operand *o, int32_
 /* Finds lines first .. first + count of the work. count <= 64 <= threads. */
 __device__ inline void bs_cu_linear_find(const bs_cu_tile &t, bs_cu_linear_job &j, int32_t first, int32_t count)
 {
+    const bs_device_operand *x = bs_cu_in(t, j.step, 0), *y = bs_cu_out(t, j.step, 0);
     const int32_t i = bs_cu_thread();
     if (i >= count)
         return;
     const int32_t r = j.row + (first + i) / j.lines, line = (first + i) % j.lines;
-    j.at[i].x = bs_cu_row(t, j.x, r) + bs_cu_linear_offset(j.x, line) * bs_cu_bytes(j.x->dtype);
-    j.at[i].y = bs_cu_row(t, j.y, r) + bs_cu_linear_offset(j.y, line) * bs_cu_bytes(j.y->dtype);
+    j.at[i].x = bs_cu_row(t, x, r) + bs_cu_linear_offset(x, line) * bs_cu_bytes(x->dtype);
+    j.at[i].y = bs_cu_row(t, y, r) + bs_cu_linear_offset(y, line) * bs_cu_bytes(y->dtype);
 }
 
 /* Loads 16 bytes of weights. The L2 cache fetches the 256 bytes around them: the same line reads those next. */
@@ -8708,6 +8845,7 @@ static void bs_cu_linear_describe(const bs_cu_node *n, bs_device_step *s)
         s->kernel = BS_CU_cublas;
 #endif
     s->batch = batch < 1 ? 1 : (int32_t)batch;
+    s->p[BS_CU_LINEAR_TOP].i = d->top;
     s->p[BS_CU_LINEAR_BRANCHES].i = path ? n->graph->routers[d->router].desc->paths : 1;
     s->parts = bs_cu_work_items(bs_max_i64(bs_ceil_div(s->batch * lines, BS_CU_GEMM_SIDE) *
                                                bs_ceil_div(out, BS_CU_GEMM_SIDE),
@@ -8759,10 +8897,10 @@ __device__ __forceinline__ void bs_cu_linear_few_step(const uint8_t *stage, int3
 }
 
 template <int BYTES, int COLUMNS>
-__device__ __forceinline__ void bs_cu_linear_few_finish(const bs_cu_linear_job &j, int32_t count, int32_t first,
-                                                        int32_t columns, int32_t turn, const float *sum)
+__device__ __forceinline__ void bs_cu_linear_few_finish(const bs_cu_tile &t, const bs_cu_linear_job &j, int32_t count,
+                                                        int32_t first, int32_t columns, int32_t turn, const float *sum)
 {
-    const bs_cu_linear_end e = bs_cu_linear_end_of(j);
+    const bs_cu_linear_end e = bs_cu_linear_end_of(t, j);
     if (BYTES == 4) {
         const int32_t high = bs_cu_threads() / COLUMNS, column = turn % COLUMNS, y = turn / COLUMNS;
 #pragma unroll 1
@@ -8793,8 +8931,6 @@ __device__ inline void bs_cu_linear_few(const bs_cu_tile &t, bs_cu_linear_job &j
     int32_t load_first = first, load_at = 0, load_stage = 0, at = 0, stage = 0;
     int32_t turn = (bs_cu_thread() + (int32_t)(blockIdx.x % 4 * 64)) % threads;
     float sum[4] = {0.0f, 0.0f, 0.0f, 0.0f};
-    bs_cu_linear_find(t, j, line, count);
-    __syncthreads();
     for (int32_t i = 1 - few::STAGES; first < end; i++) {
         if (i >= 0) {
             bs_cu_cp_async_wait<few::STAGES - 2>();
@@ -8804,6 +8940,10 @@ __device__ inline void bs_cu_linear_few(const bs_cu_tile &t, bs_cu_linear_job &j
             uint8_t *to = t.workspace + load_stage * few::STAGE_BYTES;
             const int32_t from = load_at * few::DEPTH;
             bs_cu_linear_weights<few::DEPTH / 16>(j, to, few::PITCH, load_first, min(COLUMNS, end - load_first), from);
+            if (i == 1 - few::STAGES) { /* weights need no rows: the first are under way while those are found */
+                bs_cu_linear_find(t, j, line, count);
+                __syncthreads();
+            }
             bs_cu_linear_rows<BYTES, few::DEPTH / 16>(j, to + COLUMNS * few::PITCH, few::PITCH, count, from);
             load_stage = load_stage + 1 == few::STAGES ? 0 : load_stage + 1;
             load_at = load_at + 1 == depth ? 0 : load_at + 1;
@@ -8815,7 +8955,7 @@ __device__ inline void bs_cu_linear_few(const bs_cu_tile &t, bs_cu_linear_job &j
         bs_cu_linear_few_step<BYTES, COLUMNS>(t.workspace + stage * few::STAGE_BYTES, count, turn, sum);
         stage = stage + 1 == few::STAGES ? 0 : stage + 1;
         if (++at == depth) {
-            bs_cu_linear_few_finish<BYTES, COLUMNS>(j, count, first, min(COLUMNS, end - first), turn, sum);
+            bs_cu_linear_few_finish<BYTES, COLUMNS>(t, j, count, first, min(COLUMNS, end - first), turn, sum);
             sum[0] = sum[1] = sum[2] = sum[3] = 0.0f;
             at = 0;
             first += COLUMNS;
@@ -8869,7 +9009,7 @@ __device__ inline void bs_cu_linear_pass(const bs_cu_tile &t, const bs_cu_linear
     __syncthreads();
     bs_cu_gemm_finish<BYTES, ROWS>(sum, sums);
     __syncthreads();
-    const bs_cu_linear_end e = bs_cu_linear_end_of(j);
+    const bs_cu_linear_end e = bs_cu_linear_end_of(t, j);
 #pragma unroll 1
     for (int32_t i = bs_cu_thread(); i < count * BS_CU_GEMM_SIDE; i += bs_cu_threads()) {
         const int32_t line = i / BS_CU_GEMM_SIDE, column = i % BS_CU_GEMM_SIDE;
@@ -8900,9 +9040,10 @@ __device__ inline void bs_cu_linear_any(const bs_cu_tile &t, const bs_device_ste
     if (threadIdx.x == 0)
         bs_cu_linear_begin<BYTES>(t, s, w, j);
     __syncthreads();
-    if (w.part == 0 && j.y->margin > 0)
+    const bs_device_operand *y = bs_cu_out(t, s, 0);
+    if (w.part == 0 && y->margin > 0)
         for (int32_t r = w.row; r < w.end; r++)
-            bs_cu_zero_margin(w, bs_cu_open(t, j.y, r));
+            bs_cu_zero_margin(w, bs_cu_open(t, y, r));
     /* lines fastest: neighbours read the same weights */
     for (int32_t item = w.part; item < j.items; item += j.parts) {
         const int32_t line = item % j.down * BS_CU_GEMM_SIDE, first = item / j.down * j.wide,
@@ -10135,13 +10276,13 @@ struct bs_cu_router {
 
 __device__ inline bs_cu_router bs_cu_router_of(const bs_cu_tile &t, const bs_device_step *s)
 {
-    const bs_device_decision &d = t.program->decision[s->router];
+    const bs_device_decision &d = bs_cu_router_at(t, s);
     const int32_t table_words = (3 * d.paths + 4) & ~3, words = (BS_CU_WORKSPACE - (int32_t)sizeof(bs_cu_routing)) / 4;
     const bool fits = d.paths <= BS_CU_ROUTE_PATHS;
     bs_cu_router r;
     r.t = &t;
     r.s = s;
-    r.d = bs_cu_decision_of(t, s->router);
+    r.d = bs_cu_decision_of(t, s);
     r.score = bs_cu_in(t, s, 0);
     r.shared = reinterpret_cast<bs_cu_routing *>(t.workspace);
     r.stage = reinterpret_cast<uint32_t *>(r.shared + 1) + (fits ? table_words : 0);
@@ -10149,7 +10290,7 @@ __device__ inline bs_cu_router bs_cu_router_of(const bs_cu_tile &t, const bs_dev
     r.counts = fits ? reinterpret_cast<int32_t *>(r.shared + 1) : r.d.work + 2 * (int64_t)d.rows * d.per_row;
     r.next = r.counts + d.paths;
     r.offsets = r.next + d.paths;
-    r.rows = min(bs_cu_count(t, s->domain), d.rows);
+    r.rows = min(bs_cu_count(t, s), d.rows);
     r.knob = 0.0f;
     if (s->p[BS_CU_P_KNOB].i) {
         const bs_device_operand *knob = bs_cu_in(t, s, 1);
@@ -10461,7 +10602,7 @@ __device__ inline void bs_cu_pack(const bs_cu_router &r)
 /* What the host reads: the first path of rows first .. last - 1, by their place among all cells. */
 __device__ inline void bs_cu_record_rows(const bs_cu_router &r, int32_t first, int32_t last)
 {
-    int16_t *top = reinterpret_cast<int16_t *>(r.t->program->decisions + r.t->program->decision[r.s->router].top);
+    int16_t *top = reinterpret_cast<int16_t *>(r.t->program->decisions + bs_cu_router_at(*r.t, r.s).top);
     for (int32_t row = first + bs_cu_thread(); row < last; row += bs_cu_threads())
         top[bs_cu_top_row(*r.t, r.s->domain, row)] = (int16_t)r.d.chosen[(int64_t)row * r.d.per_row];
 }
@@ -10469,7 +10610,7 @@ __device__ inline void bs_cu_record_rows(const bs_cu_router &r, int32_t first, i
 /* And how many rows each path got (counts): tiles add theirs. */
 __device__ inline void bs_cu_record_counts(const bs_cu_router &r)
 {
-    const bs_device_decision &d = r.t->program->decision[r.s->router];
+    const bs_device_decision &d = bs_cu_router_at(*r.t, r.s);
     int32_t *sums = reinterpret_cast<int32_t *>(r.t->program->decisions + d.sums);
     for (int32_t p = bs_cu_thread(); p < r.d.paths; p += bs_cu_threads()) {
         if (!d.in_tile) /* in a loop there is a decision a trip */
@@ -10891,7 +11032,7 @@ static constexpr bs_cu_describe bs_cu_loop_parent_describe = bs_cu_loop_trip_des
 
 __device__ inline void bs_cu_loop_parent_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w)
 {
-    const bs_cu_decision d = bs_cu_decision_of(t, s->router);
+    const bs_cu_decision d = bs_cu_decision_of(t, s);
     for (int32_t k = w.row + bs_cu_thread(); k < w.end; k += bs_cu_threads()) {
         const int32_t row = bs_cu_parent_row(t, s->domain, k);
         *reinterpret_cast<int32_t *>(bs_cu_row(t, bs_cu_out(t, s, 0), k)) =
@@ -12328,7 +12469,7 @@ __device__ inline void bs_cu_limit_choice(const bs_cu_router &r, int32_t k)
 __device__ inline void bs_cu_limit_capacity(const bs_cu_router &r)
 {
     int64_t *dropped = reinterpret_cast<int64_t *>(r.t->program->decisions +
-                                                   r.t->program->decision[r.s->router].dropped);
+                                                   bs_cu_router_at(*r.t, r.s).dropped);
     uint64_t lost = 0;
     bs_cu_clear_counts(r);
     __syncthreads();
@@ -12579,11 +12720,11 @@ static void bs_cu_route_price_describe(const bs_cu_node *n, bs_device_step *s)
  * where no path was chosen. */
 __device__ inline void bs_cu_route_score_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w)
 {
-    const bs_cu_decision d = bs_cu_decision_of(t, s->router);
+    const bs_cu_decision d = bs_cu_decision_of(t, s);
     const bs_device_operand *in = bs_cu_in(t, s, 0), *out = bs_cu_out(t, s, 0);
     const int32_t width = s->p[BS_CU_SCORE_WIDTH].i;
     /* a decision that was not made in the tile counts all rows */
-    const int32_t ahead = s->domain == t.domain && !t.program->decision[s->router].in_tile ? t.first : 0;
+    const int32_t ahead = bs_cu_router_at(t, s).in_tile ? 0 : bs_cu_before(t, s->domain);
     for (int32_t r = w.row + bs_cu_thread(); r < w.end; r += bs_cu_threads()) {
         const int64_t decided = (int64_t)(ahead + r) * d.per_row;
         const int32_t path = d.chosen[decided], at = bs_score_of(path, width);
@@ -12605,7 +12746,7 @@ __device__ inline void bs_cu_route_price_run(const bs_cu_tile &t, const bs_devic
     const bs_device_operand *out = bs_cu_out(t, s, 0);
     if (threadIdx.x == 0 && w.part == 0)
         bs_cu_put(bs_cu_row(t, out, 0), out->dtype, 0,
-                  s->p[BS_CU_PRICE_FORCED].i ? 0.0f : *bs_cu_decision_of(t, s->router).price);
+                  s->p[BS_CU_PRICE_FORCED].i ? 0.0f : *bs_cu_decision_of(t, s).price);
 }
 
 #endif
@@ -12807,7 +12948,7 @@ __device__ inline void bs_cu_concat_run(const bs_cu_tile &t, const bs_device_ste
         bs_cu_zero_margin(w, y);
         for (int32_t i = 0; i < s->n_in; i++) {
             bs_cu_view to = y;
-            const bs_cu_view from = bs_cu_open_in(t, s, i, r);
+            const bs_cu_view from = bs_cu_open_of_many(t, s, i, r);
             const int32_t extent = bs_cu_pick(from.dim, axis);
             bs_cu_keep(&to, axis, extent);
             bs_cu_copy_view(to, from, d, t.workspace);
@@ -13513,8 +13654,8 @@ static const bs_cu_description bs_cu_ops[] = {
 /* ==== begin src/cuda/step_operand.cuh ========================================================= */
 /* step_operand.cuh - where the operands of an instruction are on the device, for the largest extents: kernels are
  * chosen for those, and each run puts its own extents and buffers in place (extents.cuh).
- * The host's side of run/operands.c: everything but the decision is resolved here. Relies on plan/device.h. Must never
- * touch what the addresses point to. */
+ * plan/locate.h says where; here that becomes addresses, and where the decisions are that a row's place depends on.
+ * Relies on plan/device.h. Must never touch what the addresses point to. */
 #ifndef BS_CUDA_STEP_OPERAND
 #define BS_CUDA_STEP_OPERAND
 
@@ -13542,7 +13683,7 @@ __host__ __device__ static inline void bs_cu_bind_operand(const bs_device_bound 
         o->row_bytes = (int64_t)b->stride[0] * b->bytes;
     if (o->place == BS_AT_RING)
         o->max_w = b->stride[1];
-    if (o->loop)
+    if (o->trip)
         o->trip_bytes = (int64_t)b->stride[o->skip - 1] * b->bytes;
 }
 
@@ -13595,6 +13736,8 @@ struct bs_cu_tables {
     const bs_cu_bound *bound;  /* [nodes] */
     uint64_t memory;           /* the session's on the device */
     uint64_t weights;          /* prepared, resident */
+    const bs_device_domain *domains;
+    const bs_device_decision *decisions;
     bs_device_step *steps;
     bs_device_operand *operands;
     uint32_t *given;
@@ -13646,40 +13789,6 @@ static void bs_cu_extent(bs_cu_tables *l, int32_t value, bs_device_operand *o)
     o->across = bs_cu_cells((int32_t)bs_dim_max(l->graph, o->width), o->size);
 }
 
-static void bs_cu_dense(bs_cu_tables *l, int32_t value, bs_device_operand *o)
-{
-    const bs_value_info *v = &l->graph->values[value];
-    int64_t stride = 1;
-    for (int32_t i = v->rank - 1; i >= 0; i--) {
-        o->stride[i] = bs_cu_narrow(l, stride);
-        stride *= bs_dim_max(l->graph, v->dims[i]);
-    }
-}
-
-/* Rows of the plan's own: images channels last with margins, all else dense; strides from the maxima. */
-static void bs_cu_stored(bs_cu_tables *l, int32_t value, bs_device_operand *o)
-{
-    const bs_value_info *v = &l->graph->values[value];
-    const bs_value_plan *p = &l->plan->values[value];
-    const bs_dtype dtype = bs_plan_stored(l->plan, value);
-    int64_t h, w;
-    o->dtype = (uint8_t)dtype;
-    o->stored = v->domain;
-    o->row_bytes = (int64_t)bs_bytes_figure(p->row_bytes);
-    o->place = (uint8_t)(p->storage == BS_STORAGE_SCRATCH ? BS_AT_TILE : BS_AT_ROWS);
-    o->base = bs_bytes_figure(p->offset) + (p->storage == BS_STORAGE_SCRATCH ? 0 : l->memory + l->layout->transient);
-    if (!bs_cu_is_image(l, value)) {
-        bs_cu_dense(l, value, o);
-        return;
-    }
-    bs_plan_core(l->plan, v, &h, &w);
-    const int64_t channels = bs_dim_max(l->graph, v->dims[0]), line = channels * (w + 2 * (int64_t)p->margin);
-    o->stride[0] = 1;
-    o->stride[1] = bs_cu_narrow(l, line);
-    o->stride[2] = bs_cu_narrow(l, channels);
-    o->base += (uint64_t)(p->margin * (line + channels)) * bs_dtype_bytes(dtype);
-}
-
 static void bs_cu_at_bound(bs_cu_tables *l, int32_t node, bs_device_operand *o)
 {
     const bs_cu_bound *b = &l->bound[node];
@@ -13695,73 +13804,77 @@ static void bs_cu_at_bound(bs_cu_tables *l, int32_t node, bs_device_operand *o)
     }
 }
 
-/* A value of the root domain, wherever it is. */
-static void bs_cu_root(bs_cu_tables *l, int32_t value, bs_device_operand *o)
+/* What the plan stores, or prepared weights. */
+static void bs_cu_at_own(bs_cu_tables *l, int32_t value, const bs_locator *at, bs_device_operand *o)
 {
-    const bs_value_plan *p = &l->plan->values[value];
-    bs_cu_extent(l, value, o);
-    if (p->storage == BS_STORAGE_INPUT || p->storage == BS_STORAGE_OUTPUT || p->storage == BS_STORAGE_STATE) {
-        bs_cu_at_bound(l, p->source, o);
-    } else if (p->storage == BS_STORAGE_WEIGHT) {
-        bs_cu_dense(l, value, o);
-        o->base = l->weights + bs_bytes_figure(l->plan->nodes[p->source].prepared_offset);
-    } else {
-        bs_cu_stored(l, value, o);
-    }
-    o->place = BS_AT_ROOT;
+    int64_t stride[BS_MAX_AXES];
+    bs_strides_stored(l->plan, value, stride);
+    o->dtype = (uint8_t)bs_plan_stored(l->plan, value);
+    o->place = at->place;
+    o->stored = at->domain;
+    o->row_bytes = (int64_t)bs_bytes_figure(at->row_bytes);
+    o->base = bs_bytes_figure(at->base) +
+              (at->in_tile ? 0 : at->memory == BS_OF_WEIGHTS ? l->weights : l->memory + l->layout->transient);
+    for (int32_t i = 0; i < o->rank; i++)
+        o->stride[i] = bs_cu_narrow(l, stride[i]);
 }
 
-/* Rows that are found in a root value by their place in it: cells, lines, or all of it. */
-static void bs_cu_seen(const bs_device_operand *root, bs_place place, bs_device_operand *o)
+static void bs_cu_operand(bs_cu_tables *l, int32_t value, bs_device_operand *o);
+
+/* Rows that are found in a root value by their place in it, as cells or as lines. o has their extents. */
+static void bs_cu_in_root(bs_cu_tables *l, int32_t value, bs_device_operand *o)
 {
-    const int32_t first = place == BS_AT_LINE;
-    o->dtype = root->dtype;
-    o->bound = root->bound;
+    bs_device_operand root;
+    bs_cu_operand(l, value, &root); /* which is no view */
+    const int32_t first = o->rank != root.rank;
+    o->dtype = root.dtype;
+    o->bound = root.bound;
     o->skip = (uint8_t)first;
-    o->base = root->base;
-    o->place = (uint8_t)place;
-    o->row_bytes = (int64_t)root->stride[0] * (int64_t)bs_dtype_bytes((bs_dtype)root->dtype);
+    o->base = root.base;
+    o->place = first ? BS_AT_LINE : BS_AT_CELL;
+    o->row_bytes = (int64_t)root.stride[0] * (int64_t)bs_dtype_bytes((bs_dtype)root.dtype);
     for (int32_t i = 0; i < o->rank && i + first < BS_MAX_RANK; i++)
-        o->stride[i] = root->stride[i + first];
+        o->stride[i] = root.stride[i + first];
 }
 
-/* The operand that `value` is a view of, seen with the view's extents (which o has). */
-static void bs_cu_view_of(bs_cu_tables *l, int32_t value, bs_device_operand *o)
+/* Finds a value from view to view; o has the extents that it is seen with. */
+static void bs_cu_find(bs_cu_tables *l, int32_t value, bs_device_operand *o)
 {
-    for (;;) {
-        const bs_node *node = &l->graph->nodes[l->graph->values[value].node];
-        const int32_t from = bs_view_of(l->graph, node);
-        const bool cells = node->router == 0;
-        if (cells || l->graph->values[from].domain == 0) { /* the latter: seen from a path of the root */
-            bs_device_operand root;
-            bs_cu_root(l, from, &root);
-            bs_cu_seen(&root, !cells ? BS_AT_ROOT : o->rank == root.rank ? BS_AT_CELL : BS_AT_LINE, o);
-            return;
-        }
-        value = from;
-        if (l->plan->values[value].storage != BS_STORAGE_VIEW) {
-            bs_cu_stored(l, value, o);
-            return;
-        }
+    bs_locator at;
+    bs_locate(l->plan, value, &at);
+    while (at.place == BS_AT_ABOVE) {
+        value = at.source;
+        bs_locate(l->plan, value, &at);
     }
+    if (at.place == BS_AT_CELL || at.place == BS_AT_LINE)
+        bs_cu_in_root(l, at.source, o);
+    else if (at.memory == BS_OF_CALLER)
+        bs_cu_at_bound(l, at.bound, o);
+    else
+        bs_cu_at_own(l, value, &at, o);
 }
 
 /* A value as its readers and its maker find it. */
 static void bs_cu_operand(bs_cu_tables *l, int32_t value, bs_device_operand *o)
 {
-    if (l->graph->values[value].domain == 0) {
-        bs_cu_root(l, value, o);
-        return;
-    }
     bs_cu_extent(l, value, o);
-    if (l->plan->values[value].storage == BS_STORAGE_VIEW)
-        bs_cu_view_of(l, value, o);
-    else
-        bs_cu_stored(l, value, o);
+    bs_cu_find(l, value, o);
+}
+
+/* A constant, as it was prepared. */
+static void bs_cu_constant(bs_cu_tables *l, int32_t node, bs_device_operand *o)
+{
+    int64_t stride = 1;
+    o->place = BS_AT_ROOT;
+    o->base = l->weights + bs_bytes_figure(l->plan->nodes[node].prepared_offset);
+    for (int32_t i = o->rank - 1; i >= 0; i--) {
+        o->stride[i] = bs_cu_narrow(l, stride);
+        stride *= o->dim[i];
+    }
 }
 
 /* The place that a trip of a loop has in a row: o has its extents, `row` is the row as the loop's body finds it. */
-static void bs_cu_trip_of(int32_t loop, const bs_device_operand *row, bs_device_operand *o)
+static void bs_cu_trip_of(const bs_cu_tables *l, int32_t loop, const bs_device_operand *row, bs_device_operand *o)
 {
     o->dtype = row->dtype;
     o->bound = row->bound;
@@ -13770,7 +13883,8 @@ static void bs_cu_trip_of(int32_t loop, const bs_device_operand *row, bs_device_
     o->place = row->place;
     o->row_bytes = row->row_bytes;
     o->stored = row->stored;
-    o->loop = loop;
+    o->trip = (uint32_t)(l->decisions[loop].trip / 4);
+    o->trip_in_tile = l->decisions[loop].in_tile;
     o->trip_bytes = (int64_t)row->stride[0] * (int64_t)bs_dtype_bytes((bs_dtype)row->dtype);
     for (int32_t i = 0; i < o->rank && i + 1 < BS_MAX_AXES; i++)
         o->stride[i] = row->stride[i + 1];
@@ -13785,64 +13899,100 @@ static void bs_cu_source(bs_cu_tables *l, int32_t value, bs_device_operand *o)
     if (bs_view_slices(l->graph, n)) {
         bs_device_operand row;
         bs_cu_operand(l, bs_view_of(l->graph, n), &row);
-        row.domain = o->domain;
-        bs_cu_trip_of(n->router, &row, o);
+        bs_cu_trip_of(l, n->router, &row, o);
+    } else if (n->n_in > 0 && n->router == 0) {
+        bs_cu_in_root(l, bs_view_of(l->graph, n), o);
     } else if (n->n_in > 0) {
-        bs_cu_view_of(l, value, o);
+        bs_cu_find(l, bs_view_of(l->graph, n), o);
     } else if (bs_op_get(n->op)->bound) {
         bs_cu_at_bound(l, node, o);
-    } else { /* a constant */
-        bs_cu_dense(l, value, o);
-        o->base = l->weights + bs_bytes_figure(l->plan->nodes[node].prepared_offset);
-        o->place = BS_AT_ROOT;
+    } else {
+        bs_cu_constant(l, node, o);
     }
 }
 
-/* Where an instruction stores rows of `value` in its target. */
-static void bs_cu_target(bs_cu_tables *l, const bs_instr *i, int32_t value, bs_device_operand *o)
+/* Where an instruction stores rows, with the extents of `value`: in its target, */
+static void bs_cu_to_own(bs_cu_tables *l, const bs_instr *i, int32_t, bs_device_operand *o)
 {
-    bs_device_operand whole;
-    if (i->map == BS_MAP_TRIP) {
-        bs_cu_operand(l, i->target, &whole);
-        bs_cu_extent(l, value, o);
-        bs_cu_trip_of(l->graph->nodes[i->node].router, &whole, o);
-        o->margin = 0; /* that of the value is around its own rows; zeros around all trips are there before the first */
-    } else if (i->map != BS_MAP_CELL) { /* the row of the parent */
-        bs_cu_operand(l, i->target, o);
-    } else {
-        bs_cu_root(l, i->target, &whole);
-        bs_cu_extent(l, value, o);
-        bs_cu_seen(&whole, o->rank == whole.rank ? BS_AT_CELL : BS_AT_LINE, o);
-        o->margin = l->plan->values[i->target].margin;
-    }
+    bs_cu_operand(l, i->target, o);
+}
+
+/* in the same row of it, or in that which its own came from, */
+static void bs_cu_to_row(bs_cu_tables *l, const bs_instr *i, int32_t, bs_device_operand *o)
+{
+    bs_cu_operand(l, i->target, o);
     o->domain = i->domain;
 }
 
-/* Where an output or a state is stored; base 0: nothing is bound to it. */
-static void bs_cu_ending(bs_cu_tables *l, const bs_instr *i, bs_device_operand *o)
+/* in the place that the trip has there, */
+static void bs_cu_to_trip(bs_cu_tables *l, const bs_instr *i, int32_t value, bs_device_operand *o)
+{
+    bs_device_operand row;
+    bs_cu_operand(l, i->target, &row);
+    bs_cu_extent(l, value, o);
+    bs_cu_trip_of(l, l->graph->nodes[i->node].router, &row, o);
+    o->margin = 0; /* that of the value is around its own rows; zeros around all trips are there before the first */
+    o->domain = i->domain;
+}
+
+/* in the row's place in a root tensor, */
+static void bs_cu_to_cell(bs_cu_tables *l, const bs_instr *i, int32_t value, bs_device_operand *o)
+{
+    bs_cu_extent(l, value, o);
+    bs_cu_in_root(l, i->target, o);
+    o->margin = l->plan->values[i->target].margin;
+    o->domain = i->domain;
+}
+
+/* in what is bound to an output or a state (base 0: nothing is), */
+static void bs_cu_to_bound(bs_cu_tables *l, const bs_instr *i, int32_t value, bs_device_operand *o)
 {
     const bs_node *node = &l->graph->nodes[i->node];
     const int32_t state = bs_node_operand(node, BS_ROLE_STATE);
-    bs_cu_extent(l, i->value, o);
+    bs_cu_extent(l, value, o);
     o->margin = 0;
     bs_cu_at_bound(l, state < 0 ? i->node : l->graph->values[bs_node_in(l->graph, node)[state]].node, o);
 }
 
-/* The cache that rows are appended to. Beside the strides of a cell, which has two dimensions at most: row_bytes from
- * segment to segment, max_w elements from position to position, and the positions as the last dimension. */
-static void bs_cu_ring(bs_cu_tables *l, const bs_instr *i, bs_device_operand *o)
+/* or in a cache. Beside the strides of a cell, which has two dimensions at most: row_bytes from segment to segment,
+ * max_w elements from position to position, and the positions as the last dimension. */
+static void bs_cu_to_ring(bs_cu_tables *l, const bs_instr *i, int32_t value, bs_device_operand *o)
 {
     const bs_node *node = &l->graph->nodes[i->node];
     const int32_t state = l->graph->values[bs_node_in(l->graph, node)[bs_node_operand(node, BS_ROLE_STATE)]].node;
     const bs_value_info *v = &l->graph->values[l->graph->nodes[state].first_out];
     const bs_cu_bound *b = &l->bound[state];
-    bs_cu_extent(l, i->value, o);
+    bs_cu_extent(l, value, o);
     o->place = BS_AT_RING;
     o->base = b->address;
     o->bound = b->entry;
     o->skip = 2;
     o->from[BS_MAX_RANK - 1] = v->dims[1];
     o->margin = 0;
+}
+
+/* ------------------------------------------------------------------------------------------------- decisions */
+
+/* Which words of the decisions tell where a row of the operand lies: it has all else by now. */
+static void bs_cu_link_operand(const bs_cu_tables *l, bs_device_operand *o)
+{
+    const bool outermost = o->place == BS_AT_LINE || o->place == BS_AT_CELL;
+    int32_t domain = o->domain;
+    for (; l->domains[domain].kind == BS_DOMAIN_PATH; domain = l->domains[domain].parent) {
+        const bs_device_link *link = &l->domains[domain].link;
+        if (o->depth < BS_DEVICE_LINKS)
+            o->link[o->depth] = *link;
+        if (domain == o->stored && o->place == BS_AT_ROWS) {
+            o->levels = o->depth;
+            o->first = link->in_tile ? 0 : link->offset;
+        } else if (domain == o->stored) {
+            o->levels = o->depth;
+        }
+        o->depth++;
+    }
+    o->top = domain;
+    o->stored = outermost ? domain : o->stored;
+    o->levels = o->stored == domain ? o->depth : o->levels;
 }
 
 #endif
@@ -13923,81 +14073,86 @@ static int32_t bs_cu_add_given(bs_cu_tables *l, const bs_instr *i)
     return at;
 }
 
+/* Where an instruction stores rows, with the extents of value `of`. */
+typedef void (*bs_cu_place)(bs_cu_tables *l, const bs_instr *i, int32_t of, bs_device_operand *o);
+
 /* Stores rows, or zeros: to rows of the parent, the places of a trip in them, cells of a root tensor, or what is bound.
  */
-static void bs_cu_step_store(bs_cu_tables *l, const bs_instr *i, bs_device_step *s)
+static void bs_cu_step_store(bs_cu_tables *l, const bs_instr *i, bs_cu_place to, bs_device_step *s)
 {
     if (i->value)
         bs_cu_add_in(l, s, i->value);
-    bs_device_operand *out = bs_cu_add_operand(l);
+    to(l, i, i->value ? i->value : i->target, bs_cu_add_operand(l));
     s->n_out = 1;
-    if (i->target)
-        bs_cu_target(l, i, i->value ? i->value : i->target, out);
-    else
-        bs_cu_ending(l, i, out);
 }
 
-static void bs_cu_step_append(bs_cu_tables *l, const bs_instr *i, bs_device_step *s)
+static void bs_cu_step_append(bs_cu_tables *l, const bs_instr *i, bs_cu_place to, bs_device_step *s)
 {
     const bs_node *node = &l->graph->nodes[i->node];
     bs_cu_add_in(l, s, i->value);
     bs_cu_add_in(l, s, bs_node_in(l->graph, node)[bs_node_operand(node, BS_ROLE_CACHE_LENGTH)]);
-    bs_cu_ring(l, i, bs_cu_add_operand(l));
+    to(l, i, i->value, bs_cu_add_operand(l));
     s->n_out = 1;
 }
 
-static void bs_cu_step_residual(bs_cu_tables *l, const bs_instr *i, bs_device_step *s)
+static void bs_cu_step_residual(bs_cu_tables *l, const bs_instr *i, bs_cu_place to, bs_device_step *s)
 {
     if (i->value)
         bs_cu_add_in(l, s, i->value);
-    bs_cu_target(l, i, l->graph->nodes[i->node].first_out, bs_cu_add_operand(l));
+    to(l, i, l->graph->nodes[i->node].first_out, bs_cu_add_operand(l));
     s->n_out = 1;
     s->p[BS_CU_FILL_GIVEN].i = bs_cu_add_given(l, i);
 }
 
-static void bs_cu_step_beyond(bs_cu_tables *l, const bs_instr *i, bs_device_step *s)
+static void bs_cu_step_beyond(bs_cu_tables *l, const bs_instr *i, bs_cu_place to, bs_device_step *s)
 {
-    bs_cu_root(l, i->target, bs_cu_add_operand(l));
+    to(l, i, i->target, bs_cu_add_operand(l));
     s->n_out = 1;
 }
 
-static void bs_cu_step_paths(bs_cu_tables *l, const bs_instr *i, bs_device_step *s)
+static void bs_cu_step_paths(bs_cu_tables *l, const bs_instr *i, bs_cu_place to, bs_device_step *s)
 {
     const bs_node *node = &l->graph->nodes[i->node];
     const int32_t paths = l->graph->routers[node->router].desc->paths, *in = bs_node_in(l->graph, node);
+    bs_cu_add_in(l, s, i->value);
     for (int32_t p = 0; p < paths; p++)
         bs_cu_add_in(l, s, bs_plan_reads(l->plan, node, p) ? in[p] : 0);
-    bs_cu_add_in(l, s, i->value);
-    bs_cu_operand(l, i->target, bs_cu_add_operand(l));
+    to(l, i, i->target, bs_cu_add_operand(l));
     s->n_out = 1;
     s->p[BS_CU_GATHER_GIVEN].i = bs_cu_add_given(l, i);
 }
 
-static void bs_cu_step_load(bs_cu_tables *l, const bs_instr *i, bs_device_step *s)
+static void bs_cu_step_load(bs_cu_tables *l, const bs_instr *i, bs_cu_place to, bs_device_step *s)
 {
     bs_cu_source(l, i->value, bs_cu_add_operand(l));
-    bs_cu_operand(l, i->target, bs_cu_add_operand(l));
+    to(l, i, i->target, bs_cu_add_operand(l));
     s->n_in = s->n_out = 1;
 }
 
-/* A move: what adds its operands, and how its step is described. Found by the row map; residuals have their own. */
+/* A move: what adds its operands, where it stores, and how its step is described. By its row map; residuals have their
+ * own kernel. */
 struct bs_cu_move {
-    void (*operands)(bs_cu_tables *l, const bs_instr *i, bs_device_step *s);
+    void (*operands)(bs_cu_tables *l, const bs_instr *i, bs_cu_place to, bs_device_step *s);
+    bs_cu_place to;
     bs_cu_description description;
 };
 
-static const bs_cu_move *bs_cu_move_of(const bs_instr *i)
+#define BS_CU_MOVE(name, text) name,
+
+static bs_cu_move bs_cu_move_of(const bs_instr *i)
 {
-    static const bs_cu_move load = {bs_cu_step_load, BS_CU_DESCRIPTION(store)},
-                            store = {bs_cu_step_store, BS_CU_DESCRIPTION(store)},
-                            append = {bs_cu_step_append, BS_CU_DESCRIPTION(append)},
-                            paths = {bs_cu_step_paths, BS_CU_DESCRIPTION(paths)},
-                            beyond = {bs_cu_step_beyond, BS_CU_DESCRIPTION(beyond)},
-                            fill = {bs_cu_step_residual, BS_CU_DESCRIPTION(fill)};
-    static const bs_cu_move *const moves[] = {NULL,   &load,   &store, &store,  &store,
-                                              &store, &append, &paths, &beyond, &store};
-    static_assert(BS_MAP_APPEND == 6 && BS_MAP_BEYOND == 8 && BS_MAP_TRIP == 9, "a move for each row map");
-    return i->combine == BS_COMBINE_RESIDUAL ? &fill : moves[i->map];
+    const bs_cu_move NONE = {NULL, NULL, BS_CU_DESCRIPTION(store)},
+                     VIEW = {bs_cu_step_load, bs_cu_to_own, BS_CU_DESCRIPTION(store)},
+                     ROW = {bs_cu_step_store, bs_cu_to_row, BS_CU_DESCRIPTION(store)}, PARENT = ROW,
+                     CELL = {bs_cu_step_store, bs_cu_to_cell, BS_CU_DESCRIPTION(store)},
+                     BOUND = {bs_cu_step_store, bs_cu_to_bound, BS_CU_DESCRIPTION(store)},
+                     APPEND = {bs_cu_step_append, bs_cu_to_ring, BS_CU_DESCRIPTION(append)},
+                     PATHS = {bs_cu_step_paths, bs_cu_to_own, BS_CU_DESCRIPTION(paths)},
+                     BEYOND = {bs_cu_step_beyond, bs_cu_to_own, BS_CU_DESCRIPTION(beyond)},
+                     TRIP = {bs_cu_step_store, bs_cu_to_trip, BS_CU_DESCRIPTION(store)};
+    const bs_cu_move moves[] = {NONE, BS_ROW_MAP_LIST(BS_CU_MOVE)};
+    const bs_cu_move fill = {bs_cu_step_residual, moves[i->map].to, BS_CU_DESCRIPTION(fill)};
+    return i->combine == BS_COMBINE_RESIDUAL ? fill : moves[i->map];
 }
 
 static void bs_cu_step_route(bs_cu_tables *l, const bs_instr *i, bs_device_step *s)
@@ -14087,11 +14242,13 @@ static void bs_cu_step(bs_cu_tables *l, const bs_instr *i, bs_device_step *s)
     s->empty = i->kind != BS_INSTR_CALL || bs_op_get(node->op)->layout.empty;
     switch (static_cast<bs_instr_kind>(i->kind)) {
     case BS_INSTR_CALL: bs_cu_step_call(l, i, s); break;
-    case BS_INSTR_MOVE: bs_cu_move_of(i)->operands(l, i, s); break;
+    case BS_INSTR_MOVE: bs_cu_move_of(i).operands(l, i, bs_cu_move_of(i).to, s); break;
     case BS_INSTR_ROUTE: bs_cu_step_route(l, i, s); break;
     case BS_INSTR_RUN: return;
     }
-    const bs_device_operand *operands = l->operands + s->operands;
+    bs_device_operand *operands = l->operands + s->operands;
+    for (int32_t k = 0; k < s->n_in + s->n_out && !l->overflow; k++)
+        bs_cu_link_operand(l, &operands[k]);
     for (int32_t k = s->n_in; k < s->n_in + s->n_out && !l->overflow; k++)
         l->too_many = bs_cu_countable(&operands[k]) ? l->too_many : i->node;
     if (l->overflow || l->too_many)
@@ -14100,13 +14257,14 @@ static void bs_cu_step(bs_cu_tables *l, const bs_instr *i, bs_device_step *s)
                                        l->cublas);
     const bool moves = i->kind == BS_INSTR_MOVE;
     if (!moves || n.out->base != 0 || n.out->place == BS_AT_TILE) { /* else an output that is not bound */
-        const bs_cu_description *d = moves ? &bs_cu_move_of(i)->description : &bs_cu_ops[node->op];
+        const bs_cu_description d = moves ? bs_cu_move_of(i).description : bs_cu_ops[node->op];
         s->parts = 1;
-        s->kernel = d->kernel;
-        d->describe(&n, s);
+        s->kernel = d.kernel;
+        d.describe(&n, s);
         if (!moves)
             bs_cu_step_chain(l, &n, s);
     }
+    s->rows = l->domains[s->domain].counted;
 }
 
 /* ----------------------------------------------------------------------------------------------- launches */
@@ -14196,6 +14354,7 @@ static void bs_cu_launch_region(bs_cu_tables *l, bs_cu_launches *to, const bs_re
         const bs_part *part = &p->parts[p->region_parts[k]];
         bs_device_part *d = &parts[k];
         d->domain = part->domain;
+        d->rows = l->domains[part->domain].counted;
         d->tile_rows = p->domains[part->domain].tile_rows;
         d->first = l->n_steps;
         d->count = part->count;
@@ -14275,44 +14434,80 @@ static bs_status bs_cu_write_tables(bs_cu_tables *l, bs_cu_launches *to, bs_devi
 /* #include "cuda/extents_made.cuh" */
 /* #include "cuda/step.cuh" */
 
+/* A step that was found: its number (-1: none), which operands it has, and its router. */
+struct bs_cu_found {
+    int32_t step, operands, n_in, n_out, router;
+};
+
 /* Finds the step, of `count` from `first` on, that work item number `item` belongs to, and its rows. Every warp does so
- * by itself. */
-__device__ inline const bs_device_step *bs_cu_find_step(const bs_cu_tile &t, int32_t first, int32_t count,
-                                                        int32_t item, bs_cu_work *w)
+ * by itself: a lane reads a step, and what it has read is passed on. */
+__device__ inline bs_cu_found bs_cu_find_step(const bs_cu_tile &t, int32_t first, int32_t count, int32_t item,
+                                              bs_cu_work *w)
 {
-    const int32_t lane = bs_cu_lane();
-    for (int32_t base = 0; base < count; base += 32) {
-        int32_t items = 0, until;
-        if (base + lane < count) {
-            const bs_device_step *s = t.program->steps + first + base + lane;
-            items = (bs_cu_count(t, s->domain) + s->batch - 1) / s->batch * s->parts;
-        }
-        until = items;
+    const int32_t lane = bs_cu_thread_here() % 32;
+    int32_t base = 0;
+    do {
+        const int32_t left = count - base; /* further lanes read the last step again; they are not asked */
+        const bs_device_step *s = t.program->steps + first + base + min(lane, left - 1);
+        const int32_t rows = bs_cu_count(t, s), batch = s->batch, parts = s->parts, operands = s->operands,
+                      n_in = s->n_in, n_out = s->n_out, router = s->router;
+        const uint32_t items = (uint32_t)((rows + batch - 1) / batch * parts);
+        uint32_t until = items;
         for (int32_t d = 1; d < 32; d *= 2) {
-            const int32_t before = __shfl_up_sync(0xffffffffu, until, (unsigned)d);
+            const uint32_t before = __shfl_up_sync(0xffffffffu, until, (unsigned)d);
             until += lane >= d ? before : 0;
         }
-        const unsigned beyond = __ballot_sync(0xffffffffu, until > item);
+        const unsigned beyond = __ballot_sync(0xffffffffu, until > (uint32_t)item) &
+                                (left < 32 ? (1u << left) - 1 : 0xffffffffu);
         if (beyond) {
-            const int32_t k = __ffs((int)beyond) - 1;
-            const bs_device_step *s = t.program->steps + first + base + k;
-            item -= __shfl_sync(0xffffffffu, until - items, k);
-            const int32_t parts = s->parts, batch = parts == 1 ? item : item / parts;
-            w->row = batch * s->batch;
-            w->end = min(w->row + s->batch, bs_cu_count(t, s->domain));
-            w->part = item - batch * parts;
-            w->parts = parts;
-            return s;
+            const int32_t k = __ffs((int)beyond) - 1, size = __shfl_sync(0xffffffffu, batch, k);
+            item -= (int32_t)__shfl_sync(0xffffffffu, until - items, k);
+            w->parts = __shfl_sync(0xffffffffu, parts, k);
+            const int32_t number = w->parts == 1 ? item : item / w->parts;
+            w->row = number * size;
+            w->end = min(w->row + size, __shfl_sync(0xffffffffu, rows, k));
+            w->part = item - number * w->parts;
+            const bs_cu_found found = {first + base + k, __shfl_sync(0xffffffffu, operands, k),
+                                       __shfl_sync(0xffffffffu, n_in, k), __shfl_sync(0xffffffffu, n_out, k),
+                                       __shfl_sync(0xffffffffu, router, k)};
+            return found;
         }
-        item -= __shfl_sync(0xffffffffu, until, 31);
+        item -= (int32_t)__shfl_sync(0xffffffffu, until, 31);
+        base += 32;
+    } while (base < count);
+    const bs_cu_found none = {-1, 0, 0, 0, 0};
+    return none;
+}
+
+/* Fills the record with a step and what belongs to it: every thread copies a word, all at the same time. The caller
+ * synchronises. */
+__device__ inline void bs_cu_take_record(const bs_cu_program &program, const bs_cu_found &f, bs_cu_record *record)
+{
+    const int32_t outs = BS_CU_RECORD_OUT, all = outs + BS_CU_RECORD_IN;
+    for (int32_t i = bs_cu_thread_here(); i < (all + 2) * BS_CU_RECORD_WORDS; i += bs_cu_threads()) {
+        const int32_t slot = i / BS_CU_RECORD_WORDS, word = i % BS_CU_RECORD_WORDS, in = slot - outs;
+        const void *from = program.operands + f.operands + (in < 0 ? f.n_in + slot : in);
+        void *to = record->out + slot;
+        int32_t bytes = (in < 0 ? slot < f.n_out : in < f.n_in) ? (int32_t)sizeof(bs_device_operand) : 0;
+        if (slot == all) {
+            from = program.steps + f.step;
+            to = &record->step;
+            bytes = (int32_t)sizeof(bs_device_step);
+        } else if (slot > all) {
+            from = program.decision + f.router;
+            to = &record->decision;
+            bytes = (int32_t)sizeof(bs_device_decision);
+        }
+        if (word * 16 < bytes)
+            static_cast<uint4 *>(to)[word] = static_cast<const uint4 *>(from)[word];
     }
-    return NULL;
 }
 
 __device__ __forceinline__ bs_cu_tile bs_cu_everything(const bs_cu_program *p, uint8_t *workspace)
 {
     bs_cu_tile t;
     t.program = p;
+    t.record = NULL;
     t.context = t.scratch = NULL;
     t.workspace = workspace;
     t.domain = -1;
@@ -14338,23 +14533,33 @@ __global__ void __launch_bounds__(256, KERNEL <= BS_CU_LAST_LIGHT || KERNEL > BS
     bs_cu_group(BS_CU_ARGUMENT bs_cu_program program, int32_t first, int32_t count, int32_t items)
 {
     BS_DYNAMIC_SHARED(uint8_t, shared);
-    const bs_cu_tile t = bs_cu_everything(&program, shared);
+    bs_cu_record *record = reinterpret_cast<bs_cu_record *>(shared + BS_CU_WORKSPACE);
+    bs_cu_tile t = bs_cu_everything(&program, shared);
+    t.record = record;
     if (bs_cu_sees_all_rows(KERNEL)) {
         const bs_device_step *s = program.steps + first;
-        const bs_cu_work w = {0, bs_cu_count(t, s->domain), (int32_t)blockIdx.x, (int32_t)gridDim.x};
-        bs_cu_run<KERNEL>(t, s, w);
+        const bs_cu_found found = {first, s->operands, s->n_in, s->n_out, s->router};
+        const bs_cu_work w = {0, bs_cu_count(t, s), (int32_t)blockIdx.x, (int32_t)gridDim.x};
+        bs_cu_take_record(program, found, record);
+        __syncthreads();
+        bs_cu_run<KERNEL>(t, &record->step, w);
         return;
     }
-    bs_cu_work w;
     const bool failed = bs_cu_has_failed(program); /* read together with what finds the step: neither waits */
-    const bs_device_step *s = bs_cu_find_step(t, first, count, (int32_t)blockIdx.x, &w);
-    if (__syncthreads_or(failed || !s))
-        return;
-    for (int32_t item = (int32_t)(blockIdx.x + gridDim.x); s; item += (int32_t)gridDim.x) {
-        if (bs_cu_wants_kernel(t, s))
-            bs_cu_run<KERNEL>(t, s, w);
+    int32_t taken = -1;
+    for (int32_t item = (int32_t)blockIdx.x; item < items; item += (int32_t)gridDim.x) {
+        bs_cu_work w;
+        const bs_cu_found found = bs_cu_find_step(t, first, count, item, &w);
+        if (found.step < 0 || found.step != taken) {
+            if (found.step >= 0)
+                bs_cu_take_record(program, found, record);
+            if (__syncthreads_or(failed || found.step < 0))
+                return; /* before anything is read that a decision says the place of */
+            taken = found.step;
+        }
+        if (bs_cu_wants_kernel(t, &record->step))
+            bs_cu_run<KERNEL>(t, &record->step, w);
         __syncthreads(); /* before the next item takes the workspace */
-        s = item < items ? bs_cu_find_step(t, first, count, item, &w) : NULL;
     }
 }
 
@@ -14379,7 +14584,7 @@ __device__ inline void bs_cu_dispatch(const bs_cu_tile &t, const bs_device_step 
 /* Runs a step on the rows of a tile. */
 __device__ inline void bs_cu_tile_step(const bs_cu_tile &t, const bs_device_step *s)
 {
-    const int32_t rows = bs_cu_count(t, s->domain);
+    const int32_t rows = bs_cu_count(t, s);
     bs_cu_work w = {0, rows, 0, 1};
     if (bs_cu_sees_all_rows(s->kernel)) {
         bs_cu_dispatch(t, s, w);
@@ -14398,7 +14603,7 @@ __device__ inline int32_t bs_cu_tile_after(const bs_cu_tile &t, const bs_device_
 {
     if (s->round >= 0)
         return k;
-    const bs_cu_decision d = bs_cu_decision_of(t, s->router);
+    const bs_cu_decision d = bs_cu_decision_of(t, s);
     return d.counts[0] > 0 ? k + s->round : k;
 }
 
@@ -14409,7 +14614,8 @@ __device__ inline const bs_device_part *bs_cu_find_part(const bs_cu_program &pro
     for (int32_t k = first; k < first + count; k++) {
         const bs_device_part *part = program.parts + k;
         t->domain = -1;
-        const int32_t rows = bs_cu_count(*t, part->domain), tiles = (rows + part->tile_rows - 1) / part->tile_rows;
+        const int32_t rows = bs_cu_count(*t, part->domain, part->rows),
+                      tiles = (rows + part->tile_rows - 1) / part->tile_rows;
         if (item < tiles) {
             t->domain = part->domain;
             t->first = item * part->tile_rows;
@@ -14497,8 +14703,8 @@ static void bs_cu_launch_kernel(const bs_cu_program &p, const bs_device_launch &
     switch (l.kernel) {
 #define BS_CU_CASE(name)                                                                                      \
     case BS_CU_##name:                                                                                        \
-        BS_LAUNCH((bs_cu_group<BS_CU_##name>), blocks, (unsigned)threads, BS_CU_WORKSPACE, stream, p, l.first, \
-                  l.count, l.items);                                                                          \
+        BS_LAUNCH((bs_cu_group<BS_CU_##name>), blocks, (unsigned)threads, BS_CU_WORKSPACE + sizeof(bs_cu_record), \
+                  stream, p, l.first, l.count, l.items);                                                      \
         break;
         BS_CU_KERNELS(BS_CU_CASE)
 #undef BS_CU_CASE
@@ -14821,13 +15027,13 @@ __device__ inline int64_t bs_cu_ledger_conv(const bs_cu_tile &t, const bs_device
     const int32_t pad = s->p[BS_CU_CONV_PAD_H].i, up = s->p[BS_CU_CONV_UP].i;
     int64_t tiles = 0;
     switch (s->kernel) {
-    case BS_CU_conv2d: tiles = bs_cu_conv_tiles_of(c); break;
-    case BS_CU_conv2d_tensor: return bs_cu_conv_tiles_of(c);
+    case BS_CU_conv2d: tiles = bs_cu_conv_tiles_of(s, c); break;
+    case BS_CU_conv2d_tensor: return bs_cu_conv_tiles_of(s, c);
     case BS_CU_conv2d_depthwise:
         return bs_cu_ledger_over((int64_t)c.h * c.w * ((c.groups + 3) / 4), bs_cu_threads());
     case BS_CU_deconv2d:
         for (int32_t phase = 0; s->p[BS_CU_CONV_LAYOUT].i && phase < up * up; phase++)
-            tiles += bs_cu_conv_tiles_of(bs_cu_deconv_job(c, x, y, pad, phase));
+            tiles += bs_cu_conv_tiles_of(s, bs_cu_deconv_job(c, x, y, pad, up, phase));
         break;
     default: break;
     }
@@ -14857,7 +15063,7 @@ __device__ inline int64_t bs_cu_ledger_table(const bs_cu_view &y)
 /* Whether a fill has anything to do in row r: no path gives it. */
 __device__ inline bool bs_cu_ledger_left(const bs_cu_tile &t, const bs_device_step *s, int32_t r)
 {
-    const bs_cu_decision d = bs_cu_decision_of(t, s->router);
+    const bs_cu_decision d = bs_cu_decision_of(t, s);
     const int32_t path = d.chosen[(int64_t)r * d.per_row];
     return path < 0 || !bs_cu_path_gives(t, s, BS_CU_FILL_GIVEN, path);
 }
@@ -14971,10 +15177,11 @@ __device__ inline int64_t bs_cu_ledger_rows_bytes(const bs_cu_tile &t, const bs_
         known = known && !t.program->decision[t.program->domains[top].router].in_tile;
     if (!known) {
         o.domain = top;
+        o.depth = 0;
         cells = t.program->domains[top].count;
     }
     o.place = BS_AT_ROOT; /* only its rectangle is looked at */
-    o.loop = 0;
+    o.trip = 0;
     int64_t sum = 0;
     for (int32_t r = first; r < cells; r += step)
         sum += bs_cu_ledger_elements(bs_cu_open(t, &o, r));
@@ -15038,7 +15245,7 @@ __device__ inline int64_t bs_cu_ledger_bytes(const bs_cu_tile &t, const bs_devic
     default: break;
     }
     for (int32_t i = 0; i < s->n_in + s->n_out; i++) {
-        const bs_device_operand *o = bs_cu_in(t, s, i);
+        const bs_device_operand *o = bs_cu_in_of_many(t, s, i);
         if (i == 0 && bs_cu_ledger_reads_part(s->kernel))
             sum += bs_cu_ledger_in_memory(t, o) ? bs_cu_ledger_operand(t, out, when) / bs_cu_bytes(out->dtype) *
                                                       bs_cu_bytes(o->dtype)
@@ -15059,8 +15266,15 @@ __global__ void bs_cu_count_step(BS_CU_ARGUMENT bs_cu_program program, int32_t s
                                  bs_cu_counted *counted)
 {
     BS_SHARED(uint64_t, sums, [8]);
-    const bs_cu_tile t = bs_cu_everything(&program, NULL);
+    BS_SHARED(uint4, room, [sizeof(bs_cu_record) / sizeof(uint4)]);
+    bs_cu_record *record = reinterpret_cast<bs_cu_record *>(room);
     const bs_device_step *s = program.steps + step;
+    const bs_cu_found found = {step, s->operands, s->n_in, s->n_out, s->router};
+    bs_cu_tile t = bs_cu_everything(&program, NULL);
+    t.record = record;
+    bs_cu_take_record(program, found, record);
+    __syncthreads();
+    s = &record->step;
     const bool now = when == BS_CU_NOW, wanted = !bs_cu_failed(program) && (!now || bs_cu_wants_kernel(t, s));
     const int32_t rows = wanted ? bs_cu_ledger_rows(t, s->domain, when) : 0;
     const int64_t batches = bs_cu_ledger_over(rows, s->batch);
@@ -15638,6 +15852,22 @@ static bool bs_cu_is_lowered(const bs_device_session *s, bool same_buffers)
     return s->lowered;
 }
 
+/* Where a decision lies, as the tables say. */
+static const bs_device_decision *bs_cu_decision_at(const bs_device_session *s, int32_t router)
+{
+    return bs_cu_table<bs_device_decision>(s, s->layout.decisions_at) + router;
+}
+
+/* What a path's domain has in a decision. */
+static void bs_cu_link_domain(const bs_device_decision *made, int32_t domain, int32_t path, bs_device_domain *d)
+{
+    d->counted.at = (int64_t)made->counts + 4 * (int64_t)path;
+    d->counted.in_tile = d->link.in_tile = made->in_tile;
+    d->link.domain = domain;
+    d->link.offset = (uint32_t)(made->offsets / 4) + (uint32_t)path;
+    d->link.ids = (uint32_t)(made->ids / 4);
+}
+
 static bs_device_domain bs_cu_domain_of(const bs_device_session *s, int32_t domain)
 {
     const bs_device_client *c = s->client;
@@ -15649,6 +15879,10 @@ static bs_device_domain bs_cu_domain_of(const bs_device_session *s, int32_t doma
     d.router = from->router;
     d.path = from->path;
     d.count = from->kind == BS_DOMAIN_ROOT;
+    d.counted.at = (int64_t)(s->layout.tables + s->layout.domains_at + (uint64_t)domain * sizeof d +
+                             offsetof(bs_device_domain, count)) - (int64_t)s->layout.decisions;
+    if (from->kind == BS_DOMAIN_PATH)
+        bs_cu_link_domain(bs_cu_decision_at(s, from->router), domain, from->path, &d);
     d.rows = d.segments = -1;
     if (bs_domain_is_patches(from)) {
         d.rows = from->height;
@@ -15657,10 +15891,10 @@ static bs_device_domain bs_cu_domain_of(const bs_device_session *s, int32_t doma
     } else if (from->kind == BS_DOMAIN_ROWS) {
         d.rows = from->rows;
     }
-    if (c->offsets[domain]) {
-        d.segments = bs_segment_dim(c->graph, domain);
+    if (c->offsets[from->top]) {
+        d.segments = bs_segment_dim(c->graph, from->top);
         d.offsets = (uint64_t)(uintptr_t)(s->memory + s->layout.tables + s->layout.segments_at +
-                                          bs_device_offsets_place(c->plan, domain));
+                                          bs_device_offsets_place(c->plan, from->top));
     }
     return d;
 }
@@ -15671,12 +15905,12 @@ static void bs_cu_write_domains(bs_device_session *s)
     const int32_t *dims = bs_cu_table<int32_t>(s, s->layout.dims_at);
     bs_device_domain *domains = bs_cu_table<bs_device_domain>(s, s->layout.domains_at);
     bs_device_decision *decisions = bs_cu_table<bs_device_decision>(s, s->layout.decisions_at);
+    memset(decisions, 0, (size_t)c->graph->n_routers * sizeof *decisions);
+    bs_device_decisions_place(c->plan, decisions);
     for (int32_t d = 0; d < c->graph->n_domains; d++) {
         domains[d] = bs_cu_domain_of(s, d);
         bs_cu_extend_domain(dims, &domains[d]);
     }
-    memset(decisions, 0, (size_t)c->graph->n_routers * sizeof *decisions);
-    bs_device_decisions_place(c->plan, decisions);
     *bs_cu_table<uint64_t>(s, s->layout.units_at) = (uint64_t)(uintptr_t)c->weights;
 }
 
@@ -15756,12 +15990,6 @@ static bs_device_operand bs_cu_operand_here(const bs_device_session *s, int32_t 
     return o;
 }
 
-/* Where a router's decision lies, as the tables say. */
-static const bs_device_decision *bs_cu_decision_at(const bs_device_session *s, int32_t router)
-{
-    return bs_cu_table<bs_device_decision>(s, s->layout.decisions_at) + router;
-}
-
 static bs_status bs_cu_write_tables(bs_device_session *s, bs_error *error)
 {
     const bs_device_client *c = s->client;
@@ -15781,10 +16009,12 @@ static bs_status bs_cu_write_tables(bs_device_session *s, bs_error *error)
     l.steps = bs_cu_table<bs_device_step>(s, s->layout.steps_at);
     l.operands = bs_cu_table<bs_device_operand>(s, s->layout.operands_at);
     l.given = bs_cu_table<uint32_t>(s, s->layout.given_at);
+    l.domains = bs_cu_table<bs_device_domain>(s, s->layout.domains_at);
+    l.decisions = bs_cu_table<bs_device_decision>(s, s->layout.decisions_at);
+    bs_cu_write_domains(s);
     bs_status status = bs_cu_write_tables(&l, &s->launches, bs_cu_table<bs_device_part>(s, s->layout.parts_at), error);
     if (status != BS_OK)
         return status;
-    bs_cu_write_domains(s);
     bs_cu_write_derived(s);
     s->program.n_operands = l.n_operands;
     s->program.n_domains = c->graph->n_domains;
@@ -16307,7 +16537,7 @@ __global__ void bs_cu_any_rows(BS_CU_ARGUMENT bs_cu_program program, int32_t fir
     const bs_cu_tile t = bs_cu_everything(&program, NULL);
     bool any_rows = false;
     for (int32_t k = bs_cu_thread(); k < count; k += bs_cu_threads())
-        any_rows = any_rows || bs_cu_count(t, program.steps[first + k].domain) > 0;
+        any_rows = any_rows || bs_cu_count(t, program.steps + first + k) > 0;
     const bool some = __syncthreads_or(any_rows) != 0 && program.status[BS_DEVICE_FAILED] == 0;
     if (threadIdx.x != 0)
         return;

@@ -6,12 +6,14 @@
 #   CUDA_HOME      the toolkit [/usr/local/cuda]
 #   SMS            architectures, one after the other [87 90 110]
 #   CXX            the host compiler that nvcc uses [c++]: an older toolkit wants an older one
+#   CUOBJDUMP      NVIDIA's cuobjdump, with nvdisasm beside it [that of the toolkit]: without it no reads are counted
 #   CUDA_AARCH64   a folder with NVIDIA's libcudart.so.N for aarch64: linked and run with instead of a stand-in
 set -u
 export LC_ALL=C
 BUILD="${BUILD:-build/cuda-build}" CUDA_HOME="${CUDA_HOME:-/usr/local/cuda}" SMS="${SMS:-87 90 110}" \
     MAKE="${MAKE:-make}" KERNELS="${KERNELS:-yes}"
-NVCC="${NVCC:-$CUDA_HOME/bin/nvcc}" CXX="${CXX:-c++}"
+NVCC="${NVCC:-$CUDA_HOME/bin/nvcc}" CXX="${CXX:-c++}" PYTHON="${PYTHON:-python3}"
+CUOBJDUMP="${CUOBJDUMP:-$CUDA_HOME/bin/cuobjdump}"
 . tests/checks.sh
 log="$BUILD/log" shown=40
 
@@ -85,14 +87,15 @@ kernel_names() {
     cat >"$BUILD/names.cpp" <<'END'
 #include "cuda/kernels.cuh"
 #include <stdio.h>
-#define LINE(name) printf("s/^\\(bs_cu_[a-z]*\\)<%d>/\\1:" #name "/\n", (int)BS_CU_##name);
+#define LINE(name) printf("%d " #name "\n", (int)BS_CU_##name);
 int main()
 {
     BS_CU_KERNELS(LINE)
     return 0;
 }
 END
-    c++ -Isrc "$BUILD/names.cpp" -o "$BUILD/names" && "$BUILD/names" >"$BUILD/names.sed"
+    c++ -Isrc "$BUILD/names.cpp" -o "$BUILD/names" && "$BUILD/names" >"$BUILD/names.txt" &&
+        sed 's/\([0-9]*\) \(.*\)/s\/^\\(bs_cu_[a-z]*\\)<\1>\/\\1:\2\//' "$BUILD/names.txt" >"$BUILD/names.sed"
 }
 
 table() {
@@ -106,7 +109,6 @@ table() {
 }
 
 optimized() {
-    check "kernels have names" kernel_names
     for sm in $SMS; do
         compile "$sm" &
     done
@@ -118,6 +120,26 @@ optimized() {
     done
     check "no product and sum is fused that the sources have apart" fuses_nothing "${SMS%% *}"
     check "a table of kernels" table
+    cat "$BUILD/log"
+}
+
+# --- reads that wait for one another ---------------------------------------------------------------------
+
+most_reads=6 # before the first data
+
+# Kernels of each kind, compiled by themselves.
+disassemble() {
+    "$NVCC" -std=c++14 -ccbin "$CXX" -O3 -gencode=arch=compute_90,code=sm_90 -I. -Isrc -cubin tests/cuda_chain.cu \
+        -o "$BUILD/chain.cubin" &&
+        PATH="$PATH:$(dirname "$CUOBJDUMP")" "$CUOBJDUMP" -sass "$BUILD/chain.cubin" >"$BUILD/chain.sass"
+}
+
+reads_in_line() {
+    check "reads in line are counted as is said" "$PYTHON" tests/cuda_chain.py --self-test
+    have "$CUOBJDUMP" || { skip "reads in line: no $CUOBJDUMP"; return; }
+    check "sm_90: kernels are disassembled" disassemble
+    check "a kernel has its first data after $most_reads reads in line" \
+        "$PYTHON" tests/cuda_chain.py "$most_reads" "$BUILD/names.txt" "$BUILD/chain.sass"
     cat "$BUILD/log"
 }
 
@@ -226,7 +248,9 @@ refuses_misspelt() { # COMPILER FOLDER
 # --- all of it -------------------------------------------------------------------------------------------
 
 "$NVCC" --version | sed -n 's/^Cuda compilation tools, /nvcc: /p'
+check "kernels have names" kernel_names
 [ "$KERNELS" = no ] || optimized
+reads_in_line
 compile_alone alone &
 compile_alone alone_no_cublas -DBS_NO_CUBLAS &
 wait

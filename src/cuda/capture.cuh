@@ -26,7 +26,7 @@ __global__ void bs_cu_any_rows(BS_CU_ARGUMENT bs_cu_program program, int32_t fir
     const bs_cu_tile t = bs_cu_everything(&program, NULL);
     bool any_rows = false;
     for (int32_t k = bs_cu_thread(); k < count; k += bs_cu_threads())
-        any_rows = any_rows || bs_cu_count(t, program.steps[first + k].domain) > 0;
+        any_rows = any_rows || bs_cu_count(t, program.steps + first + k) > 0;
     const bool some = __syncthreads_or(any_rows) != 0 && program.status[BS_DEVICE_FAILED] == 0;
     if (threadIdx.x != 0)
         return;

@@ -48,7 +48,7 @@ struct bs_cu_conv {
     int32_t groups, in_c, out_c; /* channels of a group */
     const uint8_t *weights;
     const float *bias;
-    const bs_device_step *step;
+    const bs_device_step *step; /* for the end: where the step is at hand it is nearer */
 };
 
 /* Two numbers in one word of p, down and across. */
@@ -106,8 +106,6 @@ static int64_t bs_cu_conv_tiles(const bs_device_step *s, int64_t h, int64_t w)
 }
 
 /* ------------------------------------------------------------------------------------------- the job of a row */
-
-__device__ __forceinline__ int32_t bs_cu_conv_p(const bs_cu_conv &c, int which) { return c.step->p[which].i; }
 
 /* The job of a row. */
 __device__ __forceinline__ bs_cu_conv bs_cu_conv_of(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_view &x,
@@ -185,9 +183,10 @@ struct bs_cu_conv_item {
     int32_t group, pass;
 };
 
-__device__ __forceinline__ bs_cu_conv_item bs_cu_conv_item_of(const bs_cu_conv &c, int32_t item, int32_t passes)
+__device__ __forceinline__ bs_cu_conv_item bs_cu_conv_item_of(const bs_device_step *s, const bs_cu_conv &c,
+                                                              int32_t item, int32_t passes)
 {
-    const int32_t tile_h = bs_cu_conv_p(c, BS_CU_CONV_TILE_H), tile_w = bs_cu_conv_p(c, BS_CU_CONV_TILE_W),
+    const int32_t tile_h = s->p[BS_CU_CONV_TILE_H].i, tile_w = s->p[BS_CU_CONV_TILE_W].i,
                   across = (c.w + tile_w - 1) / tile_w;
     bs_cu_conv_item p;
     p.pass = item % passes;
@@ -203,9 +202,9 @@ __device__ __forceinline__ bs_cu_conv_item bs_cu_conv_item_of(const bs_cu_conv &
     return p;
 }
 
-__device__ __forceinline__ int32_t bs_cu_conv_tiles_of(const bs_cu_conv &c)
+__device__ __forceinline__ int32_t bs_cu_conv_tiles_of(const bs_device_step *s, const bs_cu_conv &c)
 {
-    const int32_t tile_h = bs_cu_conv_p(c, BS_CU_CONV_TILE_H), tile_w = bs_cu_conv_p(c, BS_CU_CONV_TILE_W);
+    const int32_t tile_h = s->p[BS_CU_CONV_TILE_H].i, tile_w = s->p[BS_CU_CONV_TILE_W].i;
     return (c.w + tile_w - 1) / tile_w * ((c.h + tile_h - 1) / tile_h) * c.groups;
 }
 

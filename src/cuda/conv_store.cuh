@@ -18,7 +18,7 @@ __device__ __forceinline__ bs_cu_conv_end bs_cu_conv_end_of(const bs_cu_conv &c)
 {
     const float param = c.step->p[BS_CU_CONV_PARAM].f;
     bs_cu_conv_end e = {c.bias, NULL, 1.0f, INFINITY, BS_ACT_NONE};
-    switch (bs_cu_conv_p(c, BS_CU_CONV_ACT)) {
+    switch (c.step->p[BS_CU_CONV_ACT].i) {
     case BS_ACT_NONE: break;
     case BS_RELU: e.slope = 0.0f; break;
     case BS_LEAKY_RELU: e.slope = bs_act_slope(param); break;
@@ -27,7 +27,7 @@ __device__ __forceinline__ bs_cu_conv_end bs_cu_conv_end_of(const bs_cu_conv &c)
         e.slope = 0.0f;
         e.high = bs_act_high(param);
         break;
-    default: e.rare = bs_cu_conv_p(c, BS_CU_CONV_ACT); break;
+    default: e.rare = c.step->p[BS_CU_CONV_ACT].i; break;
     }
     return e;
 }
@@ -83,7 +83,7 @@ __device__ __forceinline__ void bs_cu_conv_store_rare(const bs_cu_conv &c, const
 __device__ inline float bs_cu_conv_any(const bs_cu_conv &c, int32_t o, float sum)
 {
     const bs_cu_conv_end e = bs_cu_conv_end_of(c);
-    return bs_act_apply((bs_act)bs_cu_conv_p(c, BS_CU_CONV_ACT), c.step->p[BS_CU_CONV_PARAM].f,
+    return bs_act_apply((bs_act)c.step->p[BS_CU_CONV_ACT].i, c.step->p[BS_CU_CONV_PARAM].f,
                         e.slopes ? e.slopes[o] : 0.0f, sum + e.bias[o]);
 }
 

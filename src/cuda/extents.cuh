@@ -21,7 +21,7 @@ __host__ __device__ static inline void bs_cu_bind_operand(const bs_device_bound 
         o->row_bytes = (int64_t)b->stride[0] * b->bytes;
     if (o->place == BS_AT_RING)
         o->max_w = b->stride[1];
-    if (o->loop)
+    if (o->trip)
         o->trip_bytes = (int64_t)b->stride[o->skip - 1] * b->bytes;
 }
 

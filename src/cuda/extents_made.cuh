@@ -42,9 +42,9 @@ __device__ inline bool bs_cu_wants_kernel(const bs_cu_tile &t, const bs_device_s
         return true;
     bool empty = s->n_out > 0, lacks = false;
     for (int32_t i = 0; i < s->n_out; i++)
-        empty = empty && bs_cu_is_empty(bs_cu_out(t, s, i));
+        empty = empty && bs_cu_is_empty(bs_cu_in_of_many(t, s, s->n_in + i));
     for (int32_t i = 0; i < s->n_in && !s->empty; i++)
-        lacks = lacks || bs_cu_is_empty(bs_cu_in(t, s, i));
+        lacks = lacks || bs_cu_is_empty(bs_cu_in_of_many(t, s, i));
     if (lacks && !empty)
         bs_cu_fail(t, s, BS_ERROR_DATA);
     return !lacks && !empty;

@@ -10,44 +10,80 @@
 #include "cuda/extents_made.cuh"
 #include "cuda/step.cuh"
 
+/* A step that was found: its number (-1: none), which operands it has, and its router. */
+struct bs_cu_found {
+    int32_t step, operands, n_in, n_out, router;
+};
+
 /* Finds the step, of `count` from `first` on, that work item number `item` belongs to, and its rows. Every warp does so
- * by itself. */
-__device__ inline const bs_device_step *bs_cu_find_step(const bs_cu_tile &t, int32_t first, int32_t count,
-                                                        int32_t item, bs_cu_work *w)
+ * by itself: a lane reads a step, and what it has read is passed on. */
+__device__ inline bs_cu_found bs_cu_find_step(const bs_cu_tile &t, int32_t first, int32_t count, int32_t item,
+                                              bs_cu_work *w)
 {
-    const int32_t lane = bs_cu_lane();
-    for (int32_t base = 0; base < count; base += 32) {
-        int32_t items = 0, until;
-        if (base + lane < count) {
-            const bs_device_step *s = t.program->steps + first + base + lane;
-            items = (bs_cu_count(t, s->domain) + s->batch - 1) / s->batch * s->parts;
-        }
-        until = items;
+    const int32_t lane = bs_cu_thread_here() % 32;
+    int32_t base = 0;
+    do {
+        const int32_t left = count - base; /* further lanes read the last step again; they are not asked */
+        const bs_device_step *s = t.program->steps + first + base + min(lane, left - 1);
+        const int32_t rows = bs_cu_count(t, s), batch = s->batch, parts = s->parts, operands = s->operands,
+                      n_in = s->n_in, n_out = s->n_out, router = s->router;
+        const uint32_t items = (uint32_t)((rows + batch - 1) / batch * parts);
+        uint32_t until = items;
         for (int32_t d = 1; d < 32; d *= 2) {
-            const int32_t before = __shfl_up_sync(0xffffffffu, until, (unsigned)d);
+            const uint32_t before = __shfl_up_sync(0xffffffffu, until, (unsigned)d);
             until += lane >= d ? before : 0;
         }
-        const unsigned beyond = __ballot_sync(0xffffffffu, until > item);
+        const unsigned beyond = __ballot_sync(0xffffffffu, until > (uint32_t)item) &
+                                (left < 32 ? (1u << left) - 1 : 0xffffffffu);
         if (beyond) {
-            const int32_t k = __ffs((int)beyond) - 1;
-            const bs_device_step *s = t.program->steps + first + base + k;
-            item -= __shfl_sync(0xffffffffu, until - items, k);
-            const int32_t parts = s->parts, batch = parts == 1 ? item : item / parts;
-            w->row = batch * s->batch;
-            w->end = min(w->row + s->batch, bs_cu_count(t, s->domain));
-            w->part = item - batch * parts;
-            w->parts = parts;
-            return s;
+            const int32_t k = __ffs((int)beyond) - 1, size = __shfl_sync(0xffffffffu, batch, k);
+            item -= (int32_t)__shfl_sync(0xffffffffu, until - items, k);
+            w->parts = __shfl_sync(0xffffffffu, parts, k);
+            const int32_t number = w->parts == 1 ? item : item / w->parts;
+            w->row = number * size;
+            w->end = min(w->row + size, __shfl_sync(0xffffffffu, rows, k));
+            w->part = item - number * w->parts;
+            const bs_cu_found found = {first + base + k, __shfl_sync(0xffffffffu, operands, k),
+                                       __shfl_sync(0xffffffffu, n_in, k), __shfl_sync(0xffffffffu, n_out, k),
+                                       __shfl_sync(0xffffffffu, router, k)};
+            return found;
         }
-        item -= __shfl_sync(0xffffffffu, until, 31);
+        item -= (int32_t)__shfl_sync(0xffffffffu, until, 31);
+        base += 32;
+    } while (base < count);
+    const bs_cu_found none = {-1, 0, 0, 0, 0};
+    return none;
+}
+
+/* Fills the record with a step and what belongs to it: every thread copies a word, all at the same time. The caller
+ * synchronises. */
+__device__ inline void bs_cu_take_record(const bs_cu_program &program, const bs_cu_found &f, bs_cu_record *record)
+{
+    const int32_t outs = BS_CU_RECORD_OUT, all = outs + BS_CU_RECORD_IN;
+    for (int32_t i = bs_cu_thread_here(); i < (all + 2) * BS_CU_RECORD_WORDS; i += bs_cu_threads()) {
+        const int32_t slot = i / BS_CU_RECORD_WORDS, word = i % BS_CU_RECORD_WORDS, in = slot - outs;
+        const void *from = program.operands + f.operands + (in < 0 ? f.n_in + slot : in);
+        void *to = record->out + slot;
+        int32_t bytes = (in < 0 ? slot < f.n_out : in < f.n_in) ? (int32_t)sizeof(bs_device_operand) : 0;
+        if (slot == all) {
+            from = program.steps + f.step;
+            to = &record->step;
+            bytes = (int32_t)sizeof(bs_device_step);
+        } else if (slot > all) {
+            from = program.decision + f.router;
+            to = &record->decision;
+            bytes = (int32_t)sizeof(bs_device_decision);
+        }
+        if (word * 16 < bytes)
+            static_cast<uint4 *>(to)[word] = static_cast<const uint4 *>(from)[word];
     }
-    return NULL;
 }
 
 __device__ __forceinline__ bs_cu_tile bs_cu_everything(const bs_cu_program *p, uint8_t *workspace)
 {
     bs_cu_tile t;
     t.program = p;
+    t.record = NULL;
     t.context = t.scratch = NULL;
     t.workspace = workspace;
     t.domain = -1;
@@ -73,23 +109,33 @@ __global__ void __launch_bounds__(256, KERNEL <= BS_CU_LAST_LIGHT || KERNEL > BS
     bs_cu_group(BS_CU_ARGUMENT bs_cu_program program, int32_t first, int32_t count, int32_t items)
 {
     BS_DYNAMIC_SHARED(uint8_t, shared);
-    const bs_cu_tile t = bs_cu_everything(&program, shared);
+    bs_cu_record *record = reinterpret_cast<bs_cu_record *>(shared + BS_CU_WORKSPACE);
+    bs_cu_tile t = bs_cu_everything(&program, shared);
+    t.record = record;
     if (bs_cu_sees_all_rows(KERNEL)) {
         const bs_device_step *s = program.steps + first;
-        const bs_cu_work w = {0, bs_cu_count(t, s->domain), (int32_t)blockIdx.x, (int32_t)gridDim.x};
-        bs_cu_run<KERNEL>(t, s, w);
+        const bs_cu_found found = {first, s->operands, s->n_in, s->n_out, s->router};
+        const bs_cu_work w = {0, bs_cu_count(t, s), (int32_t)blockIdx.x, (int32_t)gridDim.x};
+        bs_cu_take_record(program, found, record);
+        __syncthreads();
+        bs_cu_run<KERNEL>(t, &record->step, w);
         return;
     }
-    bs_cu_work w;
     const bool failed = bs_cu_has_failed(program); /* read together with what finds the step: neither waits */
-    const bs_device_step *s = bs_cu_find_step(t, first, count, (int32_t)blockIdx.x, &w);
-    if (__syncthreads_or(failed || !s))
-        return;
-    for (int32_t item = (int32_t)(blockIdx.x + gridDim.x); s; item += (int32_t)gridDim.x) {
-        if (bs_cu_wants_kernel(t, s))
-            bs_cu_run<KERNEL>(t, s, w);
+    int32_t taken = -1;
+    for (int32_t item = (int32_t)blockIdx.x; item < items; item += (int32_t)gridDim.x) {
+        bs_cu_work w;
+        const bs_cu_found found = bs_cu_find_step(t, first, count, item, &w);
+        if (found.step < 0 || found.step != taken) {
+            if (found.step >= 0)
+                bs_cu_take_record(program, found, record);
+            if (__syncthreads_or(failed || found.step < 0))
+                return; /* before anything is read that a decision says the place of */
+            taken = found.step;
+        }
+        if (bs_cu_wants_kernel(t, &record->step))
+            bs_cu_run<KERNEL>(t, &record->step, w);
         __syncthreads(); /* before the next item takes the workspace */
-        s = item < items ? bs_cu_find_step(t, first, count, item, &w) : NULL;
     }
 }
 
@@ -114,7 +160,7 @@ __device__ inline void bs_cu_dispatch(const bs_cu_tile &t, const bs_device_step 
 /* Runs a step on the rows of a tile. */
 __device__ inline void bs_cu_tile_step(const bs_cu_tile &t, const bs_device_step *s)
 {
-    const int32_t rows = bs_cu_count(t, s->domain);
+    const int32_t rows = bs_cu_count(t, s);
     bs_cu_work w = {0, rows, 0, 1};
     if (bs_cu_sees_all_rows(s->kernel)) {
         bs_cu_dispatch(t, s, w);
@@ -133,7 +179,7 @@ __device__ inline int32_t bs_cu_tile_after(const bs_cu_tile &t, const bs_device_
 {
     if (s->round >= 0)
         return k;
-    const bs_cu_decision d = bs_cu_decision_of(t, s->router);
+    const bs_cu_decision d = bs_cu_decision_of(t, s);
     return d.counts[0] > 0 ? k + s->round : k;
 }
 
@@ -144,7 +190,8 @@ __device__ inline const bs_device_part *bs_cu_find_part(const bs_cu_program &pro
     for (int32_t k = first; k < first + count; k++) {
         const bs_device_part *part = program.parts + k;
         t->domain = -1;
-        const int32_t rows = bs_cu_count(*t, part->domain), tiles = (rows + part->tile_rows - 1) / part->tile_rows;
+        const int32_t rows = bs_cu_count(*t, part->domain, part->rows),
+                      tiles = (rows + part->tile_rows - 1) / part->tile_rows;
         if (item < tiles) {
             t->domain = part->domain;
             t->first = item * part->tile_rows;
@@ -232,8 +279,8 @@ static void bs_cu_launch_kernel(const bs_cu_program &p, const bs_device_launch &
     switch (l.kernel) {
 #define BS_CU_CASE(name)                                                                                      \
     case BS_CU_##name:                                                                                        \
-        BS_LAUNCH((bs_cu_group<BS_CU_##name>), blocks, (unsigned)threads, BS_CU_WORKSPACE, stream, p, l.first, \
-                  l.count, l.items);                                                                          \
+        BS_LAUNCH((bs_cu_group<BS_CU_##name>), blocks, (unsigned)threads, BS_CU_WORKSPACE + sizeof(bs_cu_record), \
+                  stream, p, l.first, l.count, l.items);                                                      \
         break;
         BS_CU_KERNELS(BS_CU_CASE)
 #undef BS_CU_CASE

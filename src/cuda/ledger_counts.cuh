@@ -90,13 +90,13 @@ __device__ inline int64_t bs_cu_ledger_conv(const bs_cu_tile &t, const bs_device
     const int32_t pad = s->p[BS_CU_CONV_PAD_H].i, up = s->p[BS_CU_CONV_UP].i;
     int64_t tiles = 0;
     switch (s->kernel) {
-    case BS_CU_conv2d: tiles = bs_cu_conv_tiles_of(c); break;
-    case BS_CU_conv2d_tensor: return bs_cu_conv_tiles_of(c);
+    case BS_CU_conv2d: tiles = bs_cu_conv_tiles_of(s, c); break;
+    case BS_CU_conv2d_tensor: return bs_cu_conv_tiles_of(s, c);
     case BS_CU_conv2d_depthwise:
         return bs_cu_ledger_over((int64_t)c.h * c.w * ((c.groups + 3) / 4), bs_cu_threads());
     case BS_CU_deconv2d:
         for (int32_t phase = 0; s->p[BS_CU_CONV_LAYOUT].i && phase < up * up; phase++)
-            tiles += bs_cu_conv_tiles_of(bs_cu_deconv_job(c, x, y, pad, phase));
+            tiles += bs_cu_conv_tiles_of(s, bs_cu_deconv_job(c, x, y, pad, up, phase));
         break;
     default: break;
     }
@@ -126,7 +126,7 @@ __device__ inline int64_t bs_cu_ledger_table(const bs_cu_view &y)
 /* Whether a fill has anything to do in row r: no path gives it. */
 __device__ inline bool bs_cu_ledger_left(const bs_cu_tile &t, const bs_device_step *s, int32_t r)
 {
-    const bs_cu_decision d = bs_cu_decision_of(t, s->router);
+    const bs_cu_decision d = bs_cu_decision_of(t, s);
     const int32_t path = d.chosen[(int64_t)r * d.per_row];
     return path < 0 || !bs_cu_path_gives(t, s, BS_CU_FILL_GIVEN, path);
 }
@@ -240,10 +240,11 @@ __device__ inline int64_t bs_cu_ledger_rows_bytes(const bs_cu_tile &t, const bs_
         known = known && !t.program->decision[t.program->domains[top].router].in_tile;
     if (!known) {
         o.domain = top;
+        o.depth = 0;
         cells = t.program->domains[top].count;
     }
     o.place = BS_AT_ROOT; /* only its rectangle is looked at */
-    o.loop = 0;
+    o.trip = 0;
     int64_t sum = 0;
     for (int32_t r = first; r < cells; r += step)
         sum += bs_cu_ledger_elements(bs_cu_open(t, &o, r));
@@ -307,7 +308,7 @@ __device__ inline int64_t bs_cu_ledger_bytes(const bs_cu_tile &t, const bs_devic
     default: break;
     }
     for (int32_t i = 0; i < s->n_in + s->n_out; i++) {
-        const bs_device_operand *o = bs_cu_in(t, s, i);
+        const bs_device_operand *o = bs_cu_in_of_many(t, s, i);
         if (i == 0 && bs_cu_ledger_reads_part(s->kernel))
             sum += bs_cu_ledger_in_memory(t, o) ? bs_cu_ledger_operand(t, out, when) / bs_cu_bytes(out->dtype) *
                                                       bs_cu_bytes(o->dtype)
@@ -328,8 +329,15 @@ __global__ void bs_cu_count_step(BS_CU_ARGUMENT bs_cu_program program, int32_t s
                                  bs_cu_counted *counted)
 {
     BS_SHARED(uint64_t, sums, [8]);
-    const bs_cu_tile t = bs_cu_everything(&program, NULL);
+    BS_SHARED(uint4, room, [sizeof(bs_cu_record) / sizeof(uint4)]);
+    bs_cu_record *record = reinterpret_cast<bs_cu_record *>(room);
     const bs_device_step *s = program.steps + step;
+    const bs_cu_found found = {step, s->operands, s->n_in, s->n_out, s->router};
+    bs_cu_tile t = bs_cu_everything(&program, NULL);
+    t.record = record;
+    bs_cu_take_record(program, found, record);
+    __syncthreads();
+    s = &record->step;
     const bool now = when == BS_CU_NOW, wanted = !bs_cu_failed(program) && (!now || bs_cu_wants_kernel(t, s));
     const int32_t rows = wanted ? bs_cu_ledger_rows(t, s->domain, when) : 0;
     const int64_t batches = bs_cu_ledger_over(rows, s->batch);

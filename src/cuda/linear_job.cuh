@@ -19,7 +19,8 @@ enum {
     BS_CU_LINEAR_NO_BIAS,
     BS_CU_LINEAR_ACT,
     BS_CU_LINEAR_PARAM,
-    BS_CU_LINEAR_BRANCHES /* whose lines may run side by side */
+    BS_CU_LINEAR_BRANCHES, /* whose lines may run side by side */
+    BS_CU_LINEAR_TOP       /* the outermost domain around the step's */
 };
 
 enum {
@@ -35,7 +36,6 @@ struct bs_cu_linear_line {
 /* Lies in shared memory: registers are needed for sums. */
 struct bs_cu_linear_job {
     const bs_device_step *step;
-    const bs_device_operand *x, *y;
     const uint8_t *weights;
     int32_t line_bytes; /* of weights */
     int32_t k, out, x_step, lines /* of a row */, lines_here /* of the work */;
@@ -66,10 +66,7 @@ static int64_t bs_cu_linear_most_lines(const bs_cu_node *n, int32_t domain)
 /* Columns of a work item: 16 where 64 would leave too few items in this run to keep a GPU busy with reading. */
 __device__ inline int32_t bs_cu_linear_wide(const bs_cu_tile &t, const bs_device_step *s, int32_t lines)
 {
-    int32_t domain = s->domain;
-    while (t.program->domains[domain].kind == BS_DOMAIN_PATH)
-        domain = t.program->domains[domain].parent;
-    const int64_t all = (int64_t)t.program->domains[domain].count * lines;
+    const int64_t all = (int64_t)t.program->domains[s->p[BS_CU_LINEAR_TOP].i].count * lines;
     const int32_t wide = (s->p[BS_CU_LINEAR_OUT].i + BS_CU_GEMM_SIDE - 1) / BS_CU_GEMM_SIDE;
     const bool few = all <= 2 * BS_CU_FEW_LINES &&
                      min((int32_t)all, s->p[BS_CU_LINEAR_BRANCHES].i) * (int64_t)wide < 256;
@@ -80,23 +77,22 @@ template <int BYTES>
 __device__ inline void bs_cu_linear_begin(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w,
                                           bs_cu_linear_job &j)
 {
+    const bs_device_operand *x = bs_cu_in(t, s, 0);
     j.step = s;
-    j.x = bs_cu_in(t, s, 0);
-    j.y = bs_cu_out(t, s, 0);
-    j.k = j.x->dim[j.x->rank - 1];
+    j.k = x->dim[x->rank - 1];
     j.out = s->p[BS_CU_LINEAR_OUT].i;
     j.line_bytes = (int32_t)bs_linear_line_bytes(j.k, BYTES);
     j.weights = bs_cu_prepared(t, s);
-    j.lines = bs_cu_linear_lines(j.y);
-    j.type = j.x->dtype;
+    j.lines = bs_cu_linear_lines(bs_cu_out(t, s, 0));
+    j.type = x->dtype;
     j.row = w.row;
     j.parts = w.parts;
     j.wide = bs_cu_linear_wide(t, s, j.lines);
     j.lines_here = (w.end - w.row) * j.lines;
     j.down = (j.lines_here + BS_CU_GEMM_SIDE - 1) / BS_CU_GEMM_SIDE;
     j.items = j.down * ((j.out + j.wide - 1) / j.wide);
-    j.x_step = j.k == 1 ? 1 : j.x->stride[j.x->rank - 1];
-    j.copy = j.x_step != 1 || bs_cu_bytes(j.x->dtype) != BYTES ? 0 : j.x->place == BS_AT_TILE ? 1 : 2;
+    j.x_step = j.k == 1 ? 1 : x->stride[x->rank - 1];
+    j.copy = j.x_step != 1 || bs_cu_bytes(x->dtype) != BYTES ? 0 : x->place == BS_AT_TILE ? 1 : 2;
 }
 
 /* What is done to a finished sum. Looked up only then: until sums are finished they need the registers. */
@@ -106,13 +102,14 @@ struct bs_cu_linear_end {
     float param;
 };
 
-__device__ inline bs_cu_linear_end bs_cu_linear_end_of(const bs_cu_linear_job &j)
+__device__ inline bs_cu_linear_end bs_cu_linear_end_of(const bs_cu_tile &t, const bs_cu_linear_job &j)
 {
+    const bs_device_operand *y = bs_cu_out(t, j.step, 0);
     bs_cu_linear_end e; /* as bs_epilogue_place */
     e.bias = reinterpret_cast<const float *>(j.weights) + bs_aligned_floats((int64_t)(j.line_bytes / 4) * j.out);
     e.slopes = e.bias + bs_aligned_floats(j.out); /* there for BS_PRELU only */
-    e.dtype = j.y->dtype;
-    e.step = j.out == 1 ? 1 : j.y->stride[j.y->rank - 1];
+    e.dtype = y->dtype;
+    e.step = j.out == 1 ? 1 : y->stride[y->rank - 1];
     e.act = j.step->p[BS_CU_LINEAR_ACT].i;
     e.param = j.step->p[BS_CU_LINEAR_PARAM].f;
     return e;
@@ -142,12 +139,13 @@ __device__ inline int64_t bs_cu_linear_offset(const bs_device_operand *o, int32_
 /* Finds lines first .. first + count of the work. count <= 64 <= threads. */
 __device__ inline void bs_cu_linear_find(const bs_cu_tile &t, bs_cu_linear_job &j, int32_t first, int32_t count)
 {
+    const bs_device_operand *x = bs_cu_in(t, j.step, 0), *y = bs_cu_out(t, j.step, 0);
     const int32_t i = bs_cu_thread();
     if (i >= count)
         return;
     const int32_t r = j.row + (first + i) / j.lines, line = (first + i) % j.lines;
-    j.at[i].x = bs_cu_row(t, j.x, r) + bs_cu_linear_offset(j.x, line) * bs_cu_bytes(j.x->dtype);
-    j.at[i].y = bs_cu_row(t, j.y, r) + bs_cu_linear_offset(j.y, line) * bs_cu_bytes(j.y->dtype);
+    j.at[i].x = bs_cu_row(t, x, r) + bs_cu_linear_offset(x, line) * bs_cu_bytes(x->dtype);
+    j.at[i].y = bs_cu_row(t, y, r) + bs_cu_linear_offset(y, line) * bs_cu_bytes(y->dtype);
 }
 
 /* Loads 16 bytes of weights. The L2 cache fetches the 256 bytes around them: the same line reads those next. */

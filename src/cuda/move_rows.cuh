@@ -90,7 +90,7 @@ __device__ __forceinline__ void bs_cu_zero_around(const bs_cu_tile &t, const bs_
     if (w.part != 0 || o->margin == 0)
         return;
     const bs_cu_view v = bs_cu_open_target(t, o, row);
-    if (!v.image) /* only in the root (bs_cu_target) */
+    if (!v.image) /* only in the root (bs_cu_to_cell) */
         bs_cu_zero_beyond_frame(bs_cu_as_channel(v), team);
     else if (o->place == BS_AT_CELL)
         bs_cu_zero_beyond_frame(v, team);

@@ -23,8 +23,8 @@ static void bs_cu_chain_op(const bs_graph *g, const bs_node *op, int32_t kernel,
     const bs_value_info *result = bs_value_get(g, op->first_out);
     memset(to, 0, sizeof *to);
     to->kernel = kernel;
-    to->at = at;
-    to->other = other;
+    to->at = (int16_t)at;
+    to->other = (int16_t)other;
     to->how = other >= 0 ? bs_cu_how_beside(result, bs_value_get(g, bs_node_in(g, op)[1 - at])) : 0;
     for (int32_t i = 0; i < bs_op_get(op->op)->n_fields && i < 2; i++)
         memcpy(&to->p[i], static_cast<const char *>(op->params) + sizeof(char *) + 4 * i, 4);

@@ -43,12 +43,11 @@ static bool bs_cu_conv_describe_direct(bs_device_step *s, int32_t in_c, int32_t 
 
 /* ------------------------------------------------------------------------------------------------------- sums */
 
-/* Copies `channels` channels of a work item's window to shared memory, as f32. */
+/* Copies `channels` channels of a work item's window to shared memory, as f32, pixels `apart` floats apart. */
 __device__ __forceinline__ void bs_cu_conv_stage(const bs_cu_conv &c, const bs_cu_conv_item &p, const uint8_t *from,
-                                                 int32_t channels, float *to)
+                                                 int32_t channels, int32_t apart, float *to)
 {
-    const int32_t threads = bs_cu_threads(), bytes = bs_cu_bytes(c.in_dtype),
-                  apart = bs_cu_conv_p(c, BS_CU_CONV_PIXEL);
+    const int32_t threads = bs_cu_threads(), bytes = bs_cu_bytes(c.in_dtype);
     const bool quads = bs_cu_quads(from, c.in_dtype, c.in_row, c.in_pixel, channels);
     const int32_t each = quads ? channels / 4 : channels, w = p.window_w, n = p.window_h * w * each;
     for (int32_t i = bs_cu_thread(); i < n; i += threads) {
@@ -155,20 +154,20 @@ __device__ __forceinline__ void bs_cu_conv_finish_tile(const bs_cu_conv &c, cons
 
 /* Computes every parts-th work item from `part` on; returns how many there are in all. They are numbered by tile, then
  * group, then pass. */
-__device__ __forceinline__ int32_t bs_cu_conv_direct(const bs_cu_tile &t, const bs_cu_conv &c, int32_t part,
-                                                     int32_t parts)
+__device__ __forceinline__ int32_t bs_cu_conv_direct(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_conv &c,
+                                                     int32_t part, int32_t parts)
 {
     float *window = reinterpret_cast<float *>(t.workspace + BS_CU_CONV_JOB);
     BS_CU_ASSUME_SHARED(window);
     const int32_t taps = c.kernel_h * c.kernel_w, padded = (c.out_c + 3) / 4 * 4, blocks = (c.out_c + 7) / 8;
-    const int32_t quads = bs_cu_conv_quads(c.step);
+    const int32_t quads = bs_cu_conv_quads(s);
     const int32_t side = bs_cu_thread() / quads, lane = bs_cu_thread() % quads;
     const int32_t sides = bs_cu_threads() / quads, passes = (blocks + sides - 1) / sides,
-                  items = bs_cu_conv_tiles_of(c) * passes;
-    const int32_t chunk = bs_cu_conv_p(c, BS_CU_CONV_CHUNK), apart = bs_cu_conv_p(c, BS_CU_CONV_PIXEL);
+                  items = bs_cu_conv_tiles_of(s, c) * passes;
+    const int32_t chunk = s->p[BS_CU_CONV_CHUNK].i, apart = s->p[BS_CU_CONV_PIXEL].i;
     int32_t staged = -1;
     for (int32_t item = part; item < items; item += parts) {
-        const bs_cu_conv_item p = bs_cu_conv_item_of(c, item, passes);
+        const bs_cu_conv_item p = bs_cu_conv_item_of(s, c, item, passes);
         const int32_t block = p.pass * sides + side, first = block * 8, n = p.h * p.w, each = (n + 3) / 4;
         const bool active = side < sides && block < blocks && lane < each;
         const int32_t wide = c.out_c - first > 4 ? 8 : 4;
@@ -185,7 +184,8 @@ __device__ __forceinline__ int32_t bs_cu_conv_direct(const bs_cu_tile &t, const 
             const int32_t channels = min(chunk, c.in_c - i);
             if (channels < c.in_c || staged != item / passes) {
                 __syncthreads();
-                bs_cu_conv_stage(c, p, bs_cu_conv_source(c, p) + i * bs_cu_bytes(c.in_dtype), channels, window);
+                bs_cu_conv_stage(c, p, bs_cu_conv_source(c, p) + i * bs_cu_bytes(c.in_dtype), channels, apart,
+                                 window);
                 __syncthreads();
                 staged = item / passes;
             }
@@ -203,7 +203,7 @@ __device__ __forceinline__ int32_t bs_cu_conv_direct(const bs_cu_tile &t, const 
 
 __device__ inline void bs_cu_conv2d_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w)
 {
-    bs_cu_conv_rows(t, s, w, [&](const bs_cu_conv &c) { bs_cu_conv_direct(t, c, w.part, w.parts); });
+    bs_cu_conv_rows(t, s, w, [&](const bs_cu_conv &c) { bs_cu_conv_direct(t, s, c, w.part, w.parts); });
 }
 
 #endif

@@ -68,12 +68,11 @@ __device__ __forceinline__ int32_t bs_cu_conv_spread(int32_t bytes)
     return words % 4 == 2 ? 2 : words % 8 == 4 ? 1 : 0;
 }
 
-/* Copies the window of a work item to shared memory, as f16. */
+/* Copies the window of a work item to shared memory, as f16, pixels `apart` elements apart. */
 __device__ __forceinline__ void bs_cu_conv_stage_half(const bs_cu_conv &c, const bs_cu_conv_item &p,
-                                                      const uint8_t *from, bool far, __half *to)
+                                                      const uint8_t *from, bool far, int32_t apart, __half *to)
 {
-    const int32_t threads = bs_cu_threads(), bytes = bs_cu_bytes(c.in_dtype),
-                  apart = bs_cu_conv_p(c, BS_CU_CONV_PIXEL);
+    const int32_t threads = bs_cu_threads(), bytes = bs_cu_bytes(c.in_dtype);
     const bool quads = bs_cu_quads(from, c.in_dtype, c.in_row, c.in_pixel, c.in_c);
     const bool async = far && quads && c.in_dtype == BS_F16 && ((c.in_row | c.in_pixel | c.in_c) & 7) == 0 &&
                        (reinterpret_cast<uintptr_t>(from) & 15) == 0;
@@ -278,9 +277,10 @@ __device__ __forceinline__ void bs_cu_conv_deal(const bs_cu_conv &c, const bs_cu
 
 /* TILE: the operand is a row of a tile, in shared memory already. */
 template <bool TILE>
-__device__ __forceinline__ void bs_cu_conv_tensor(const bs_cu_tile &t, const bs_cu_conv &c, int32_t part, int32_t parts)
+__device__ __forceinline__ void bs_cu_conv_tensor(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_conv &c,
+                                                  int32_t part, int32_t parts)
 {
-    const int32_t items = bs_cu_conv_tiles_of(c), apart = TILE ? 0 : bs_cu_conv_p(c, BS_CU_CONV_PIXEL);
+    const int32_t items = bs_cu_conv_tiles_of(s, c), apart = TILE ? 0 : s->p[BS_CU_CONV_PIXEL].i;
     int32_t *table = reinterpret_cast<int32_t *>(t.workspace + BS_CU_CONV_JOB);
     BS_CU_ASSUME_SHARED(table);
     bs_cu_conv_window v;
@@ -289,14 +289,14 @@ __device__ __forceinline__ void bs_cu_conv_tensor(const bs_cu_tile &t, const bs_
     __half *room = reinterpret_cast<__half *>(table + 4 * v.steps);
     int32_t columns = 0; /* of the window that the table is for */
     for (int32_t item = part; item < items; item += parts) {
-        const bs_cu_conv_item p = bs_cu_conv_item_of(c, item, 1);
+        const bs_cu_conv_item p = bs_cu_conv_item_of(s, c, item, 1);
         const int32_t row = apart > 0 ? p.window_w * apart : c.in_row, pixel = apart > 0 ? apart : c.in_pixel;
         const uint8_t *from = bs_cu_conv_source(c, p);
         __syncthreads(); /* the previous work item is done with the workspace */
         if (columns != p.window_w)
             bs_cu_conv_table(c, row, pixel, 4 * v.steps, table);
         if (apart > 0)
-            bs_cu_conv_stage_half(c, p, from, t.scratch == NULL, room);
+            bs_cu_conv_stage_half(c, p, from, t.scratch == NULL, apart, room);
         __syncthreads();
         columns = p.window_w;
         v.data = apart > 0 ? reinterpret_cast<const uint8_t *>(room) : from;
@@ -309,14 +309,14 @@ __device__ __forceinline__ void bs_cu_conv_tensor(const bs_cu_tile &t, const bs_
 
 __device__ inline void bs_cu_conv2d_tensor_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w)
 {
-    bs_cu_conv_rows(t, s, w, [&](const bs_cu_conv &c) { bs_cu_conv_tensor<false>(t, c, w.part, w.parts); });
+    bs_cu_conv_rows(t, s, w, [&](const bs_cu_conv &c) { bs_cu_conv_tensor<false>(t, s, c, w.part, w.parts); });
 }
 
 /* Runs in regions only; code for a launch of its own would never be used. */
 __device__ inline void bs_cu_conv2d_tile_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w)
 {
     if (t.scratch != NULL)
-        bs_cu_conv_rows(t, s, w, [&](const bs_cu_conv &c) { bs_cu_conv_tensor<true>(t, c, w.part, w.parts); });
+        bs_cu_conv_rows(t, s, w, [&](const bs_cu_conv &c) { bs_cu_conv_tensor<true>(t, s, c, w.part, w.parts); });
 }
 
 #endif

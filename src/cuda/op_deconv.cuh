@@ -58,10 +58,9 @@ __device__ __forceinline__ int32_t bs_cu_deconv_phase(int32_t y, int32_t pad, in
 }
 
 __device__ inline void bs_cu_deconv_plain(const bs_cu_view &x, const bs_cu_view &y, const bs_cu_conv &c, int32_t pad,
-                                          const bs_cu_work &w)
+                                          int32_t up, const bs_cu_work &w)
 {
     const bs_cu_deal d = bs_cu_deal_whole(w);
-    const int32_t up = bs_cu_conv_p(c, BS_CU_CONV_UP);
     const float *weights = reinterpret_cast<const float *>(c.weights);
     bs_cu_scan_run(d, y, y.dim[0], [&](const bs_cu_scan &k) {
         float sum = 0.0f;
@@ -79,9 +78,8 @@ __device__ inline void bs_cu_deconv_plain(const bs_cu_view &x, const bs_cu_view 
 
 /* Phase (a, b) as a convolution: every stride-th output from the phase's first one on, with the taps in reverse. */
 __device__ __forceinline__ bs_cu_conv bs_cu_deconv_job(const bs_cu_conv &whole, const bs_cu_view &x,
-                                                       const bs_cu_view &y, int32_t pad, int32_t phase)
+                                                       const bs_cu_view &y, int32_t pad, int32_t up, int32_t phase)
 {
-    const int32_t up = bs_cu_conv_p(whole, BS_CU_CONV_UP);
     bs_cu_conv c = whole;
     const int32_t a = phase / up, b = phase % up;
     const int32_t down = a - bs_cu_deconv_phase(y.y0, pad, up), right = b - bs_cu_deconv_phase(y.x0, pad, up);
@@ -100,10 +98,10 @@ __device__ __forceinline__ bs_cu_conv bs_cu_deconv_job(const bs_cu_conv &whole, 
 }
 
 /* Not inlined: the loop over phases would leave it too few registers. */
-static __device__ __noinline__ int32_t bs_cu_deconv_phase_run(const bs_cu_tile &t, const bs_cu_conv &c, int32_t part,
-                                                              int32_t parts)
+static __device__ __noinline__ int32_t bs_cu_deconv_phase_run(const bs_cu_tile &t, const bs_device_step *s,
+                                                              const bs_cu_conv &c, int32_t part, int32_t parts)
 {
-    return bs_cu_conv_direct(t, c, part, parts);
+    return bs_cu_conv_direct(t, s, c, part, parts);
 }
 
 __device__ inline void bs_cu_deconv2d_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w)
@@ -118,11 +116,11 @@ __device__ inline void bs_cu_deconv2d_run(const bs_cu_tile &t, const bs_device_s
             if (phase == 0)
                 bs_cu_zero_margin(w, y);
             if (s->p[BS_CU_CONV_LAYOUT].i == 0) {
-                bs_cu_deconv_plain(x, y, bs_cu_conv_share(t, bs_cu_conv_of(t, s, x, y)), pad, w);
+                bs_cu_deconv_plain(x, y, bs_cu_conv_share(t, bs_cu_conv_of(t, s, x, y)), pad, up, w);
             } else if (bs_cu_conv_sound(t, s, x, y)) {
-                const bs_cu_conv &job = bs_cu_conv_share(t,
-                                                         bs_cu_deconv_job(bs_cu_conv_of(t, s, x, y), x, y, pad, phase));
-                part -= bs_cu_deconv_phase_run(t, job, part, w.parts) % w.parts;
+                const bs_cu_conv &job =
+                    bs_cu_conv_share(t, bs_cu_deconv_job(bs_cu_conv_of(t, s, x, y), x, y, pad, up, phase));
+                part -= bs_cu_deconv_phase_run(t, s, job, part, w.parts) % w.parts;
                 part += part < 0 ? w.parts : 0;
             }
         }

@@ -53,7 +53,7 @@ __device__ __forceinline__ bool bs_cu_path_gives(const bs_cu_tile &t, const bs_d
 /* A row's number within a decision: one that was not made in the tile counts all rows. */
 __device__ __forceinline__ int32_t bs_cu_decided_row(const bs_cu_tile &t, const bs_device_step *s, int32_t row)
 {
-    return row + (s->domain == t.domain && !t.program->decision[s->router].in_tile ? t.first : 0);
+    return row + (bs_cu_router_at(t, s).in_tile ? 0 : bs_cu_before(t, s->domain));
 }
 
 /* Whether choice `at` of a decision gave the gather a row. */
@@ -70,7 +70,7 @@ __device__ __forceinline__ bool bs_cu_gives(const bs_cu_tile &t, const bs_device
 __device__ inline void bs_cu_fill_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w)
 {
     const bs_device_operand *out = bs_cu_out(t, s, 0);
-    const bs_cu_decision d = bs_cu_decision_of(t, s->router);
+    const bs_cu_decision d = bs_cu_decision_of(t, s);
     const bs_cu_team team = bs_cu_team_of(s);
     for (int32_t r = w.row + team.index; r < w.end; r += team.count) {
         const int32_t path = d.chosen[(int64_t)bs_cu_decided_row(t, s, r) * d.per_row];
@@ -103,10 +103,8 @@ __device__ __forceinline__ int32_t bs_cu_sum_axis(bool image, int32_t rank, int3
 }
 
 /* image: the result is one. */
-__device__ inline void bs_cu_addend_open(const bs_cu_tile &t, const bs_device_operand *o, int32_t row, float gate,
-                                         bool image, bs_cu_addend *source)
+__device__ inline void bs_cu_addend_open(const bs_cu_view &v, float gate, bool image, bs_cu_addend *source)
 {
-    const bs_cu_view v = bs_cu_open(t, o, row);
     source->data = v.data;
     source->there = v;
     source->gate = gate;
@@ -127,9 +125,12 @@ static_assert(BS_CU_SUM_SOURCES * sizeof(bs_cu_addend) <= BS_CU_WORKSPACE, "sour
 __device__ inline int32_t bs_cu_sources(const bs_cu_tile &t, const bs_device_step *s, int32_t row,
                                         const bs_cu_team &team, int32_t from, bs_cu_addend *sources)
 {
-    const bs_cu_decision d = bs_cu_decision_of(t, s->router);
+    const bs_cu_decision d = bs_cu_decision_of(t, s);
     const int64_t at = (int64_t)bs_cu_decided_row(t, s, row) * d.per_row;
-    const bool image = bs_cu_out(t, s, 0)->image;
+    const bool image = bs_cu_out(t, s, 0)->image, residual = s->p[BS_CU_GATHER_RESIDUAL].i != 0;
+    bs_cu_addend last; /* opened before the others are: it waits for nothing that they need */
+    if (residual && team.rank == 0)
+        bs_cu_addend_open(bs_cu_open_in(t, s, 0, row), 1.0f, image, &last);
     int32_t count = 0;
     for (int32_t k = team.rank; k < d.per_row || k == team.rank; k += team.size) { /* once at least: all need count */
         const int32_t path = k < d.per_row && bs_cu_gives(t, s, d, at + k) ? d.chosen[at + k] : -1;
@@ -141,13 +142,13 @@ __device__ inline int32_t bs_cu_sources(const bs_cu_tile &t, const bs_device_ste
             before += gives && d.chosen[at + i] < path;
         }
         if (path >= 0 && before >= from && before - from < BS_CU_SUM_SOURCES)
-            bs_cu_addend_open(t, bs_cu_in(t, s, path), d.inverse[at + k] - d.offsets[path],
+            bs_cu_addend_open(bs_cu_open_of_many(t, s, 1 + path, d.inverse[at + k] - d.offsets[path]),
                               s->p[BS_CU_GATHER_COMBINE].i == BS_COMBINE_SUM ? 1.0f : d.gates[at + k], image,
                               &sources[before - from]);
     }
-    if (s->p[BS_CU_GATHER_RESIDUAL].i && team.rank == 0 && count >= from && count - from < BS_CU_SUM_SOURCES)
-        bs_cu_addend_open(t, bs_cu_in(t, s, d.paths), row, 1.0f, image, &sources[count - from]);
-    return count + (s->p[BS_CU_GATHER_RESIDUAL].i != 0);
+    if (residual && team.rank == 0 && count >= from && count - from < BS_CU_SUM_SOURCES)
+        sources[count - from] = last;
+    return count + residual;
 }
 
 /* ----------------------------------------------------------------------------------------------------- reduce */
@@ -251,8 +252,8 @@ __device__ inline void bs_cu_sum_row(const bs_cu_view &to, const bs_cu_addend *s
 __device__ inline void bs_cu_select_row(const bs_cu_tile &t, const bs_device_step *s, int32_t row,
                                         const bs_cu_team &team, const bs_cu_work &w)
 {
-    const bs_device_operand *out = bs_cu_out(t, s, 0), *in = bs_cu_in(t, s, 0);
-    const bs_cu_decision d = bs_cu_decision_of(t, s->router);
+    const bs_device_operand *out = bs_cu_out(t, s, 0);
+    const bs_cu_decision d = bs_cu_decision_of(t, s);
     const int64_t at = (int64_t)bs_cu_decided_row(t, s, row) * d.per_row;
     int64_t best = -1;
     for (int64_t i = at; i < at + d.per_row; i++)
@@ -266,8 +267,8 @@ __device__ inline void bs_cu_select_row(const bs_cu_tile &t, const bs_device_ste
         bs_cu_zero_rect(to, to, team, w);
         return;
     }
-    const bs_cu_view from = bs_cu_open(t, in + (best < 0 ? d.paths : d.chosen[best]),
-                                       best < 0 ? row : d.inverse[best] - d.offsets[d.chosen[best]]);
+    const bs_cu_view from = bs_cu_open_of_many(t, s, best < 0 ? 0 : 1 + d.chosen[best],
+                                               best < 0 ? row : d.inverse[best] - d.offsets[d.chosen[best]]);
     bs_cu_row_copy(to, from, team, t.workspace, w);
     if (to.image && w.part == 0)
         bs_cu_zero_ring(to, bs_cu_common(to, from), to, team);
@@ -279,7 +280,7 @@ __device__ inline void bs_cu_paths_run(const bs_cu_tile &t, const bs_device_step
     const bs_cu_team team = bs_cu_team_of(s);
     const bool sums = s->p[BS_CU_GATHER_COMBINE].i == BS_COMBINE_SUM ||
                       s->p[BS_CU_GATHER_COMBINE].i == BS_COMBINE_WEIGHTED_SUM;
-    const int32_t most = t.program->decision[s->router].per_row + 1;
+    const int32_t most = bs_cu_router_at(t, s).per_row + 1;
     bs_cu_addend *sources = reinterpret_cast<bs_cu_addend *>(t.workspace) + team.index * min(most, BS_CU_SUM_SOURCES);
     for (int32_t first = w.row; first < w.end; first += team.count) { /* as many rounds for all teams: barriers */
         const int32_t r = first + team.index;

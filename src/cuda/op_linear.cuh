@@ -45,6 +45,7 @@ static void bs_cu_linear_describe(const bs_cu_node *n, bs_device_step *s)
         s->kernel = BS_CU_cublas;
 #endif
     s->batch = batch < 1 ? 1 : (int32_t)batch;
+    s->p[BS_CU_LINEAR_TOP].i = d->top;
     s->p[BS_CU_LINEAR_BRANCHES].i = path ? n->graph->routers[d->router].desc->paths : 1;
     s->parts = bs_cu_work_items(bs_max_i64(bs_ceil_div(s->batch * lines, BS_CU_GEMM_SIDE) *
                                                bs_ceil_div(out, BS_CU_GEMM_SIDE),
@@ -96,10 +97,10 @@ __device__ __forceinline__ void bs_cu_linear_few_step(const uint8_t *stage, int3
 }
 
 template <int BYTES, int COLUMNS>
-__device__ __forceinline__ void bs_cu_linear_few_finish(const bs_cu_linear_job &j, int32_t count, int32_t first,
-                                                        int32_t columns, int32_t turn, const float *sum)
+__device__ __forceinline__ void bs_cu_linear_few_finish(const bs_cu_tile &t, const bs_cu_linear_job &j, int32_t count,
+                                                        int32_t first, int32_t columns, int32_t turn, const float *sum)
 {
-    const bs_cu_linear_end e = bs_cu_linear_end_of(j);
+    const bs_cu_linear_end e = bs_cu_linear_end_of(t, j);
     if (BYTES == 4) {
         const int32_t high = bs_cu_threads() / COLUMNS, column = turn % COLUMNS, y = turn / COLUMNS;
 #pragma unroll 1
@@ -130,8 +131,6 @@ __device__ inline void bs_cu_linear_few(const bs_cu_tile &t, bs_cu_linear_job &j
     int32_t load_first = first, load_at = 0, load_stage = 0, at = 0, stage = 0;
     int32_t turn = (bs_cu_thread() + (int32_t)(blockIdx.x % 4 * 64)) % threads;
     float sum[4] = {0.0f, 0.0f, 0.0f, 0.0f};
-    bs_cu_linear_find(t, j, line, count);
-    __syncthreads();
     for (int32_t i = 1 - few::STAGES; first < end; i++) {
         if (i >= 0) {
             bs_cu_cp_async_wait<few::STAGES - 2>();
@@ -141,6 +140,10 @@ __device__ inline void bs_cu_linear_few(const bs_cu_tile &t, bs_cu_linear_job &j
             uint8_t *to = t.workspace + load_stage * few::STAGE_BYTES;
             const int32_t from = load_at * few::DEPTH;
             bs_cu_linear_weights<few::DEPTH / 16>(j, to, few::PITCH, load_first, min(COLUMNS, end - load_first), from);
+            if (i == 1 - few::STAGES) { /* weights need no rows: the first are under way while those are found */
+                bs_cu_linear_find(t, j, line, count);
+                __syncthreads();
+            }
             bs_cu_linear_rows<BYTES, few::DEPTH / 16>(j, to + COLUMNS * few::PITCH, few::PITCH, count, from);
             load_stage = load_stage + 1 == few::STAGES ? 0 : load_stage + 1;
             load_at = load_at + 1 == depth ? 0 : load_at + 1;
@@ -152,7 +155,7 @@ __device__ inline void bs_cu_linear_few(const bs_cu_tile &t, bs_cu_linear_job &j
         bs_cu_linear_few_step<BYTES, COLUMNS>(t.workspace + stage * few::STAGE_BYTES, count, turn, sum);
         stage = stage + 1 == few::STAGES ? 0 : stage + 1;
         if (++at == depth) {
-            bs_cu_linear_few_finish<BYTES, COLUMNS>(j, count, first, min(COLUMNS, end - first), turn, sum);
+            bs_cu_linear_few_finish<BYTES, COLUMNS>(t, j, count, first, min(COLUMNS, end - first), turn, sum);
             sum[0] = sum[1] = sum[2] = sum[3] = 0.0f;
             at = 0;
             first += COLUMNS;
@@ -206,7 +209,7 @@ __device__ inline void bs_cu_linear_pass(const bs_cu_tile &t, const bs_cu_linear
     __syncthreads();
     bs_cu_gemm_finish<BYTES, ROWS>(sum, sums);
     __syncthreads();
-    const bs_cu_linear_end e = bs_cu_linear_end_of(j);
+    const bs_cu_linear_end e = bs_cu_linear_end_of(t, j);
 #pragma unroll 1
     for (int32_t i = bs_cu_thread(); i < count * BS_CU_GEMM_SIDE; i += bs_cu_threads()) {
         const int32_t line = i / BS_CU_GEMM_SIDE, column = i % BS_CU_GEMM_SIDE;
@@ -237,9 +240,10 @@ __device__ inline void bs_cu_linear_any(const bs_cu_tile &t, const bs_device_ste
     if (threadIdx.x == 0)
         bs_cu_linear_begin<BYTES>(t, s, w, j);
     __syncthreads();
-    if (w.part == 0 && j.y->margin > 0)
+    const bs_device_operand *y = bs_cu_out(t, s, 0);
+    if (w.part == 0 && y->margin > 0)
         for (int32_t r = w.row; r < w.end; r++)
-            bs_cu_zero_margin(w, bs_cu_open(t, j.y, r));
+            bs_cu_zero_margin(w, bs_cu_open(t, y, r));
     /* lines fastest: neighbours read the same weights */
     for (int32_t item = w.part; item < j.items; item += j.parts) {
         const int32_t line = item % j.down * BS_CU_GEMM_SIDE, first = item / j.down * j.wide,

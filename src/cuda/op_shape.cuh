@@ -103,7 +103,7 @@ __device__ inline void bs_cu_concat_run(const bs_cu_tile &t, const bs_device_ste
         bs_cu_zero_margin(w, y);
         for (int32_t i = 0; i < s->n_in; i++) {
             bs_cu_view to = y;
-            const bs_cu_view from = bs_cu_open_in(t, s, i, r);
+            const bs_cu_view from = bs_cu_open_of_many(t, s, i, r);
             const int32_t extent = bs_cu_pick(from.dim, axis);
             bs_cu_keep(&to, axis, extent);
             bs_cu_copy_view(to, from, d, t.workspace);

@@ -46,6 +46,16 @@ __device__ __forceinline__ int32_t bs_cu_lane(void) { return (int32_t)(threadIdx
 __device__ __forceinline__ int32_t bs_cu_warp(void) { return (int32_t)(threadIdx.x / 32); }
 __device__ __forceinline__ int32_t bs_cu_warps(void) { return (int32_t)(blockDim.x / 32); }
 
+/* This thread again, inside of a loop: what follows from it is worked out there, and takes no registers around it. */
+__device__ __forceinline__ int32_t bs_cu_thread_here(void)
+{
+    int32_t thread = (int32_t)threadIdx.x;
+#ifndef BS_CUDA_CPU
+    asm volatile("" : "+r"(thread)); /* not what it was before, as far as the compiler knows */
+#endif
+    return thread;
+}
+
 /* The sum over each group of `lanes` lanes of a warp, in all of its lanes. */
 template <typename T> __device__ __forceinline__ T bs_cu_lanes_sum(T v, int32_t lanes = 32)
 {
@@ -66,6 +76,26 @@ __device__ inline uint64_t bs_cu_sum_threads(uint64_t *sums, uint64_t own)
     for (int32_t k = 0; k < bs_cu_warps(); k++)
         sum += sums[k];
     return sum;
+}
+
+/* A copy of what lies in global memory, in words of 16 bytes that are all under way at once. (Member by member the
+ * compiler reads what is asked for after a condition when the condition is known.) */
+template <typename T> __device__ __forceinline__ T bs_cu_read_whole(const T *from)
+{
+    static_assert(sizeof(T) % 16 == 0, "it is read by words");
+#ifdef BS_CUDA_CPU
+    return *from;
+#else
+    uint4 words[sizeof(T) / 16];
+    T whole;
+#pragma unroll
+    for (int i = 0; i < (int)(sizeof(T) / 16); i++)
+        asm volatile("{ .reg .u64 at; cvta.to.global.u64 at, %4; ld.global.v4.u32 {%0, %1, %2, %3}, [at]; }"
+                     : "=r"(words[i].x), "=r"(words[i].y), "=r"(words[i].z), "=r"(words[i].w)
+                     : "l"(reinterpret_cast<const uint4 *>(from) + i));
+    memcpy(&whole, words, sizeof whole);
+    return whole;
+#endif
 }
 
 /* An address on the device, as tables hold it, as a pointer. */

@@ -37,9 +37,23 @@ struct bs_cu_program {
     int32_t n_operands, n_domains, n_dims, n_joins;
 };
 
+/* A step, its first operands and its router's decision, copied to shared memory before it runs: all that is asked of
+ * them afterwards is near, and one read away from where they were found. */
+enum { BS_CU_RECORD_OUT = 4, BS_CU_RECORD_IN = 6, BS_CU_RECORD_WORDS = 16 /* of 16 bytes, at most, of each */ };
+struct bs_cu_record {
+    bs_device_operand out[BS_CU_RECORD_OUT], in[BS_CU_RECORD_IN];
+    bs_device_step step;
+    bs_device_decision decision;
+};
+static_assert(sizeof(bs_device_operand) % 16 == 0 && sizeof(bs_device_operand) <= 16 * BS_CU_RECORD_WORDS &&
+                  sizeof(bs_device_step) % 16 == 0 && sizeof(bs_device_step) <= 16 * BS_CU_RECORD_WORDS &&
+                  sizeof(bs_device_decision) % 16 == 0 && sizeof(bs_device_decision) <= 16 * BS_CU_RECORD_WORDS,
+              "records are copied by words of 16 bytes");
+
 /* What a block works on: all rows (domain -1), or a tile of the rows of a part. */
 struct bs_cu_tile {
     const bs_cu_program *program;
+    const bs_cu_record *record; /* of the step that runs; NULL: of a tile */
     uint8_t *context;  /* decisions made in this tile */
     uint8_t *scratch;  /* rows of this tile, in shared memory as a rule */
     uint8_t *workspace; /* the kernel's own, in shared memory, 16-byte aligned */
@@ -93,14 +107,25 @@ __device__ __forceinline__ void bs_cu_fail(const bs_cu_tile &t, const bs_device_
         t.program->status[BS_DEVICE_NODE] = s->node;
 }
 
-__device__ __forceinline__ const bs_device_operand *bs_cu_in(const bs_cu_tile &t, const bs_device_step *s, int32_t i)
+/* Whether a block works on all rows. A launch of steps says so by a constant, so nothing is left of the question. */
+__device__ __forceinline__ bool bs_cu_is_at_top(const bs_cu_tile &t) { return t.domain < 0; }
+
+/* Operand i of a step that may have many: further ones than the record has. */
+__device__ __forceinline__ const bs_device_operand *bs_cu_in_of_many(const bs_cu_tile &t, const bs_device_step *s,
+                                                                     int32_t i)
 {
     return t.program->operands + s->operands + i;
 }
 
+/* The same where i is a constant. */
+__device__ __forceinline__ const bs_device_operand *bs_cu_in(const bs_cu_tile &t, const bs_device_step *s, int32_t i)
+{
+    return bs_cu_is_at_top(t) && i < BS_CU_RECORD_IN ? &t.record->in[i] : bs_cu_in_of_many(t, s, i);
+}
+
 __device__ __forceinline__ const bs_device_operand *bs_cu_out(const bs_cu_tile &t, const bs_device_step *s, int32_t i)
 {
-    return t.program->operands + s->operands + s->n_in + i;
+    return bs_cu_is_at_top(t) && i < BS_CU_RECORD_OUT ? &t.record->out[i] : bs_cu_in_of_many(t, s, s->n_in + i);
 }
 
 /* The prepared weights of a step, as its op packed them. */
@@ -111,15 +136,40 @@ __device__ __forceinline__ const uint8_t *bs_cu_prepared(const bs_cu_tile &t, co
 
 /* ---------------------------------------------------------------------------------------------- decisions */
 
-__device__ __forceinline__ uint8_t *bs_cu_decided(const bs_cu_tile &t, const bs_device_decision &d)
+/* Whether rows of a domain are those of a tile, which has its own numbers for them. */
+__device__ __forceinline__ bool bs_cu_is_of_tile(const bs_cu_tile &t, int32_t domain)
 {
-    return d.in_tile ? t.context : t.program->decisions;
+    return !bs_cu_is_at_top(t) && domain == t.domain;
 }
 
-__device__ inline bs_cu_decision bs_cu_decision_of(const bs_cu_tile &t, int32_t router)
+/* What is added to a row of such a domain to count from the first of all tiles. */
+__device__ __forceinline__ int32_t bs_cu_before(const bs_cu_tile &t, int32_t domain)
 {
-    const bs_device_decision &d = t.program->decision[router];
-    uint8_t *at = bs_cu_decided(t, d);
+    return bs_cu_is_of_tile(t, domain) ? t.first : 0;
+}
+
+/* Where the decisions begin: those of the tile, or of all rows. No step at top level reads a tile's. */
+__device__ __forceinline__ uint8_t *bs_cu_decided(const bs_cu_tile &t, int32_t in_tile)
+{
+    return !bs_cu_is_at_top(t) && in_tile ? t.context : t.program->decisions;
+}
+
+/* Word number `word` of decisions, and those after it. */
+__device__ __forceinline__ int32_t *bs_cu_words(const bs_cu_tile &t, uint32_t word, int32_t in_tile)
+{
+    return reinterpret_cast<int32_t *>(bs_cu_decided(t, in_tile)) + word;
+}
+
+/* Where the decision of a step's router lies. */
+__device__ __forceinline__ const bs_device_decision &bs_cu_router_at(const bs_cu_tile &t, const bs_device_step *s)
+{
+    return bs_cu_is_at_top(t) ? t.record->decision : t.program->decision[s->router];
+}
+
+__device__ inline bs_cu_decision bs_cu_decision_of(const bs_cu_tile &t, const bs_device_step *s)
+{
+    const bs_device_decision &d = bs_cu_router_at(t, s);
+    uint8_t *at = bs_cu_decided(t, d.in_tile);
     bs_cu_decision r;
     r.paths = d.paths;
     r.per_row = d.per_row;
@@ -135,37 +185,34 @@ __device__ inline bs_cu_decision bs_cu_decision_of(const bs_cu_tile &t, int32_t 
 }
 
 /* Rows of a domain as this block numbers them. */
-__device__ inline int32_t bs_cu_count(const bs_cu_tile &t, int32_t domain)
+__device__ __forceinline__ int32_t bs_cu_count(const bs_cu_tile &t, int32_t domain, const bs_device_count &count)
 {
-    const bs_device_domain &d = t.program->domains[domain];
-    if (domain == t.domain)
+    if (bs_cu_is_of_tile(t, domain))
         return t.rows;
-    if (d.kind != BS_DOMAIN_PATH)
-        return d.count;
-    const bs_device_decision &made = t.program->decision[d.router];
-    return reinterpret_cast<const int32_t *>(bs_cu_decided(t, made) + made.counts)[d.path];
+    return *reinterpret_cast<const int32_t *>(bs_cu_decided(t, count.in_tile) + count.at);
 }
 
-/* What is added to a row to reach storage that holds all rows of all paths. */
-__device__ inline int32_t bs_cu_first(const bs_cu_tile &t, int32_t domain)
+__device__ __forceinline__ int32_t bs_cu_count(const bs_cu_tile &t, const bs_device_step *s)
 {
-    const bs_device_domain &d = t.program->domains[domain];
-    const int32_t first = domain == t.domain ? t.first : 0;
-    if (d.kind != BS_DOMAIN_PATH)
-        return first;
-    const bs_device_decision &made = t.program->decision[d.router];
-    return made.in_tile ? first
-                        : first + reinterpret_cast<const int32_t *>(t.program->decisions + made.offsets)[d.path];
+    return bs_cu_count(t, s->domain, s->rows);
+}
+
+__device__ inline int32_t bs_cu_count(const bs_cu_tile &t, int32_t domain)
+{
+    return bs_cu_count(t, domain, t.program->domains[domain].counted);
+}
+
+/* The row that a row of a path came from. */
+__device__ __forceinline__ int32_t bs_cu_follow(const bs_cu_tile &t, const bs_device_link &link, int32_t row)
+{
+    const int32_t first = *bs_cu_words(t, link.offset, link.in_tile);
+    return bs_cu_words(t, link.ids, link.in_tile)[first + bs_cu_before(t, link.domain) + row];
 }
 
 /* The row of the parent domain that a row of a path came from. */
 __device__ inline int32_t bs_cu_parent_row(const bs_cu_tile &t, int32_t domain, int32_t row)
 {
-    const bs_device_domain &d = t.program->domains[domain];
-    const bs_device_decision &made = t.program->decision[d.router];
-    const uint8_t *at = bs_cu_decided(t, made);
-    const int32_t offset = reinterpret_cast<const int32_t *>(at + made.offsets)[d.path];
-    return reinterpret_cast<const int32_t *>(at + made.ids)[offset + (domain == t.domain ? t.first : 0) + row];
+    return bs_cu_follow(t, t.program->domains[domain].link, row);
 }
 
 /* Row of the outermost domain, counted from its first row even in a tile. */
@@ -175,7 +222,7 @@ __device__ inline int32_t bs_cu_top_row(const bs_cu_tile &t, int32_t domain, int
         row = bs_cu_parent_row(t, domain, row);
         domain = t.program->domains[domain].parent;
     }
-    return (domain == t.domain ? t.first : 0) + row;
+    return bs_cu_before(t, domain) + row;
 }
 
 /* ------------------------------------------------------------------------------------------- finding rows */
@@ -196,29 +243,53 @@ __device__ __forceinline__ int64_t bs_cu_pixel_at(const bs_cu_view &v, int32_t c
 __device__ inline int32_t *bs_cu_trip(const bs_cu_tile &t, int32_t loop)
 {
     const bs_device_decision &d = t.program->decision[loop];
-    return reinterpret_cast<int32_t *>(bs_cu_decided(t, d) + d.trip);
+    return reinterpret_cast<int32_t *>(bs_cu_decided(t, d.in_tile) + d.trip);
+}
+
+/* The row of a domain `levels` further out than an operand's that one of its rows came from. link: the operand's. */
+__device__ __forceinline__ int32_t bs_cu_row_above(const bs_cu_tile &t, const bs_device_link *link, int32_t levels,
+                                                   int32_t row)
+{
+    int32_t k = 0;
+#pragma unroll 1
+    for (; k < levels && k < BS_DEVICE_LINKS; k++)
+        row = bs_cu_follow(t, link[k], row);
+    if (k < levels) {
+        int32_t domain = link[BS_DEVICE_LINKS - 1].domain;
+#pragma unroll 1
+        for (; k < levels; k++) {
+            domain = t.program->domains[domain].parent;
+            row = bs_cu_parent_row(t, domain, row);
+        }
+    }
+    return row;
+}
+
+__device__ __forceinline__ uint8_t *bs_cu_row_by(const bs_cu_tile &t, const bs_device_operand *o,
+                                                 const bs_device_link *link, int32_t row)
+{
+    if (o->place == BS_AT_ROOT)
+        return bs_cu_at<uint8_t>(o->base);
+    row = bs_cu_row_above(t, link, o->levels, row);
+    if (o->place == BS_AT_TILE)
+        return t.scratch + o->base + row * o->row_bytes;
+    row += bs_cu_before(t, o->stored);
+    if (o->first)
+        row += *bs_cu_words(t, o->first, false);
+    return bs_cu_at<uint8_t>(o->base) + row * o->row_bytes;
 }
 
 /* The address of a row, for kernels that need nothing else; not for views of images. */
 __device__ inline uint8_t *bs_cu_row(const bs_cu_tile &t, const bs_device_operand *o, int32_t row)
 {
-    if (o->place == BS_AT_ROOT)
-        return bs_cu_at<uint8_t>(o->base);
-    if (o->place == BS_AT_LINE)
-        return bs_cu_at<uint8_t>(o->base) +
-               bs_cu_top_row(t, o->domain, row) * o->row_bytes;
-    int32_t domain = o->domain;
-    for (; domain != o->stored; domain = t.program->domains[domain].parent)
-        row = bs_cu_parent_row(t, domain, row);
-    if (o->place == BS_AT_TILE)
-        return t.scratch + o->base + row * o->row_bytes;
-    return bs_cu_at<uint8_t>(o->base) + (bs_cu_first(t, domain) + row) * o->row_bytes;
+    return bs_cu_row_by(t, o, o->link, row);
 }
 
 /* Extents and rectangle of a row of patches: the cell's place in its frame, its core clipped to the frame. */
-__device__ inline void bs_cu_clip(const bs_cu_tile &t, const bs_device_operand *o, int32_t row, bs_cu_view *v)
+__device__ __forceinline__ void bs_cu_clip(const bs_cu_tile &t, const bs_device_operand *o, const bs_device_link *link,
+                                           int32_t row, bs_cu_view *v)
 {
-    const int32_t top = bs_cu_top_row(t, o->domain, row), margin = o->margin;
+    const int32_t top = bs_cu_before(t, o->top) + bs_cu_row_above(t, link, o->depth, row), margin = o->margin;
     v->frame_y = top / o->across * o->cell;
     v->frame_x = top % o->across * o->cell;
     v->dim[1] = min(o->cell, v->frame_h - v->frame_y);
@@ -229,7 +300,9 @@ __device__ inline void bs_cu_clip(const bs_cu_tile &t, const bs_device_operand *
     v->x1 = min(o->cell + margin, v->frame_w - v->frame_x);
 }
 
-__device__ inline bs_cu_view bs_cu_open(const bs_cu_tile &t, const bs_device_operand *o, int32_t row)
+/* A row of an operand whose links may lie elsewhere. */
+__device__ __forceinline__ bs_cu_view bs_cu_open_by(const bs_cu_tile &t, const bs_device_operand *o,
+                                                    const bs_device_link *link, int32_t row)
 {
     bs_cu_view v;
     for (int32_t i = 0; i < BS_MAX_AXES; i++) {
@@ -246,15 +319,20 @@ __device__ inline bs_cu_view bs_cu_open(const bs_cu_tile &t, const bs_device_ope
     v.frame_h = v.y1 = o->dim[1];
     v.frame_w = v.x1 = o->dim[2];
     if (o->cell > 0)
-        bs_cu_clip(t, o, row, &v);
+        bs_cu_clip(t, o, link, row, &v);
     if (o->place == BS_AT_CELL)
         v.data = bs_cu_at<uint8_t>(o->base) +
                  ((int64_t)v.frame_y * v.stride[1] + (int64_t)v.frame_x * v.stride[2]) * bs_cu_bytes(v.dtype);
     else
-        v.data = bs_cu_row(t, o, row);
-    if (o->loop)
-        v.data += *bs_cu_trip(t, o->loop) * o->trip_bytes;
+        v.data = bs_cu_row_by(t, o, link, row);
+    if (o->trip)
+        v.data += *bs_cu_words(t, o->trip, o->trip_in_tile) * o->trip_bytes;
     return v;
+}
+
+__device__ inline bs_cu_view bs_cu_open(const bs_cu_tile &t, const bs_device_operand *o, int32_t row)
+{
+    return bs_cu_open_by(t, o, o->link, row);
 }
 
 __device__ __forceinline__ bs_cu_view bs_cu_open_in(const bs_cu_tile &t, const bs_device_step *s, int32_t i,
@@ -267,6 +345,13 @@ __device__ __forceinline__ bs_cu_view bs_cu_open_out(const bs_cu_tile &t, const 
                                                      int32_t row)
 {
     return bs_cu_open(t, bs_cu_out(t, s, i), row);
+}
+
+__device__ __forceinline__ bs_cu_view bs_cu_open_of_many(const bs_cu_tile &t, const bs_device_step *s, int32_t i,
+                                                         int32_t row)
+{
+    const bs_device_operand *there = bs_cu_in_of_many(t, s, i), o = bs_cu_read_whole(there);
+    return bs_cu_open_by(t, &o, there->link, row); /* a copy in registers has no link number k */
 }
 
 /* ------------------------------------------------------------------------------------------------ margins */

@@ -59,13 +59,13 @@ struct bs_cu_router {
 
 __device__ inline bs_cu_router bs_cu_router_of(const bs_cu_tile &t, const bs_device_step *s)
 {
-    const bs_device_decision &d = t.program->decision[s->router];
+    const bs_device_decision &d = bs_cu_router_at(t, s);
     const int32_t table_words = (3 * d.paths + 4) & ~3, words = (BS_CU_WORKSPACE - (int32_t)sizeof(bs_cu_routing)) / 4;
     const bool fits = d.paths <= BS_CU_ROUTE_PATHS;
     bs_cu_router r;
     r.t = &t;
     r.s = s;
-    r.d = bs_cu_decision_of(t, s->router);
+    r.d = bs_cu_decision_of(t, s);
     r.score = bs_cu_in(t, s, 0);
     r.shared = reinterpret_cast<bs_cu_routing *>(t.workspace);
     r.stage = reinterpret_cast<uint32_t *>(r.shared + 1) + (fits ? table_words : 0);
@@ -73,7 +73,7 @@ __device__ inline bs_cu_router bs_cu_router_of(const bs_cu_tile &t, const bs_dev
     r.counts = fits ? reinterpret_cast<int32_t *>(r.shared + 1) : r.d.work + 2 * (int64_t)d.rows * d.per_row;
     r.next = r.counts + d.paths;
     r.offsets = r.next + d.paths;
-    r.rows = min(bs_cu_count(t, s->domain), d.rows);
+    r.rows = min(bs_cu_count(t, s), d.rows);
     r.knob = 0.0f;
     if (s->p[BS_CU_P_KNOB].i) {
         const bs_device_operand *knob = bs_cu_in(t, s, 1);

@@ -12,11 +12,8 @@ struct bs_cu_segments {
 
 __device__ inline bs_cu_segments bs_cu_segments_of(const bs_cu_tile &t, int32_t domain)
 {
-    bs_cu_segments s = {NULL, 0, domain};
-    while (t.program->domains[domain].kind == BS_DOMAIN_PATH)
-        domain = t.program->domains[domain].parent;
-    s.offsets = bs_cu_at<const int32_t>(t.program->domains[domain].offsets);
-    s.count = t.program->domains[domain].lengths;
+    const bs_device_domain &d = t.program->domains[domain];
+    const bs_cu_segments s = {bs_cu_at<const int32_t>(d.offsets), d.lengths, domain};
     return s;
 }
 

@@ -73,81 +73,86 @@ static int32_t bs_cu_add_given(bs_cu_tables *l, const bs_instr *i)
     return at;
 }
 
+/* Where an instruction stores rows, with the extents of value `of`. */
+typedef void (*bs_cu_place)(bs_cu_tables *l, const bs_instr *i, int32_t of, bs_device_operand *o);
+
 /* Stores rows, or zeros: to rows of the parent, the places of a trip in them, cells of a root tensor, or what is bound.
  */
-static void bs_cu_step_store(bs_cu_tables *l, const bs_instr *i, bs_device_step *s)
+static void bs_cu_step_store(bs_cu_tables *l, const bs_instr *i, bs_cu_place to, bs_device_step *s)
 {
     if (i->value)
         bs_cu_add_in(l, s, i->value);
-    bs_device_operand *out = bs_cu_add_operand(l);
+    to(l, i, i->value ? i->value : i->target, bs_cu_add_operand(l));
     s->n_out = 1;
-    if (i->target)
-        bs_cu_target(l, i, i->value ? i->value : i->target, out);
-    else
-        bs_cu_ending(l, i, out);
 }
 
-static void bs_cu_step_append(bs_cu_tables *l, const bs_instr *i, bs_device_step *s)
+static void bs_cu_step_append(bs_cu_tables *l, const bs_instr *i, bs_cu_place to, bs_device_step *s)
 {
     const bs_node *node = &l->graph->nodes[i->node];
     bs_cu_add_in(l, s, i->value);
     bs_cu_add_in(l, s, bs_node_in(l->graph, node)[bs_node_operand(node, BS_ROLE_CACHE_LENGTH)]);
-    bs_cu_ring(l, i, bs_cu_add_operand(l));
+    to(l, i, i->value, bs_cu_add_operand(l));
     s->n_out = 1;
 }
 
-static void bs_cu_step_residual(bs_cu_tables *l, const bs_instr *i, bs_device_step *s)
+static void bs_cu_step_residual(bs_cu_tables *l, const bs_instr *i, bs_cu_place to, bs_device_step *s)
 {
     if (i->value)
         bs_cu_add_in(l, s, i->value);
-    bs_cu_target(l, i, l->graph->nodes[i->node].first_out, bs_cu_add_operand(l));
+    to(l, i, l->graph->nodes[i->node].first_out, bs_cu_add_operand(l));
     s->n_out = 1;
     s->p[BS_CU_FILL_GIVEN].i = bs_cu_add_given(l, i);
 }
 
-static void bs_cu_step_beyond(bs_cu_tables *l, const bs_instr *i, bs_device_step *s)
+static void bs_cu_step_beyond(bs_cu_tables *l, const bs_instr *i, bs_cu_place to, bs_device_step *s)
 {
-    bs_cu_root(l, i->target, bs_cu_add_operand(l));
+    to(l, i, i->target, bs_cu_add_operand(l));
     s->n_out = 1;
 }
 
-static void bs_cu_step_paths(bs_cu_tables *l, const bs_instr *i, bs_device_step *s)
+static void bs_cu_step_paths(bs_cu_tables *l, const bs_instr *i, bs_cu_place to, bs_device_step *s)
 {
     const bs_node *node = &l->graph->nodes[i->node];
     const int32_t paths = l->graph->routers[node->router].desc->paths, *in = bs_node_in(l->graph, node);
+    bs_cu_add_in(l, s, i->value);
     for (int32_t p = 0; p < paths; p++)
         bs_cu_add_in(l, s, bs_plan_reads(l->plan, node, p) ? in[p] : 0);
-    bs_cu_add_in(l, s, i->value);
-    bs_cu_operand(l, i->target, bs_cu_add_operand(l));
+    to(l, i, i->target, bs_cu_add_operand(l));
     s->n_out = 1;
     s->p[BS_CU_GATHER_GIVEN].i = bs_cu_add_given(l, i);
 }
 
-static void bs_cu_step_load(bs_cu_tables *l, const bs_instr *i, bs_device_step *s)
+static void bs_cu_step_load(bs_cu_tables *l, const bs_instr *i, bs_cu_place to, bs_device_step *s)
 {
     bs_cu_source(l, i->value, bs_cu_add_operand(l));
-    bs_cu_operand(l, i->target, bs_cu_add_operand(l));
+    to(l, i, i->target, bs_cu_add_operand(l));
     s->n_in = s->n_out = 1;
 }
 
-/* A move: what adds its operands, and how its step is described. Found by the row map; residuals have their own. */
+/* A move: what adds its operands, where it stores, and how its step is described. By its row map; residuals have their
+ * own kernel. */
 struct bs_cu_move {
-    void (*operands)(bs_cu_tables *l, const bs_instr *i, bs_device_step *s);
+    void (*operands)(bs_cu_tables *l, const bs_instr *i, bs_cu_place to, bs_device_step *s);
+    bs_cu_place to;
     bs_cu_description description;
 };
 
-static const bs_cu_move *bs_cu_move_of(const bs_instr *i)
+#define BS_CU_MOVE(name, text) name,
+
+static bs_cu_move bs_cu_move_of(const bs_instr *i)
 {
-    static const bs_cu_move load = {bs_cu_step_load, BS_CU_DESCRIPTION(store)},
-                            store = {bs_cu_step_store, BS_CU_DESCRIPTION(store)},
-                            append = {bs_cu_step_append, BS_CU_DESCRIPTION(append)},
-                            paths = {bs_cu_step_paths, BS_CU_DESCRIPTION(paths)},
-                            beyond = {bs_cu_step_beyond, BS_CU_DESCRIPTION(beyond)},
-                            fill = {bs_cu_step_residual, BS_CU_DESCRIPTION(fill)};
-    static const bs_cu_move *const moves[] = {NULL,   &load,   &store, &store,  &store,
-                                              &store, &append, &paths, &beyond, &store};
-    static_assert(BS_MAP_APPEND == 6 && BS_MAP_BEYOND == 8 && BS_MAP_TRIP == 9, "a move for each row map");
-    return i->combine == BS_COMBINE_RESIDUAL ? &fill : moves[i->map];
+    const bs_cu_move NONE = {NULL, NULL, BS_CU_DESCRIPTION(store)},
+                     VIEW = {bs_cu_step_load, bs_cu_to_own, BS_CU_DESCRIPTION(store)},
+                     ROW = {bs_cu_step_store, bs_cu_to_row, BS_CU_DESCRIPTION(store)}, PARENT = ROW,
+                     CELL = {bs_cu_step_store, bs_cu_to_cell, BS_CU_DESCRIPTION(store)},
+                     BOUND = {bs_cu_step_store, bs_cu_to_bound, BS_CU_DESCRIPTION(store)},
+                     APPEND = {bs_cu_step_append, bs_cu_to_ring, BS_CU_DESCRIPTION(append)},
+                     PATHS = {bs_cu_step_paths, bs_cu_to_own, BS_CU_DESCRIPTION(paths)},
+                     BEYOND = {bs_cu_step_beyond, bs_cu_to_own, BS_CU_DESCRIPTION(beyond)},
+                     TRIP = {bs_cu_step_store, bs_cu_to_trip, BS_CU_DESCRIPTION(store)};
+    const bs_cu_move moves[] = {NONE, BS_ROW_MAP_LIST(BS_CU_MOVE)};
+    const bs_cu_move fill = {bs_cu_step_residual, moves[i->map].to, BS_CU_DESCRIPTION(fill)};
+    return i->combine == BS_COMBINE_RESIDUAL ? fill : moves[i->map];
 }
 
 static void bs_cu_step_route(bs_cu_tables *l, const bs_instr *i, bs_device_step *s)
@@ -237,11 +242,13 @@ static void bs_cu_step(bs_cu_tables *l, const bs_instr *i, bs_device_step *s)
     s->empty = i->kind != BS_INSTR_CALL || bs_op_get(node->op)->layout.empty;
     switch (static_cast<bs_instr_kind>(i->kind)) {
     case BS_INSTR_CALL: bs_cu_step_call(l, i, s); break;
-    case BS_INSTR_MOVE: bs_cu_move_of(i)->operands(l, i, s); break;
+    case BS_INSTR_MOVE: bs_cu_move_of(i).operands(l, i, bs_cu_move_of(i).to, s); break;
     case BS_INSTR_ROUTE: bs_cu_step_route(l, i, s); break;
     case BS_INSTR_RUN: return;
     }
-    const bs_device_operand *operands = l->operands + s->operands;
+    bs_device_operand *operands = l->operands + s->operands;
+    for (int32_t k = 0; k < s->n_in + s->n_out && !l->overflow; k++)
+        bs_cu_link_operand(l, &operands[k]);
     for (int32_t k = s->n_in; k < s->n_in + s->n_out && !l->overflow; k++)
         l->too_many = bs_cu_countable(&operands[k]) ? l->too_many : i->node;
     if (l->overflow || l->too_many)
@@ -250,13 +257,14 @@ static void bs_cu_step(bs_cu_tables *l, const bs_instr *i, bs_device_step *s)
                                        l->cublas);
     const bool moves = i->kind == BS_INSTR_MOVE;
     if (!moves || n.out->base != 0 || n.out->place == BS_AT_TILE) { /* else an output that is not bound */
-        const bs_cu_description *d = moves ? &bs_cu_move_of(i)->description : &bs_cu_ops[node->op];
+        const bs_cu_description d = moves ? bs_cu_move_of(i).description : bs_cu_ops[node->op];
         s->parts = 1;
-        s->kernel = d->kernel;
-        d->describe(&n, s);
+        s->kernel = d.kernel;
+        d.describe(&n, s);
         if (!moves)
             bs_cu_step_chain(l, &n, s);
     }
+    s->rows = l->domains[s->domain].counted;
 }
 
 /* ----------------------------------------------------------------------------------------------- launches */
@@ -346,6 +354,7 @@ static void bs_cu_launch_region(bs_cu_tables *l, bs_cu_launches *to, const bs_re
         const bs_part *part = &p->parts[p->region_parts[k]];
         bs_device_part *d = &parts[k];
         d->domain = part->domain;
+        d->rows = l->domains[part->domain].counted;
         d->tile_rows = p->domains[part->domain].tile_rows;
         d->first = l->n_steps;
         d->count = part->count;

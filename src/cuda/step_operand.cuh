@@ -1,7 +1,7 @@
 /* step_operand.cuh - where the operands of an instruction are on the device, for the largest extents: kernels are
  * chosen for those, and each run puts its own extents and buffers in place (extents.cuh).
- * The host's side of run/operands.c: everything but the decision is resolved here. Relies on plan/device.h. Must never
- * touch what the addresses point to. */
+ * plan/locate.h says where; here that becomes addresses, and where the decisions are that a row's place depends on.
+ * Relies on plan/device.h. Must never touch what the addresses point to. */
 #ifndef BS_CUDA_STEP_OPERAND
 #define BS_CUDA_STEP_OPERAND
 
@@ -24,6 +24,8 @@ struct bs_cu_tables {
     const bs_cu_bound *bound;  /* [nodes] */
     uint64_t memory;           /* the session's on the device */
     uint64_t weights;          /* prepared, resident */
+    const bs_device_domain *domains;
+    const bs_device_decision *decisions;
     bs_device_step *steps;
     bs_device_operand *operands;
     uint32_t *given;
@@ -75,40 +77,6 @@ static void bs_cu_extent(bs_cu_tables *l, int32_t value, bs_device_operand *o)
     o->across = bs_cu_cells((int32_t)bs_dim_max(l->graph, o->width), o->size);
 }
 
-static void bs_cu_dense(bs_cu_tables *l, int32_t value, bs_device_operand *o)
-{
-    const bs_value_info *v = &l->graph->values[value];
-    int64_t stride = 1;
-    for (int32_t i = v->rank - 1; i >= 0; i--) {
-        o->stride[i] = bs_cu_narrow(l, stride);
-        stride *= bs_dim_max(l->graph, v->dims[i]);
-    }
-}
-
-/* Rows of the plan's own: images channels last with margins, all else dense; strides from the maxima. */
-static void bs_cu_stored(bs_cu_tables *l, int32_t value, bs_device_operand *o)
-{
-    const bs_value_info *v = &l->graph->values[value];
-    const bs_value_plan *p = &l->plan->values[value];
-    const bs_dtype dtype = bs_plan_stored(l->plan, value);
-    int64_t h, w;
-    o->dtype = (uint8_t)dtype;
-    o->stored = v->domain;
-    o->row_bytes = (int64_t)bs_bytes_figure(p->row_bytes);
-    o->place = (uint8_t)(p->storage == BS_STORAGE_SCRATCH ? BS_AT_TILE : BS_AT_ROWS);
-    o->base = bs_bytes_figure(p->offset) + (p->storage == BS_STORAGE_SCRATCH ? 0 : l->memory + l->layout->transient);
-    if (!bs_cu_is_image(l, value)) {
-        bs_cu_dense(l, value, o);
-        return;
-    }
-    bs_plan_core(l->plan, v, &h, &w);
-    const int64_t channels = bs_dim_max(l->graph, v->dims[0]), line = channels * (w + 2 * (int64_t)p->margin);
-    o->stride[0] = 1;
-    o->stride[1] = bs_cu_narrow(l, line);
-    o->stride[2] = bs_cu_narrow(l, channels);
-    o->base += (uint64_t)(p->margin * (line + channels)) * bs_dtype_bytes(dtype);
-}
-
 static void bs_cu_at_bound(bs_cu_tables *l, int32_t node, bs_device_operand *o)
 {
     const bs_cu_bound *b = &l->bound[node];
@@ -124,73 +92,77 @@ static void bs_cu_at_bound(bs_cu_tables *l, int32_t node, bs_device_operand *o)
     }
 }
 
-/* A value of the root domain, wherever it is. */
-static void bs_cu_root(bs_cu_tables *l, int32_t value, bs_device_operand *o)
+/* What the plan stores, or prepared weights. */
+static void bs_cu_at_own(bs_cu_tables *l, int32_t value, const bs_locator *at, bs_device_operand *o)
 {
-    const bs_value_plan *p = &l->plan->values[value];
-    bs_cu_extent(l, value, o);
-    if (p->storage == BS_STORAGE_INPUT || p->storage == BS_STORAGE_OUTPUT || p->storage == BS_STORAGE_STATE) {
-        bs_cu_at_bound(l, p->source, o);
-    } else if (p->storage == BS_STORAGE_WEIGHT) {
-        bs_cu_dense(l, value, o);
-        o->base = l->weights + bs_bytes_figure(l->plan->nodes[p->source].prepared_offset);
-    } else {
-        bs_cu_stored(l, value, o);
-    }
-    o->place = BS_AT_ROOT;
+    int64_t stride[BS_MAX_AXES];
+    bs_strides_stored(l->plan, value, stride);
+    o->dtype = (uint8_t)bs_plan_stored(l->plan, value);
+    o->place = at->place;
+    o->stored = at->domain;
+    o->row_bytes = (int64_t)bs_bytes_figure(at->row_bytes);
+    o->base = bs_bytes_figure(at->base) +
+              (at->in_tile ? 0 : at->memory == BS_OF_WEIGHTS ? l->weights : l->memory + l->layout->transient);
+    for (int32_t i = 0; i < o->rank; i++)
+        o->stride[i] = bs_cu_narrow(l, stride[i]);
 }
 
-/* Rows that are found in a root value by their place in it: cells, lines, or all of it. */
-static void bs_cu_seen(const bs_device_operand *root, bs_place place, bs_device_operand *o)
+static void bs_cu_operand(bs_cu_tables *l, int32_t value, bs_device_operand *o);
+
+/* Rows that are found in a root value by their place in it, as cells or as lines. o has their extents. */
+static void bs_cu_in_root(bs_cu_tables *l, int32_t value, bs_device_operand *o)
 {
-    const int32_t first = place == BS_AT_LINE;
-    o->dtype = root->dtype;
-    o->bound = root->bound;
+    bs_device_operand root;
+    bs_cu_operand(l, value, &root); /* which is no view */
+    const int32_t first = o->rank != root.rank;
+    o->dtype = root.dtype;
+    o->bound = root.bound;
     o->skip = (uint8_t)first;
-    o->base = root->base;
-    o->place = (uint8_t)place;
-    o->row_bytes = (int64_t)root->stride[0] * (int64_t)bs_dtype_bytes((bs_dtype)root->dtype);
+    o->base = root.base;
+    o->place = first ? BS_AT_LINE : BS_AT_CELL;
+    o->row_bytes = (int64_t)root.stride[0] * (int64_t)bs_dtype_bytes((bs_dtype)root.dtype);
     for (int32_t i = 0; i < o->rank && i + first < BS_MAX_RANK; i++)
-        o->stride[i] = root->stride[i + first];
+        o->stride[i] = root.stride[i + first];
 }
 
-/* The operand that `value` is a view of, seen with the view's extents (which o has). */
-static void bs_cu_view_of(bs_cu_tables *l, int32_t value, bs_device_operand *o)
+/* Finds a value from view to view; o has the extents that it is seen with. */
+static void bs_cu_find(bs_cu_tables *l, int32_t value, bs_device_operand *o)
 {
-    for (;;) {
-        const bs_node *node = &l->graph->nodes[l->graph->values[value].node];
-        const int32_t from = bs_view_of(l->graph, node);
-        const bool cells = node->router == 0;
-        if (cells || l->graph->values[from].domain == 0) { /* the latter: seen from a path of the root */
-            bs_device_operand root;
-            bs_cu_root(l, from, &root);
-            bs_cu_seen(&root, !cells ? BS_AT_ROOT : o->rank == root.rank ? BS_AT_CELL : BS_AT_LINE, o);
-            return;
-        }
-        value = from;
-        if (l->plan->values[value].storage != BS_STORAGE_VIEW) {
-            bs_cu_stored(l, value, o);
-            return;
-        }
+    bs_locator at;
+    bs_locate(l->plan, value, &at);
+    while (at.place == BS_AT_ABOVE) {
+        value = at.source;
+        bs_locate(l->plan, value, &at);
     }
+    if (at.place == BS_AT_CELL || at.place == BS_AT_LINE)
+        bs_cu_in_root(l, at.source, o);
+    else if (at.memory == BS_OF_CALLER)
+        bs_cu_at_bound(l, at.bound, o);
+    else
+        bs_cu_at_own(l, value, &at, o);
 }
 
 /* A value as its readers and its maker find it. */
 static void bs_cu_operand(bs_cu_tables *l, int32_t value, bs_device_operand *o)
 {
-    if (l->graph->values[value].domain == 0) {
-        bs_cu_root(l, value, o);
-        return;
-    }
     bs_cu_extent(l, value, o);
-    if (l->plan->values[value].storage == BS_STORAGE_VIEW)
-        bs_cu_view_of(l, value, o);
-    else
-        bs_cu_stored(l, value, o);
+    bs_cu_find(l, value, o);
+}
+
+/* A constant, as it was prepared. */
+static void bs_cu_constant(bs_cu_tables *l, int32_t node, bs_device_operand *o)
+{
+    int64_t stride = 1;
+    o->place = BS_AT_ROOT;
+    o->base = l->weights + bs_bytes_figure(l->plan->nodes[node].prepared_offset);
+    for (int32_t i = o->rank - 1; i >= 0; i--) {
+        o->stride[i] = bs_cu_narrow(l, stride);
+        stride *= o->dim[i];
+    }
 }
 
 /* The place that a trip of a loop has in a row: o has its extents, `row` is the row as the loop's body finds it. */
-static void bs_cu_trip_of(int32_t loop, const bs_device_operand *row, bs_device_operand *o)
+static void bs_cu_trip_of(const bs_cu_tables *l, int32_t loop, const bs_device_operand *row, bs_device_operand *o)
 {
     o->dtype = row->dtype;
     o->bound = row->bound;
@@ -199,7 +171,8 @@ static void bs_cu_trip_of(int32_t loop, const bs_device_operand *row, bs_device_
     o->place = row->place;
     o->row_bytes = row->row_bytes;
     o->stored = row->stored;
-    o->loop = loop;
+    o->trip = (uint32_t)(l->decisions[loop].trip / 4);
+    o->trip_in_tile = l->decisions[loop].in_tile;
     o->trip_bytes = (int64_t)row->stride[0] * (int64_t)bs_dtype_bytes((bs_dtype)row->dtype);
     for (int32_t i = 0; i < o->rank && i + 1 < BS_MAX_AXES; i++)
         o->stride[i] = row->stride[i + 1];
@@ -214,64 +187,100 @@ static void bs_cu_source(bs_cu_tables *l, int32_t value, bs_device_operand *o)
     if (bs_view_slices(l->graph, n)) {
         bs_device_operand row;
         bs_cu_operand(l, bs_view_of(l->graph, n), &row);
-        row.domain = o->domain;
-        bs_cu_trip_of(n->router, &row, o);
+        bs_cu_trip_of(l, n->router, &row, o);
+    } else if (n->n_in > 0 && n->router == 0) {
+        bs_cu_in_root(l, bs_view_of(l->graph, n), o);
     } else if (n->n_in > 0) {
-        bs_cu_view_of(l, value, o);
+        bs_cu_find(l, bs_view_of(l->graph, n), o);
     } else if (bs_op_get(n->op)->bound) {
         bs_cu_at_bound(l, node, o);
-    } else { /* a constant */
-        bs_cu_dense(l, value, o);
-        o->base = l->weights + bs_bytes_figure(l->plan->nodes[node].prepared_offset);
-        o->place = BS_AT_ROOT;
+    } else {
+        bs_cu_constant(l, node, o);
     }
 }
 
-/* Where an instruction stores rows of `value` in its target. */
-static void bs_cu_target(bs_cu_tables *l, const bs_instr *i, int32_t value, bs_device_operand *o)
+/* Where an instruction stores rows, with the extents of `value`: in its target, */
+static void bs_cu_to_own(bs_cu_tables *l, const bs_instr *i, int32_t, bs_device_operand *o)
 {
-    bs_device_operand whole;
-    if (i->map == BS_MAP_TRIP) {
-        bs_cu_operand(l, i->target, &whole);
-        bs_cu_extent(l, value, o);
-        bs_cu_trip_of(l->graph->nodes[i->node].router, &whole, o);
-        o->margin = 0; /* that of the value is around its own rows; zeros around all trips are there before the first */
-    } else if (i->map != BS_MAP_CELL) { /* the row of the parent */
-        bs_cu_operand(l, i->target, o);
-    } else {
-        bs_cu_root(l, i->target, &whole);
-        bs_cu_extent(l, value, o);
-        bs_cu_seen(&whole, o->rank == whole.rank ? BS_AT_CELL : BS_AT_LINE, o);
-        o->margin = l->plan->values[i->target].margin;
-    }
+    bs_cu_operand(l, i->target, o);
+}
+
+/* in the same row of it, or in that which its own came from, */
+static void bs_cu_to_row(bs_cu_tables *l, const bs_instr *i, int32_t, bs_device_operand *o)
+{
+    bs_cu_operand(l, i->target, o);
     o->domain = i->domain;
 }
 
-/* Where an output or a state is stored; base 0: nothing is bound to it. */
-static void bs_cu_ending(bs_cu_tables *l, const bs_instr *i, bs_device_operand *o)
+/* in the place that the trip has there, */
+static void bs_cu_to_trip(bs_cu_tables *l, const bs_instr *i, int32_t value, bs_device_operand *o)
+{
+    bs_device_operand row;
+    bs_cu_operand(l, i->target, &row);
+    bs_cu_extent(l, value, o);
+    bs_cu_trip_of(l, l->graph->nodes[i->node].router, &row, o);
+    o->margin = 0; /* that of the value is around its own rows; zeros around all trips are there before the first */
+    o->domain = i->domain;
+}
+
+/* in the row's place in a root tensor, */
+static void bs_cu_to_cell(bs_cu_tables *l, const bs_instr *i, int32_t value, bs_device_operand *o)
+{
+    bs_cu_extent(l, value, o);
+    bs_cu_in_root(l, i->target, o);
+    o->margin = l->plan->values[i->target].margin;
+    o->domain = i->domain;
+}
+
+/* in what is bound to an output or a state (base 0: nothing is), */
+static void bs_cu_to_bound(bs_cu_tables *l, const bs_instr *i, int32_t value, bs_device_operand *o)
 {
     const bs_node *node = &l->graph->nodes[i->node];
     const int32_t state = bs_node_operand(node, BS_ROLE_STATE);
-    bs_cu_extent(l, i->value, o);
+    bs_cu_extent(l, value, o);
     o->margin = 0;
     bs_cu_at_bound(l, state < 0 ? i->node : l->graph->values[bs_node_in(l->graph, node)[state]].node, o);
 }
 
-/* The cache that rows are appended to. Beside the strides of a cell, which has two dimensions at most: row_bytes from
- * segment to segment, max_w elements from position to position, and the positions as the last dimension. */
-static void bs_cu_ring(bs_cu_tables *l, const bs_instr *i, bs_device_operand *o)
+/* or in a cache. Beside the strides of a cell, which has two dimensions at most: row_bytes from segment to segment,
+ * max_w elements from position to position, and the positions as the last dimension. */
+static void bs_cu_to_ring(bs_cu_tables *l, const bs_instr *i, int32_t value, bs_device_operand *o)
 {
     const bs_node *node = &l->graph->nodes[i->node];
     const int32_t state = l->graph->values[bs_node_in(l->graph, node)[bs_node_operand(node, BS_ROLE_STATE)]].node;
     const bs_value_info *v = &l->graph->values[l->graph->nodes[state].first_out];
     const bs_cu_bound *b = &l->bound[state];
-    bs_cu_extent(l, i->value, o);
+    bs_cu_extent(l, value, o);
     o->place = BS_AT_RING;
     o->base = b->address;
     o->bound = b->entry;
     o->skip = 2;
     o->from[BS_MAX_RANK - 1] = v->dims[1];
     o->margin = 0;
+}
+
+/* ------------------------------------------------------------------------------------------------- decisions */
+
+/* Which words of the decisions tell where a row of the operand lies: it has all else by now. */
+static void bs_cu_link_operand(const bs_cu_tables *l, bs_device_operand *o)
+{
+    const bool outermost = o->place == BS_AT_LINE || o->place == BS_AT_CELL;
+    int32_t domain = o->domain;
+    for (; l->domains[domain].kind == BS_DOMAIN_PATH; domain = l->domains[domain].parent) {
+        const bs_device_link *link = &l->domains[domain].link;
+        if (o->depth < BS_DEVICE_LINKS)
+            o->link[o->depth] = *link;
+        if (domain == o->stored && o->place == BS_AT_ROWS) {
+            o->levels = o->depth;
+            o->first = link->in_tile ? 0 : link->offset;
+        } else if (domain == o->stored) {
+            o->levels = o->depth;
+        }
+        o->depth++;
+    }
+    o->top = domain;
+    o->stored = outermost ? domain : o->stored;
+    o->levels = o->stored == domain ? o->depth : o->levels;
 }
 
 #endif

@@ -31,6 +31,22 @@ static bool bs_cu_is_lowered(const bs_device_session *s, bool same_buffers)
     return s->lowered;
 }
 
+/* Where a decision lies, as the tables say. */
+static const bs_device_decision *bs_cu_decision_at(const bs_device_session *s, int32_t router)
+{
+    return bs_cu_table<bs_device_decision>(s, s->layout.decisions_at) + router;
+}
+
+/* What a path's domain has in a decision. */
+static void bs_cu_link_domain(const bs_device_decision *made, int32_t domain, int32_t path, bs_device_domain *d)
+{
+    d->counted.at = (int64_t)made->counts + 4 * (int64_t)path;
+    d->counted.in_tile = d->link.in_tile = made->in_tile;
+    d->link.domain = domain;
+    d->link.offset = (uint32_t)(made->offsets / 4) + (uint32_t)path;
+    d->link.ids = (uint32_t)(made->ids / 4);
+}
+
 static bs_device_domain bs_cu_domain_of(const bs_device_session *s, int32_t domain)
 {
     const bs_device_client *c = s->client;
@@ -42,6 +58,10 @@ static bs_device_domain bs_cu_domain_of(const bs_device_session *s, int32_t doma
     d.router = from->router;
     d.path = from->path;
     d.count = from->kind == BS_DOMAIN_ROOT;
+    d.counted.at = (int64_t)(s->layout.tables + s->layout.domains_at + (uint64_t)domain * sizeof d +
+                             offsetof(bs_device_domain, count)) - (int64_t)s->layout.decisions;
+    if (from->kind == BS_DOMAIN_PATH)
+        bs_cu_link_domain(bs_cu_decision_at(s, from->router), domain, from->path, &d);
     d.rows = d.segments = -1;
     if (bs_domain_is_patches(from)) {
         d.rows = from->height;
@@ -50,10 +70,10 @@ static bs_device_domain bs_cu_domain_of(const bs_device_session *s, int32_t doma
     } else if (from->kind == BS_DOMAIN_ROWS) {
         d.rows = from->rows;
     }
-    if (c->offsets[domain]) {
-        d.segments = bs_segment_dim(c->graph, domain);
+    if (c->offsets[from->top]) {
+        d.segments = bs_segment_dim(c->graph, from->top);
         d.offsets = (uint64_t)(uintptr_t)(s->memory + s->layout.tables + s->layout.segments_at +
-                                          bs_device_offsets_place(c->plan, domain));
+                                          bs_device_offsets_place(c->plan, from->top));
     }
     return d;
 }
@@ -64,12 +84,12 @@ static void bs_cu_write_domains(bs_device_session *s)
     const int32_t *dims = bs_cu_table<int32_t>(s, s->layout.dims_at);
     bs_device_domain *domains = bs_cu_table<bs_device_domain>(s, s->layout.domains_at);
     bs_device_decision *decisions = bs_cu_table<bs_device_decision>(s, s->layout.decisions_at);
+    memset(decisions, 0, (size_t)c->graph->n_routers * sizeof *decisions);
+    bs_device_decisions_place(c->plan, decisions);
     for (int32_t d = 0; d < c->graph->n_domains; d++) {
         domains[d] = bs_cu_domain_of(s, d);
         bs_cu_extend_domain(dims, &domains[d]);
     }
-    memset(decisions, 0, (size_t)c->graph->n_routers * sizeof *decisions);
-    bs_device_decisions_place(c->plan, decisions);
     *bs_cu_table<uint64_t>(s, s->layout.units_at) = (uint64_t)(uintptr_t)c->weights;
 }
 
@@ -149,12 +169,6 @@ static bs_device_operand bs_cu_operand_here(const bs_device_session *s, int32_t 
     return o;
 }
 
-/* Where a router's decision lies, as the tables say. */
-static const bs_device_decision *bs_cu_decision_at(const bs_device_session *s, int32_t router)
-{
-    return bs_cu_table<bs_device_decision>(s, s->layout.decisions_at) + router;
-}
-
 static bs_status bs_cu_write_tables(bs_device_session *s, bs_error *error)
 {
     const bs_device_client *c = s->client;
@@ -174,10 +188,12 @@ static bs_status bs_cu_write_tables(bs_device_session *s, bs_error *error)
     l.steps = bs_cu_table<bs_device_step>(s, s->layout.steps_at);
     l.operands = bs_cu_table<bs_device_operand>(s, s->layout.operands_at);
     l.given = bs_cu_table<uint32_t>(s, s->layout.given_at);
+    l.domains = bs_cu_table<bs_device_domain>(s, s->layout.domains_at);
+    l.decisions = bs_cu_table<bs_device_decision>(s, s->layout.decisions_at);
+    bs_cu_write_domains(s);
     bs_status status = bs_cu_write_tables(&l, &s->launches, bs_cu_table<bs_device_part>(s, s->layout.parts_at), error);
     if (status != BS_OK)
         return status;
-    bs_cu_write_domains(s);
     bs_cu_write_derived(s);
     s->program.n_operands = l.n_operands;
     s->program.n_domains = c->graph->n_domains;

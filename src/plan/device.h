@@ -21,26 +21,50 @@ typedef struct bs_device_bound {
     int32_t bytes;               /* of an element */
 } bs_device_bound;
 
-/* One operand of a step. Where element [0,0,0] of the core of a row lies follows from the row. */
+/* Words of 4 bytes are numbered from the start of the session's decisions, or of a tile's (in_tile). Word 0 of either
+ * is none of those that are looked for. */
+
+/* From a row of a path to the row of the domain around it that it came from: ids[of the path's first row + row]. */
+typedef struct bs_device_link {
+    int32_t domain;  /* the path */
+    uint32_t offset; /* word: where the path's rows begin among those of all paths */
+    uint32_t ids;    /* word: i32 [rows of all paths] */
+    int32_t in_tile;
+} bs_device_link;
+
+/* Where it is said how many rows a domain has: bytes from the start of the decisions. */
+typedef struct bs_device_count {
+    int64_t at;
+    int32_t in_tile;
+} bs_device_count;
+
+#define BS_DEVICE_LINKS 2 /* that an operand has by itself; of domains further in all others are looked up */
+
+/* One operand of a step. Where element [0,0,0] of the core of a row lies follows from the row, and from what was
+ * decided: those words have their places here, so that none is looked for in other tables. */
 typedef struct bs_device_operand {
     uint64_t base;      /* address on the device */
     int64_t row_bytes;  /* from one row to the next */
+    uint8_t place, dtype, rank;
+    uint8_t image : 1; /* [C,H,W], perhaps in cells and with a margin; else it has dimensions like any others */
+    uint8_t skip : 7;  /* dimensions of the buffer before the operand's own: of rows 1, of a ring 2; 1 more of trips */
+    int32_t stored;    /* domain whose rows are stored: `domain`, or one above when a scatter is a view of it */
+    uint16_t levels, depth; /* links from `domain` up to `stored`, and to `top` */
+    uint32_t first;         /* word of the session: the first of the rows of `stored` that are stored; 0: it is 0 */
+    bs_device_link link[BS_DEVICE_LINKS]; /* from `domain` upwards */
+    uint32_t trip;        /* word: the number of the trip, of whose place in a row it is; 0: of none */
+    int32_t trip_in_tile;
+    int64_t trip_bytes;   /* from the place that one trip has in a row to that of the next */
     int32_t stride[BS_MAX_AXES]; /* in elements */
     int32_t dim[BS_MAX_AXES];    /* in this run (until it begins: at most); for patches, of the frame */
     int32_t max_h, max_w;        /* core at most: the margin is kept around that */
     int32_t margin;
     int32_t cell, across; /* patches: side of a whole cell in pixels, and cells beside each other; else 0 */
-    uint8_t place, dtype, rank;
-    uint8_t image : 1; /* [C,H,W], perhaps in cells and with a margin; else it has dimensions like any others */
-    uint8_t skip : 7;  /* dimensions of the buffer before the operand's own: of rows 1, of a ring 2; 1 more of trips */
-    int32_t domain; /* whose rows are read or written */
-    int32_t stored; /* domain whose rows are stored: `domain`, or one above when a scatter is a view of it */
+    int32_t domain;       /* whose rows are read or written */
+    int32_t top;          /* the outermost one around it */
     /* what dim and across are taken from: dimensions (-1: none), the width of the frame, pixels of a cell in that */
     int32_t from[BS_MAX_AXES], width, size;
     int32_t bound; /* the buffer that base and strides are taken from, 0: none */
-    /* a loop, and bytes from the place that one trip has in a row to that of the next; router 0: none */
-    int32_t loop;
-    int64_t trip_bytes;
 } bs_device_operand;
 
 #define BS_DEVICE_PARAMS 16
@@ -60,8 +84,8 @@ typedef struct bs_device_join {
 /* One of several element-wise ops that a kernel runs, one after the other. */
 typedef struct bs_device_tail {
     int32_t kernel; /* the backend's number of the op's own kernel */
-    int32_t at;     /* the operand of the op that is the result so far: 0 or 1 */
-    int32_t other;  /* which operand of the step is its other one; -1: it has none */
+    int16_t at;     /* the operand of the op that is the result so far: 0 or 1 */
+    int16_t other;  /* which operand of the step is its other one; -1: it has none */
     int32_t how;    /* how that lies beside the result: the backend's word for it */
     union {
         int32_t i;
@@ -71,14 +95,15 @@ typedef struct bs_device_tail {
 
 /* One instruction. */
 typedef struct bs_device_step {
-    int32_t kernel;   /* the backend's number of the kernel */
-    int32_t node;     /* for error messages */
+    bs_device_count rows; /* of its domain */
     int32_t domain;   /* whose rows it works on */
-    int32_t router;   /* for routes, gathers and ops that read a decision */
-    int32_t n_in, n_out;
-    int32_t operands; /* index of the first: inputs, then outputs */
     int32_t batch;    /* rows of a work item */
     int32_t parts;    /* work items that each batch is cut into */
+    int32_t operands; /* index of the first: inputs, then outputs */
+    int32_t n_in, n_out;
+    int32_t kernel;   /* the backend's number of the kernel */
+    int32_t node;     /* for error messages */
+    int32_t router;   /* for routes, gathers and ops that read a decision */
     int32_t unit;     /* unit whose slot holds its weights; 0: resident */
     int32_t makes;    /* 1 + the symbol that its kernel says the extent of, or 0 */
     int32_t round;    /* of a loop's first decision: steps on to its second; of that back to it, < 0; else 0 */
@@ -92,6 +117,7 @@ typedef struct bs_device_step {
     uint8_t rounded; /* what each op of a chain gives to the next is rounded to f16 */
     int32_t n_tail;  /* ops of a chain: the node's own, then its tail; else 0 */
     bs_device_tail tail[1 + BS_MAX_TAIL];
+    uint32_t none[2]; /* to a multiple of 16 bytes */
 } bs_device_step;
 
 /* A launch: `count` steps from `first` by one kernel; or `count` parts of a region. The same for all extents, so a
@@ -105,10 +131,12 @@ typedef struct bs_device_launch {
 } bs_device_launch;
 
 typedef struct bs_device_domain {
+    bs_device_count counted; /* its rows, wherever that is said */
     int32_t kind, parent;
-    int32_t router, path; /* BS_DOMAIN_PATH */
+    int32_t router, path; /* BS_DOMAIN_PATH, as is the link */
+    bs_device_link link;
     int32_t count;        /* of others: rows in this run */
-    int32_t lengths;      /* rows in segments: number of segments in this run; else 0 */
+    int32_t lengths;      /* its rows, or those around it, are in segments: how many segments in this run; else 0 */
     uint64_t offsets;     /* of segments, i32 [lengths + 1]: address on the device */
     /* what count is taken from: dimensions, and of patches the pixels of a cell; what lengths is. -1: nothing */
     int32_t rows, across, size, segments;
@@ -116,6 +144,7 @@ typedef struct bs_device_domain {
 
 /* Steps for tiles of one domain, or of one path of it. Part k of the table is region_parts[k] of the plan. */
 typedef struct bs_device_part {
+    bs_device_count rows; /* of its domain */
     int32_t domain, tile_rows;
     int32_t first, count; /* steps */
 } bs_device_part;

@@ -1,6 +1,6 @@
 /* plan/locate.h - where the rows of a value are, worked out once for all that reads or writes them: as far as no
- * decision, extent or buffer is needed. The CPU's operands (run/operands.c) begin here. (A device has the words for
- * places from here, and finds them by itself: cuda/step_operand.cuh.)
+ * decision, extent or buffer is needed. The CPU's operands (run/operands.c) begin here, and a device's
+ * (cuda/step_operand.cuh).
  * Relies on plan/plan.h. Must never know an address. */
 #ifndef BS_LOCATE_H
 #define BS_LOCATE_H

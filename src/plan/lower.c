@@ -413,7 +413,7 @@ static void carve_lower(bs_carver *c, bs_lower_pass *l, const bs_plan_room *room
                               room->parts,
                               room->routers,
                               room->patches ? room->values * BS_STAGES : 0,
-                              (int64_t)bs_op_count() + BS_MAP_COUNT};
+                              (int64_t)bs_op_count() + BS_ROW_MAPS};
     BS_CARVE_ARRAYS(c, l, arrays, counts);
     index_room(c, &l->parts, room->parts);
     index_room(c, &l->levels, room->parts);

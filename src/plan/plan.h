@@ -64,7 +64,7 @@ typedef enum bs_instr_kind {
     X(TRIP, "row to trip")
 #define BS_ROW_MAP_NUMBER(name, text) BS_MAP_##name,
 typedef enum bs_row_map { BS_MAP_NONE /* no move */, BS_ROW_MAP_LIST(BS_ROW_MAP_NUMBER) } bs_row_map;
-enum { BS_MAP_COUNT = BS_MAP_TRIP + 1 };
+enum { BS_ROW_MAPS = BS_MAP_TRIP + 1 };
 
 typedef enum bs_combine {
     BS_COMBINE_COPY,

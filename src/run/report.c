@@ -28,7 +28,7 @@ static void say_instr(bs_text *r, const bs_plan *p, const bs_instr *i, const cha
     }
     bs_text_add(r, "%s%s%s", bs_op_get(node->op)->name, *name ? " " : "", name);
     if (i->kind == BS_INSTR_MOVE)
-        bs_text_add(r, "  (%s, %s)", bs_name_of(map_names, i->map, BS_MAP_COUNT),
+        bs_text_add(r, "  (%s, %s)", bs_name_of(map_names, i->map, BS_ROW_MAPS),
                     bs_name_of(combine_names, i->combine, BS_COMBINE_SELECT + 1));
     if (i->kind == BS_INSTR_CALL)
         bs_text_add(r, "%s%s%s%s", plan->algorithm == 1 ? "  (winograd)" : "",
