@@ -446,7 +446,8 @@ mutants-cuda:
 	  bash tests/mutants.sh tests/cuda_mutants.txt $(NAMES)
 
 # With the CUDA backend the GPU's benchmark alone; the emulation checks its results.
-BENCH_RUN := $(if $(CUDA),%/cuda,$(filter-out %/preload %/large_run %/products %/networks %/blas,$(BENCH_FILES)))
+BENCH_RUN := $(if $(CUDA),%/cuda,$(filter-out \
+  %/preload %/large_run %/interpreter %/footprint %/products %/networks %/blas,$(BENCH_FILES)))
 bench: $(BENCH_FILES) $(PROGRAM_FILES)
 	@for program in $(filter $(BENCH_RUN),$(BENCH_FILES)); do \
 	  echo "== $$program"; $(RUN) $$program $(if $(CUDA),$(ARGS)) || exit 1; \

@@ -1,6 +1,6 @@
 /* brainstorm.c - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: a9e93cf9e13be591cc5c79201ba20c669985abe6241a6607a28d068d23307b54
+ * sha256 of the parts: 838112d6ac0e960f6a29c778b537373ccd7979388fbce77760e6832cc17fd130
  */
 #if !defined(_POSIX_C_SOURCE) && !defined(BS_NO_POSIX)
 #define _POSIX_C_SOURCE 200809L
@@ -52143,8 +52143,8 @@ BS_TEAM void bs_trips_sort_turns(const bs_trips *t)
 /* Who makes another trip.
  * Rows that go on are packed in place: one is written where it, or one that is decided already, has been; members read
  * before the sum, and write after it.
- * In turn: the next rows of `inverse` that have one turn, which is at their place in `ids`; those that make the trip are
- * written before that. Turns without rows are passed over.
+ * In turn: the next rows of `inverse` that have one turn, which is at their place in `ids`; those that make the trip
+ * are written before that. Turns without rows are passed over.
  * Growing: the rows that those of the last trip make, side by side in their order; `inverse` says who made each. */
 BS_TEAM void bs_trips_again(bs_trips *t)
 {
@@ -54282,33 +54282,23 @@ static void carve_segments(bs_carver *c, const bs_plan *p, session_parts *s)
 static void carve_session(bs_carver *c, const bs_plan *p, session_parts *s, bs_context *root)
 {
     const bs_graph *g = p->graph;
-    enum { DIMS, NODES, PLACES, ROUTERS, DOMAINS, THREADS, WORKERS, WATCHED, KEPT, KEPT_OPERANDS, STEPS, VALUES, FORMS };
+    enum { DIMS, NODES, PLACES, ROUTERS, DOMAINS, THREADS, WORKERS, WATCHED, KEPT, OPERANDS, STEPS, VALUES, FORMS };
     static const bs_carved arrays[] = {
         BS_CARVED(session_parts, dims, DIMS),       BS_CARVED(session_parts, bound, PLACES),
         BS_CARVED(session_parts, bound_at, NODES),  BS_CARVED(session_parts, callbacks, ROUTERS),
         BS_CARVED(session_parts, chosen, ROUTERS),  BS_CARVED(session_parts, dropped, ROUTERS),
         BS_CARVED(session_parts, offsets, DOMAINS), BS_CARVED(session_parts, contexts, THREADS),
         BS_CARVED(session_parts, watched, WATCHED), BS_CARVED(session_parts, kept, KEPT),
-        BS_CARVED(session_parts, steps, STEPS),     BS_CARVED(session_parts, kept_operands, KEPT_OPERANDS),
+        BS_CARVED(session_parts, steps, STEPS),     BS_CARVED(session_parts, kept_operands, OPERANDS),
         BS_CARVED(session_parts, locators, VALUES), BS_CARVED(session_parts, forms, FORMS),
         BS_CARVED(session_parts, workers, WORKERS),
     };
     int32_t kept_operands;
     s->n_kept = bs_kept_count(p, &kept_operands);
     s->n_bound = bs_bound_places(g, NULL);
-    const int64_t counts[] = {g->n_dims,
-                              g->n_nodes,
-                              s->n_bound,
-                              g->n_routers,
-                              g->n_domains,
-                              p->threads,
-                              p->threads > 1 ? p->threads : 0,
-                              list_watched(g, NULL),
-                              s->n_kept,
-                              kept_operands,
-                              p->n_instrs,
-                              bs_plan_on_device(p) ? 0 : g->n_values,
-                              bs_forms_count(p)};
+    const int64_t counts[] = {g->n_dims, g->n_nodes, s->n_bound, g->n_routers, g->n_domains, p->threads,
+                              p->threads > 1 ? p->threads : 0, list_watched(g, NULL), s->n_kept, kept_operands,
+                              p->n_instrs, bs_plan_on_device(p) ? 0 : g->n_values, bs_forms_count(p)};
     const bs_bytes paths = bs_bytes_array(g->n_paths, 1); /* counts as bytes, so that products are checked */
     BS_CARVE_ARRAYS(c, s, arrays, counts);
     bs_bound_places(g, s->bound_at);
@@ -54587,9 +54577,9 @@ static bool device_start(bs_session *s, bs_device *device, void *stream, bs_erro
         if (bs_session_is_state(s->plan, n))
             bs_bound_of(s, n)->state = bs_bytes_at(
                 s->device_memory, bs_bytes_add(bs_bytes_of(layout.states), bs_device_state_place(s->plan, n)));
-    const bs_device_client client = {s->graph,    s->plan,         s->platform, s->dims,    s->bound,
-                                     s->bound_at, s->n_bound,      s->root.domains, s->offsets,  s->weights, s->callbacks,
-                                     s->chosen,   s->counts,       s->dropped,  s->fault,   stream};
+    const bs_device_client client = {s->graph,        s->plan,     s->platform, s->dims,    s->bound,
+                                     s->bound_at,     s->n_bound,  s->root.domains, s->offsets, s->weights,
+                                     s->callbacks,    s->chosen,   s->counts,   s->dropped, s->fault, stream};
     s->client = client;
     if (device->api->open(device, &s->client, s->device_memory, s->device_pinned, &s->on_device, error) != BS_OK)
         return false;

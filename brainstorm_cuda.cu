@@ -1,6 +1,6 @@
 /* brainstorm_cuda.cu - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: 4eb069fa4ccb491e6a0cc210a66fce2032ec5b36008ca6477c3a3554954fc40e
+ * sha256 of the parts: 3bcef858c50450c0e264ce4f8552371d9127b4385baa96fc6d9429506bfdcadf
  */
 #include "brainstorm.h"
 
@@ -10891,8 +10891,8 @@ BS_TEAM void bs_trips_sort_turns(const bs_trips *t)
 /* Who makes another trip.
  * Rows that go on are packed in place: one is written where it, or one that is decided already, has been; members read
  * before the sum, and write after it.
- * In turn: the next rows of `inverse` that have one turn, which is at their place in `ids`; those that make the trip are
- * written before that. Turns without rows are passed over.
+ * In turn: the next rows of `inverse` that have one turn, which is at their place in `ids`; those that make the trip
+ * are written before that. Turns without rows are passed over.
  * Growing: the rows that those of the last trip make, side by side in their order; `inverse` says who made each. */
 BS_TEAM void bs_trips_again(bs_trips *t)
 {

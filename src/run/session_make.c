@@ -153,9 +153,9 @@ static bool device_start(bs_session *s, bs_device *device, void *stream, bs_erro
         if (bs_session_is_state(s->plan, n))
             bs_bound_of(s, n)->state = bs_bytes_at(
                 s->device_memory, bs_bytes_add(bs_bytes_of(layout.states), bs_device_state_place(s->plan, n)));
-    const bs_device_client client = {s->graph,    s->plan,         s->platform, s->dims,    s->bound,
-                                     s->bound_at, s->n_bound,      s->root.domains, s->offsets,  s->weights, s->callbacks,
-                                     s->chosen,   s->counts,       s->dropped,  s->fault,   stream};
+    const bs_device_client client = {s->graph,        s->plan,     s->platform, s->dims,    s->bound,
+                                     s->bound_at,     s->n_bound,  s->root.domains, s->offsets, s->weights,
+                                     s->callbacks,    s->chosen,   s->counts,   s->dropped, s->fault, stream};
     s->client = client;
     if (device->api->open(device, &s->client, s->device_memory, s->device_pinned, &s->on_device, error) != BS_OK)
         return false;

@@ -127,33 +127,23 @@ static void carve_segments(bs_carver *c, const bs_plan *p, session_parts *s)
 static void carve_session(bs_carver *c, const bs_plan *p, session_parts *s, bs_context *root)
 {
     const bs_graph *g = p->graph;
-    enum { DIMS, NODES, PLACES, ROUTERS, DOMAINS, THREADS, WORKERS, WATCHED, KEPT, KEPT_OPERANDS, STEPS, VALUES, FORMS };
+    enum { DIMS, NODES, PLACES, ROUTERS, DOMAINS, THREADS, WORKERS, WATCHED, KEPT, OPERANDS, STEPS, VALUES, FORMS };
     static const bs_carved arrays[] = {
         BS_CARVED(session_parts, dims, DIMS),       BS_CARVED(session_parts, bound, PLACES),
         BS_CARVED(session_parts, bound_at, NODES),  BS_CARVED(session_parts, callbacks, ROUTERS),
         BS_CARVED(session_parts, chosen, ROUTERS),  BS_CARVED(session_parts, dropped, ROUTERS),
         BS_CARVED(session_parts, offsets, DOMAINS), BS_CARVED(session_parts, contexts, THREADS),
         BS_CARVED(session_parts, watched, WATCHED), BS_CARVED(session_parts, kept, KEPT),
-        BS_CARVED(session_parts, steps, STEPS),     BS_CARVED(session_parts, kept_operands, KEPT_OPERANDS),
+        BS_CARVED(session_parts, steps, STEPS),     BS_CARVED(session_parts, kept_operands, OPERANDS),
         BS_CARVED(session_parts, locators, VALUES), BS_CARVED(session_parts, forms, FORMS),
         BS_CARVED(session_parts, workers, WORKERS),
     };
     int32_t kept_operands;
     s->n_kept = bs_kept_count(p, &kept_operands);
     s->n_bound = bs_bound_places(g, NULL);
-    const int64_t counts[] = {g->n_dims,
-                              g->n_nodes,
-                              s->n_bound,
-                              g->n_routers,
-                              g->n_domains,
-                              p->threads,
-                              p->threads > 1 ? p->threads : 0,
-                              list_watched(g, NULL),
-                              s->n_kept,
-                              kept_operands,
-                              p->n_instrs,
-                              bs_plan_on_device(p) ? 0 : g->n_values,
-                              bs_forms_count(p)};
+    const int64_t counts[] = {g->n_dims, g->n_nodes, s->n_bound, g->n_routers, g->n_domains, p->threads,
+                              p->threads > 1 ? p->threads : 0, list_watched(g, NULL), s->n_kept, kept_operands,
+                              p->n_instrs, bs_plan_on_device(p) ? 0 : g->n_values, bs_forms_count(p)};
     const bs_bytes paths = bs_bytes_array(g->n_paths, 1); /* counts as bytes, so that products are checked */
     BS_CARVE_ARRAYS(c, s, arrays, counts);
     bs_bound_places(g, s->bound_at);
