@@ -13,7 +13,7 @@ sound() { # LIST
     cut -d '|' -f 1 "$work/list" | sort | uniq -d | sed 's/$/: two faults have this name/' >"$work/message"
     while IFS='|' read -r fault file test tool change; do
         case $tool in plain | asan | tsan) ;; *) echo "$fault: built how?" ;; esac
-        [ -f "tests/$test.c" ] || [ -f "tests/$test.sh" ] || echo "$fault: no test $test"
+        [ -f "tests/$test.c" ] || [ -f "tests/$test.sh" ] || [ -f "tests/$test.py" ] || echo "$fault: no test $test"
         sed -E "$change" "$file" >"$work/changed" || echo "$fault: that is no sed"
         ! cmp -s "$file" "$work/changed" || echo "$fault: its line changes nothing"
     done <"$work/list" >>"$work/message" 2>&1
