@@ -1,7 +1,7 @@
 #!/bin/sh
 # interpreter.sh [FILE.gguf...] - instructions around kernels, by callgrind: those of run/, stream/, base/ and
 # ops/trips.inc, of a run of 20 linears, of a trip of one add, and of a character that moe_text writes; or of a run of
-# each file. In a build with symbols (CFLAGS="-O2 -g"), without which nothing is counted. $BUILD: where they are [build].
+# each file. In a build with symbols (CFLAGS="-O2 -g"), else nothing is counted. $BUILD is where they are [build].
 set -u
 BUILD=${BUILD:-build}
 command -v valgrind >/dev/null || { echo "interpreter.sh: no valgrind" >&2; exit 1; }
