@@ -1,6 +1,6 @@
 /* brainstorm.c - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: 838112d6ac0e960f6a29c778b537373ccd7979388fbce77760e6832cc17fd130
+ * sha256 of the parts: 85c885125e74763b2a198867107247c19226d0aa8184d11fcb14f0e483ecd806
  */
 #if !defined(_POSIX_C_SOURCE) && !defined(BS_NO_POSIX)
 #define _POSIX_C_SOURCE 200809L
@@ -24405,8 +24405,9 @@ typedef struct bs_decision_data {
     int32_t *counts;   /* [paths] */
     int32_t *offsets;  /* [paths + 1] */
     int32_t *ids;      /* [rows * per_row] parent row of every packed row; ascending within a path */
-    int32_t *inverse;  /* [rows * per_row] packed row of every choice, -1 none. Of a loop: the due rows in order of
-                        * turns, which `ids` has from `taken` on; or, where it grows, the row that made each, -1 none */
+    int32_t *inverse;  /* [rows * per_row] packed row of every choice, -1 none. Of a loop: the most trips of each row;
+                        * or the due rows in order of turns, which `ids` has from `taken` on; or, where it grows, the
+                        * row that made each, -1 none */
     int64_t dropped;
 } bs_decision_data;
 

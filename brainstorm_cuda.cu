@@ -1,6 +1,6 @@
 /* brainstorm_cuda.cu - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: 3bcef858c50450c0e264ce4f8552371d9127b4385baa96fc6d9429506bfdcadf
+ * sha256 of the parts: fe1a72151cc42936d602486a8ea2404252e86aa14e425832066e08b240aa5899
  */
 #include "brainstorm.h"
 
@@ -1062,8 +1062,9 @@ typedef struct bs_decision_data {
     int32_t *counts;   /* [paths] */
     int32_t *offsets;  /* [paths + 1] */
     int32_t *ids;      /* [rows * per_row] parent row of every packed row; ascending within a path */
-    int32_t *inverse;  /* [rows * per_row] packed row of every choice, -1 none. Of a loop: the due rows in order of
-                        * turns, which `ids` has from `taken` on; or, where it grows, the row that made each, -1 none */
+    int32_t *inverse;  /* [rows * per_row] packed row of every choice, -1 none. Of a loop: the most trips of each row;
+                        * or the due rows in order of turns, which `ids` has from `taken` on; or, where it grows, the
+                        * row that made each, -1 none */
     int64_t dropped;
 } bs_decision_data;
 

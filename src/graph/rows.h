@@ -19,8 +19,9 @@ typedef struct bs_decision_data {
     int32_t *counts;   /* [paths] */
     int32_t *offsets;  /* [paths + 1] */
     int32_t *ids;      /* [rows * per_row] parent row of every packed row; ascending within a path */
-    int32_t *inverse;  /* [rows * per_row] packed row of every choice, -1 none. Of a loop: the due rows in order of
-                        * turns, which `ids` has from `taken` on; or, where it grows, the row that made each, -1 none */
+    int32_t *inverse;  /* [rows * per_row] packed row of every choice, -1 none. Of a loop: the most trips of each row;
+                        * or the due rows in order of turns, which `ids` has from `taken` on; or, where it grows, the
+                        * row that made each, -1 none */
     int64_t dropped;
 } bs_decision_data;
 
