@@ -1,6 +1,6 @@
 /* brainstorm_cuda.cu - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: fe1a72151cc42936d602486a8ea2404252e86aa14e425832066e08b240aa5899
+ * sha256 of the parts: 69a769345b7674294f7830430b5bc52b06d734e4a9336f4cbcdc1aaa0030df05
  */
 #include "brainstorm.h"
 
@@ -16214,7 +16214,9 @@ static void bs_cu_ledger_begin(bs_device_session *s)
     const bs_device_part *parts = bs_cu_table<bs_device_part>(s, s->layout.parts_at);
     const bs_device_step *steps = bs_cu_table<bs_device_step>(s, s->layout.steps_at);
     bs_cu_device *d = s->device;
-    d->recorded = d->launches ? 1 + s->launches.count : 0;
+    if (!d->launches) /* others may run on this device meanwhile: nothing is written */
+        return;
+    d->recorded = 1 + s->launches.count;
     for (int32_t k = 0; k < d->recorded && k < d->room; k++) {
         bs_cuda_launch *record = &d->launches[k];
         memset(record, 0, sizeof *record);

@@ -199,7 +199,9 @@ static void bs_cu_ledger_begin(bs_device_session *s)
     const bs_device_part *parts = bs_cu_table<bs_device_part>(s, s->layout.parts_at);
     const bs_device_step *steps = bs_cu_table<bs_device_step>(s, s->layout.steps_at);
     bs_cu_device *d = s->device;
-    d->recorded = d->launches ? 1 + s->launches.count : 0;
+    if (!d->launches) /* others may run on this device meanwhile: nothing is written */
+        return;
+    d->recorded = 1 + s->launches.count;
     for (int32_t k = 0; k < d->recorded && k < d->room; k++) {
         bs_cuda_launch *record = &d->launches[k];
         memset(record, 0, sizeof *record);
