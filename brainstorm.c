@@ -1,6 +1,6 @@
 /* brainstorm.c - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: 85c885125e74763b2a198867107247c19226d0aa8184d11fcb14f0e483ecd806
+ * sha256 of the parts: 65c9e879c2cd8520486f8dc940aebd84656a343495b02d506ae9ecb1810019ce
  */
 #if !defined(_POSIX_C_SOURCE) && !defined(BS_NO_POSIX)
 #define _POSIX_C_SOURCE 200809L
@@ -38557,7 +38557,8 @@ typedef struct bs_device_layout {
  * whose row is the cell. */
 enum { BS_DEVICE_FAILED, BS_DEVICE_NODE, BS_DEVICE_ANY, BS_DEVICE_FAULT, BS_DEVICE_STATUS = BS_DEVICE_FAULT + 4 };
 
-#define BS_DEVICE_WORKSPACE 24576 /* bytes of shared memory that a kernel may use beside the rows of its tile */
+/* Bytes of shared memory beside the rows of a tile: what a kernel may use, what is known of its step, and both. */
+enum { BS_DEVICE_WORKSPACE = 24576, BS_DEVICE_RECORD = 2560, BS_DEVICE_SHARED = BS_DEVICE_WORKSPACE + BS_DEVICE_RECORD };
 #define BS_DEVICE_SESSION_BYTES 2048 /* pinned bytes that the backend keeps for a session, */
 #define BS_DEVICE_BOUND_BYTES 48     /* and for the buffer of a node */
 
@@ -38905,7 +38906,7 @@ BS_EFFORT_ONCE
 void bs_plan_begin(bs_plan *p)
 {
     p->threads = bs_plan_on_device(p) ? 1 : bs_or_default(p->desc.threads, 1);
-    p->shared_bytes = bs_bytes_array(bs_or_default(p->desc.shared_bytes, 98304) - BS_DEVICE_WORKSPACE, 1);
+    p->shared_bytes = bs_bytes_array(bs_or_default(p->desc.shared_bytes, 98304) - BS_DEVICE_SHARED, 1);
 }
 
 static bs_bytes staging_of_node(const bs_graph *g, const bs_node *node)
@@ -39353,7 +39354,7 @@ static const desc_range desc_ranges[] = {
     RANGE(half, 1),
     RANGE(in_place, 1),
     RANGE(launch_mode, BS_LAUNCH_COUNT - 1),
-    {"shared_bytes", offsetof(bs_plan_desc, shared_bytes), BS_DEVICE_WORKSPACE, 1 << 20},
+    {"shared_bytes", offsetof(bs_plan_desc, shared_bytes), BS_DEVICE_SHARED, 1 << 20},
 };
 #undef RANGE
 

@@ -1,6 +1,6 @@
 /* brainstorm_cuda.cu - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: 69a769345b7674294f7830430b5bc52b06d734e4a9336f4cbcdc1aaa0030df05
+ * sha256 of the parts: 0163e1d388555526058878cf9e53b4be8ec35b0c51fe13212ed7def4ab833a61
  */
 #include "brainstorm.h"
 
@@ -2329,7 +2329,8 @@ typedef struct bs_device_layout {
  * whose row is the cell. */
 enum { BS_DEVICE_FAILED, BS_DEVICE_NODE, BS_DEVICE_ANY, BS_DEVICE_FAULT, BS_DEVICE_STATUS = BS_DEVICE_FAULT + 4 };
 
-#define BS_DEVICE_WORKSPACE 24576 /* bytes of shared memory that a kernel may use beside the rows of its tile */
+/* Bytes of shared memory beside the rows of a tile: what a kernel may use, what is known of its step, and both. */
+enum { BS_DEVICE_WORKSPACE = 24576, BS_DEVICE_RECORD = 2560, BS_DEVICE_SHARED = BS_DEVICE_WORKSPACE + BS_DEVICE_RECORD };
 #define BS_DEVICE_SESSION_BYTES 2048 /* pinned bytes that the backend keeps for a session, */
 #define BS_DEVICE_BOUND_BYTES 48     /* and for the buffer of a node */
 
@@ -2691,7 +2692,10 @@ struct bs_cu_record {
     bs_device_operand out[BS_CU_RECORD_OUT], in[BS_CU_RECORD_IN];
     bs_device_step step;
     bs_device_decision decision;
+    bs_cu_program program; /* for the steps of a tile: functions that are called do not see the kernel's argument */
 };
+static_assert(sizeof(bs_cu_record) <= BS_DEVICE_RECORD && BS_DEVICE_SHARED % BS_ALIGNMENT == 0,
+              "a record has its place between the workspace and the rows of a tile");
 static_assert(sizeof(bs_device_operand) % 16 == 0 && sizeof(bs_device_operand) <= 16 * BS_CU_RECORD_WORDS &&
                   sizeof(bs_device_step) % 16 == 0 && sizeof(bs_device_step) <= 16 * BS_CU_RECORD_WORDS &&
                   sizeof(bs_device_decision) % 16 == 0 && sizeof(bs_device_decision) <= 16 * BS_CU_RECORD_WORDS,
@@ -2700,7 +2704,7 @@ static_assert(sizeof(bs_device_operand) % 16 == 0 && sizeof(bs_device_operand) <
 /* What a block works on: all rows (domain -1), or a tile of the rows of a part. */
 struct bs_cu_tile {
     const bs_cu_program *program;
-    const bs_cu_record *record; /* of the step that runs; NULL: of a tile */
+    const bs_cu_record *record; /* of the step that runs */
     uint8_t *context;  /* decisions made in this tile */
     uint8_t *scratch;  /* rows of this tile, in shared memory as a rule */
     uint8_t *workspace; /* the kernel's own, in shared memory, 16-byte aligned */
@@ -2767,12 +2771,12 @@ __device__ __forceinline__ const bs_device_operand *bs_cu_in_of_many(const bs_cu
 /* The same where i is a constant. */
 __device__ __forceinline__ const bs_device_operand *bs_cu_in(const bs_cu_tile &t, const bs_device_step *s, int32_t i)
 {
-    return bs_cu_is_at_top(t) && i < BS_CU_RECORD_IN ? &t.record->in[i] : bs_cu_in_of_many(t, s, i);
+    return i < BS_CU_RECORD_IN ? &t.record->in[i] : bs_cu_in_of_many(t, s, i);
 }
 
 __device__ __forceinline__ const bs_device_operand *bs_cu_out(const bs_cu_tile &t, const bs_device_step *s, int32_t i)
 {
-    return bs_cu_is_at_top(t) && i < BS_CU_RECORD_OUT ? &t.record->out[i] : bs_cu_in_of_many(t, s, s->n_in + i);
+    return i < BS_CU_RECORD_OUT ? &t.record->out[i] : bs_cu_in_of_many(t, s, s->n_in + i);
 }
 
 /* The prepared weights of a step, as its op packed them. */
@@ -2807,15 +2811,10 @@ __device__ __forceinline__ int32_t *bs_cu_words(const bs_cu_tile &t, uint32_t wo
     return reinterpret_cast<int32_t *>(bs_cu_decided(t, in_tile)) + word;
 }
 
-/* Where the decision of a step's router lies. */
-__device__ __forceinline__ const bs_device_decision &bs_cu_router_at(const bs_cu_tile &t, const bs_device_step *s)
+/* The decision of the step's router. */
+__device__ inline bs_cu_decision bs_cu_decision_of(const bs_cu_tile &t)
 {
-    return bs_cu_is_at_top(t) ? t.record->decision : t.program->decision[s->router];
-}
-
-__device__ inline bs_cu_decision bs_cu_decision_of(const bs_cu_tile &t, const bs_device_step *s)
-{
-    const bs_device_decision &d = bs_cu_router_at(t, s);
+    const bs_device_decision &d = t.record->decision;
     uint8_t *at = bs_cu_decided(t, d.in_tile);
     bs_cu_decision r;
     r.paths = d.paths;
@@ -7872,7 +7871,7 @@ __device__ __forceinline__ bool bs_cu_path_gives(const bs_cu_tile &t, const bs_d
 /* A row's number within a decision: one that was not made in the tile counts all rows. */
 __device__ __forceinline__ int32_t bs_cu_decided_row(const bs_cu_tile &t, const bs_device_step *s, int32_t row)
 {
-    return row + (bs_cu_router_at(t, s).in_tile ? 0 : bs_cu_before(t, s->domain));
+    return row + (t.record->decision.in_tile ? 0 : bs_cu_before(t, s->domain));
 }
 
 /* Whether choice `at` of a decision gave the gather a row. */
@@ -7889,7 +7888,7 @@ __device__ __forceinline__ bool bs_cu_gives(const bs_cu_tile &t, const bs_device
 __device__ inline void bs_cu_fill_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w)
 {
     const bs_device_operand *out = bs_cu_out(t, s, 0);
-    const bs_cu_decision d = bs_cu_decision_of(t, s);
+    const bs_cu_decision d = bs_cu_decision_of(t);
     const bs_cu_team team = bs_cu_team_of(s);
     for (int32_t r = w.row + team.index; r < w.end; r += team.count) {
         const int32_t path = d.chosen[(int64_t)bs_cu_decided_row(t, s, r) * d.per_row];
@@ -7944,7 +7943,7 @@ static_assert(BS_CU_SUM_SOURCES * sizeof(bs_cu_addend) <= BS_CU_WORKSPACE, "sour
 __device__ inline int32_t bs_cu_sources(const bs_cu_tile &t, const bs_device_step *s, int32_t row,
                                         const bs_cu_team &team, int32_t from, bs_cu_addend *sources)
 {
-    const bs_cu_decision d = bs_cu_decision_of(t, s);
+    const bs_cu_decision d = bs_cu_decision_of(t);
     const int64_t at = (int64_t)bs_cu_decided_row(t, s, row) * d.per_row;
     const bool image = bs_cu_out(t, s, 0)->image, residual = s->p[BS_CU_GATHER_RESIDUAL].i != 0;
     bs_cu_addend last; /* opened before the others are: it waits for nothing that they need */
@@ -8072,7 +8071,7 @@ __device__ inline void bs_cu_select_row(const bs_cu_tile &t, const bs_device_ste
                                         const bs_cu_team &team, const bs_cu_work &w)
 {
     const bs_device_operand *out = bs_cu_out(t, s, 0);
-    const bs_cu_decision d = bs_cu_decision_of(t, s);
+    const bs_cu_decision d = bs_cu_decision_of(t);
     const int64_t at = (int64_t)bs_cu_decided_row(t, s, row) * d.per_row;
     int64_t best = -1;
     for (int64_t i = at; i < at + d.per_row; i++)
@@ -8099,7 +8098,7 @@ __device__ inline void bs_cu_paths_run(const bs_cu_tile &t, const bs_device_step
     const bs_cu_team team = bs_cu_team_of(s);
     const bool sums = s->p[BS_CU_GATHER_COMBINE].i == BS_COMBINE_SUM ||
                       s->p[BS_CU_GATHER_COMBINE].i == BS_COMBINE_WEIGHTED_SUM;
-    const int32_t most = bs_cu_router_at(t, s).per_row + 1;
+    const int32_t most = t.record->decision.per_row + 1;
     bs_cu_addend *sources = reinterpret_cast<bs_cu_addend *>(t.workspace) + team.index * min(most, BS_CU_SUM_SOURCES);
     for (int32_t first = w.row; first < w.end; first += team.count) { /* as many rounds for all teams: barriers */
         const int32_t r = first + team.index;
@@ -10277,13 +10276,13 @@ struct bs_cu_router {
 
 __device__ inline bs_cu_router bs_cu_router_of(const bs_cu_tile &t, const bs_device_step *s)
 {
-    const bs_device_decision &d = bs_cu_router_at(t, s);
+    const bs_device_decision &d = t.record->decision;
     const int32_t table_words = (3 * d.paths + 4) & ~3, words = (BS_CU_WORKSPACE - (int32_t)sizeof(bs_cu_routing)) / 4;
     const bool fits = d.paths <= BS_CU_ROUTE_PATHS;
     bs_cu_router r;
     r.t = &t;
     r.s = s;
-    r.d = bs_cu_decision_of(t, s);
+    r.d = bs_cu_decision_of(t);
     r.score = bs_cu_in(t, s, 0);
     r.shared = reinterpret_cast<bs_cu_routing *>(t.workspace);
     r.stage = reinterpret_cast<uint32_t *>(r.shared + 1) + (fits ? table_words : 0);
@@ -10603,7 +10602,7 @@ __device__ inline void bs_cu_pack(const bs_cu_router &r)
 /* What the host reads: the first path of rows first .. last - 1, by their place among all cells. */
 __device__ inline void bs_cu_record_rows(const bs_cu_router &r, int32_t first, int32_t last)
 {
-    int16_t *top = reinterpret_cast<int16_t *>(r.t->program->decisions + bs_cu_router_at(*r.t, r.s).top);
+    int16_t *top = reinterpret_cast<int16_t *>(r.t->program->decisions + r.t->record->decision.top);
     for (int32_t row = first + bs_cu_thread(); row < last; row += bs_cu_threads())
         top[bs_cu_top_row(*r.t, r.s->domain, row)] = (int16_t)r.d.chosen[(int64_t)row * r.d.per_row];
 }
@@ -10611,7 +10610,7 @@ __device__ inline void bs_cu_record_rows(const bs_cu_router &r, int32_t first, i
 /* And how many rows each path got (counts): tiles add theirs. */
 __device__ inline void bs_cu_record_counts(const bs_cu_router &r)
 {
-    const bs_device_decision &d = bs_cu_router_at(*r.t, r.s);
+    const bs_device_decision &d = r.t->record->decision;
     int32_t *sums = reinterpret_cast<int32_t *>(r.t->program->decisions + d.sums);
     for (int32_t p = bs_cu_thread(); p < r.d.paths; p += bs_cu_threads()) {
         if (!d.in_tile) /* in a loop there is a decision a trip */
@@ -11033,7 +11032,7 @@ static constexpr bs_cu_describe bs_cu_loop_parent_describe = bs_cu_loop_trip_des
 
 __device__ inline void bs_cu_loop_parent_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w)
 {
-    const bs_cu_decision d = bs_cu_decision_of(t, s);
+    const bs_cu_decision d = bs_cu_decision_of(t);
     for (int32_t k = w.row + bs_cu_thread(); k < w.end; k += bs_cu_threads()) {
         const int32_t row = bs_cu_parent_row(t, s->domain, k);
         *reinterpret_cast<int32_t *>(bs_cu_row(t, bs_cu_out(t, s, 0), k)) =
@@ -12470,7 +12469,7 @@ __device__ inline void bs_cu_limit_choice(const bs_cu_router &r, int32_t k)
 __device__ inline void bs_cu_limit_capacity(const bs_cu_router &r)
 {
     int64_t *dropped = reinterpret_cast<int64_t *>(r.t->program->decisions +
-                                                   bs_cu_router_at(*r.t, r.s).dropped);
+                                                   r.t->record->decision.dropped);
     uint64_t lost = 0;
     bs_cu_clear_counts(r);
     __syncthreads();
@@ -12721,11 +12720,11 @@ static void bs_cu_route_price_describe(const bs_cu_node *n, bs_device_step *s)
  * where no path was chosen. */
 __device__ inline void bs_cu_route_score_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w)
 {
-    const bs_cu_decision d = bs_cu_decision_of(t, s);
+    const bs_cu_decision d = bs_cu_decision_of(t);
     const bs_device_operand *in = bs_cu_in(t, s, 0), *out = bs_cu_out(t, s, 0);
     const int32_t width = s->p[BS_CU_SCORE_WIDTH].i;
     /* a decision that was not made in the tile counts all rows */
-    const int32_t ahead = bs_cu_router_at(t, s).in_tile ? 0 : bs_cu_before(t, s->domain);
+    const int32_t ahead = t.record->decision.in_tile ? 0 : bs_cu_before(t, s->domain);
     for (int32_t r = w.row + bs_cu_thread(); r < w.end; r += bs_cu_threads()) {
         const int64_t decided = (int64_t)(ahead + r) * d.per_row;
         const int32_t path = d.chosen[decided], at = bs_score_of(path, width);
@@ -12747,7 +12746,7 @@ __device__ inline void bs_cu_route_price_run(const bs_cu_tile &t, const bs_devic
     const bs_device_operand *out = bs_cu_out(t, s, 0);
     if (threadIdx.x == 0 && w.part == 0)
         bs_cu_put(bs_cu_row(t, out, 0), out->dtype, 0,
-                  s->p[BS_CU_PRICE_FORCED].i ? 0.0f : *bs_cu_decision_of(t, s).price);
+                  s->p[BS_CU_PRICE_FORCED].i ? 0.0f : *bs_cu_decision_of(t).price);
 }
 
 #endif
@@ -14504,11 +14503,19 @@ __device__ inline void bs_cu_take_record(const bs_cu_program &program, const bs_
     }
 }
 
-__device__ __forceinline__ bs_cu_tile bs_cu_everything(const bs_cu_program *p, uint8_t *workspace)
+__device__ __forceinline__ bs_cu_found bs_cu_step_number(const bs_cu_program &program, int32_t number)
+{
+    const bs_device_step *s = program.steps + number;
+    const bs_cu_found found = {number, s->operands, s->n_in, s->n_out, s->router};
+    return found;
+}
+
+__device__ __forceinline__ bs_cu_tile bs_cu_everything(const bs_cu_program *p, uint8_t *workspace,
+                                                       const bs_cu_record *record)
 {
     bs_cu_tile t;
     t.program = p;
-    t.record = NULL;
+    t.record = record;
     t.context = t.scratch = NULL;
     t.workspace = workspace;
     t.domain = -1;
@@ -14535,13 +14542,10 @@ __global__ void __launch_bounds__(256, KERNEL <= BS_CU_LAST_LIGHT || KERNEL > BS
 {
     BS_DYNAMIC_SHARED(uint8_t, shared);
     bs_cu_record *record = reinterpret_cast<bs_cu_record *>(shared + BS_CU_WORKSPACE);
-    bs_cu_tile t = bs_cu_everything(&program, shared);
-    t.record = record;
+    bs_cu_tile t = bs_cu_everything(&program, shared, record);
     if (bs_cu_sees_all_rows(KERNEL)) {
-        const bs_device_step *s = program.steps + first;
-        const bs_cu_found found = {first, s->operands, s->n_in, s->n_out, s->router};
-        const bs_cu_work w = {0, bs_cu_count(t, s), (int32_t)blockIdx.x, (int32_t)gridDim.x};
-        bs_cu_take_record(program, found, record);
+        const bs_cu_work w = {0, bs_cu_count(t, program.steps + first), (int32_t)blockIdx.x, (int32_t)gridDim.x};
+        bs_cu_take_record(program, bs_cu_step_number(program, first), record);
         __syncthreads();
         bs_cu_run<KERNEL>(t, &record->step, w);
         return;
@@ -14566,35 +14570,54 @@ __global__ void __launch_bounds__(256, KERNEL <= BS_CU_LAST_LIGHT || KERNEL > BS
 
 /* ------------------------------------------------------------------------------------------------- regions */
 
-template <int KERNEL>
-__device__ __noinline__ void bs_cu_call(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w)
+/* All threads of a block on rows of a tile: rows `first` .. `first + rows - 1` of `domain`. */
+__device__ __forceinline__ bs_cu_tile bs_cu_tile_of(const bs_cu_program *p, uint8_t *shared, uint8_t *context,
+                                                    uint8_t *scratch, int32_t domain, int32_t first, int32_t rows)
 {
-    bs_cu_run<KERNEL>(t, s, w);
+    bs_cu_tile t = bs_cu_everything(p, shared, reinterpret_cast<bs_cu_record *>(shared + BS_CU_WORKSPACE));
+    t.context = context;
+    t.scratch = scratch;
+    t.domain = domain;
+    t.first = first;
+    t.rows = rows;
+    return t;
 }
 
-__device__ inline void bs_cu_dispatch(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w)
+/* What makes a tile comes in registers, or lies in shared memory; a tile itself would come in memory. */
+template <int KERNEL>
+__device__ __noinline__ void bs_cu_call(uint8_t *context, uint8_t *scratch, int32_t domain, int32_t first, int32_t rows,
+                                        int32_t row, int32_t end)
 {
-    switch (s->kernel) {
-#define BS_CU_CASE(name) \
-    case BS_CU_##name: bs_cu_call<BS_CU_##name>(t, s, w); break;
+    BS_DYNAMIC_SHARED(uint8_t, shared);
+    const bs_cu_record *record = reinterpret_cast<const bs_cu_record *>(shared + BS_CU_WORKSPACE);
+    const bs_cu_tile t = bs_cu_tile_of(&record->program, shared, context, scratch, domain, first, rows);
+    const bs_cu_work w = {row, end, 0, 1};
+    bs_cu_run<KERNEL>(t, &t.record->step, w);
+}
+
+__device__ inline void bs_cu_dispatch(const bs_cu_tile &t, int32_t row, int32_t end)
+{
+    switch (t.record->step.kernel) {
+#define BS_CU_CASE(name)                                                                                        \
+    case BS_CU_##name:                                                                                          \
+        bs_cu_call<BS_CU_##name>(t.context, t.scratch, t.domain, t.first, t.rows, row, end);                    \
+        break;
         BS_CU_KERNELS(BS_CU_CASE)
 #undef BS_CU_CASE
     }
 }
 
-/* Runs a step on the rows of a tile. */
+/* Runs a step, which is in the record, on the rows of a tile. */
 __device__ inline void bs_cu_tile_step(const bs_cu_tile &t, const bs_device_step *s)
 {
     const int32_t rows = bs_cu_count(t, s);
-    bs_cu_work w = {0, rows, 0, 1};
     if (bs_cu_sees_all_rows(s->kernel)) {
-        bs_cu_dispatch(t, s, w);
+        bs_cu_dispatch(t, 0, rows);
         __syncthreads();
         return;
     }
-    for (; w.row < rows && bs_cu_wants_kernel(t, s); w.row += s->batch) {
-        w.end = min(w.row + s->batch, rows);
-        bs_cu_dispatch(t, s, w);
+    for (int32_t row = 0; row < rows && bs_cu_wants_kernel(t, s); row += s->batch) {
+        bs_cu_dispatch(t, row, min(row + s->batch, rows));
         __syncthreads();
     }
 }
@@ -14604,45 +14627,54 @@ __device__ inline int32_t bs_cu_tile_after(const bs_cu_tile &t, const bs_device_
 {
     if (s->round >= 0)
         return k;
-    const bs_cu_decision d = bs_cu_decision_of(t, s);
+    const bs_cu_decision d = bs_cu_decision_of(t);
     return d.counts[0] > 0 ? k + s->round : k;
 }
 
-/* Finds the part that tile number `item` belongs to, and sets the tile's rows. */
-__device__ inline const bs_device_part *bs_cu_find_part(const bs_cu_program &program, int32_t first, int32_t count,
-                                                        int32_t item, bs_cu_tile *t)
+/* Finds the part that tile number `item` belongs to, and sets the tile's rows; 0: there are not so many tiles. */
+__device__ inline bs_device_part bs_cu_find_part(const bs_cu_program &program, int32_t first, int32_t count,
+                                                 int32_t item, bs_cu_tile *t)
 {
     for (int32_t k = first; k < first + count; k++) {
-        const bs_device_part *part = program.parts + k;
+        const bs_device_part part = bs_cu_read_whole(program.parts + k);
         t->domain = -1;
-        const int32_t rows = bs_cu_count(*t, part->domain, part->rows),
-                      tiles = (rows + part->tile_rows - 1) / part->tile_rows;
+        const int32_t rows = bs_cu_count(*t, part.domain, part.rows),
+                      tiles = (rows + part.tile_rows - 1) / part.tile_rows;
         if (item < tiles) {
-            t->domain = part->domain;
-            t->first = item * part->tile_rows;
-            t->rows = min(part->tile_rows, rows - t->first);
+            t->domain = part.domain;
+            t->first = item * part.tile_rows;
+            t->rows = min(part.tile_rows, rows - t->first);
             return part;
         }
         item -= tiles;
     }
-    return NULL;
+    t->rows = 0;
+    const bs_device_part none = {{0, 0}, 0, 0, 0, 0};
+    return none;
 }
 
 __global__ void __launch_bounds__(256, 1)
     bs_cu_region(BS_CU_ARGUMENT bs_cu_program program, int32_t first, int32_t count)
 {
     BS_DYNAMIC_SHARED(uint8_t, shared);
-    bs_cu_tile t = bs_cu_everything(&program, shared);
-    t.scratch = program.scratch_bytes ? program.scratch + blockIdx.x * program.scratch_bytes : shared + BS_CU_WORKSPACE;
-    t.context = program.contexts + blockIdx.x * program.context_bytes;
+    bs_cu_record *record = reinterpret_cast<bs_cu_record *>(shared + BS_CU_WORKSPACE);
+    uint8_t *context = program.contexts + blockIdx.x * program.context_bytes;
+    uint8_t *rows = program.scratch_bytes ? program.scratch + blockIdx.x * program.scratch_bytes
+                                          : shared + BS_DEVICE_SHARED;
+    bs_cu_tile t = bs_cu_tile_of(&program, shared, context, rows, -1, 0, 0);
+    if (bs_cu_thread_here() == 0)
+        record->program = program;
     for (int32_t item = (int32_t)blockIdx.x;; item += (int32_t)gridDim.x) {
-        const bs_device_part *part = bs_cu_failed(program) ? NULL : bs_cu_find_part(program, first, count, item, &t);
-        if (!part)
+        const bool failed = bs_cu_has_failed(program); /* read together with what finds the part */
+        const bs_device_part part = bs_cu_find_part(program, first, count, item, &t);
+        if (__syncthreads_or(failed || t.rows == 0))
             return;
-        for (int32_t k = 0; k < part->count; k++) {
-            const bs_device_step *s = program.steps + part->first + k;
-            bs_cu_tile_step(t, s);
-            k = bs_cu_tile_after(t, s, k);
+        for (int32_t k = 0; k < part.count; k++) {
+            bs_cu_take_record(program, bs_cu_step_number(program, part.first + k), record);
+            __syncthreads();
+            bs_cu_tile_step(t, &record->step);
+            k = bs_cu_tile_after(t, &record->step, k);
+            __syncthreads(); /* before the next step takes the record */
         }
     }
 }
@@ -14683,7 +14715,7 @@ __device__ inline bool bs_cu_join_fits(const bs_cu_program &program, const bs_de
 __global__ void bs_cu_extend(BS_CU_ARGUMENT bs_cu_program program, int32_t first, int32_t count)
 {
     const int32_t at = (int32_t)(blockIdx.x * blockDim.x + threadIdx.x), step = (int32_t)(gridDim.x * blockDim.x);
-    const bs_cu_tile t = bs_cu_everything(&program, NULL);
+    const bs_cu_tile t = bs_cu_everything(&program, NULL, NULL);
     for (int32_t i = at; i < program.n_operands; i += step)
         bs_cu_extend_operand(program.extents, program.bound, &program.operands[i]);
     for (int32_t i = at; i < program.n_domains; i += step)
@@ -14704,8 +14736,8 @@ static void bs_cu_launch_kernel(const bs_cu_program &p, const bs_device_launch &
     switch (l.kernel) {
 #define BS_CU_CASE(name)                                                                                      \
     case BS_CU_##name:                                                                                        \
-        BS_LAUNCH((bs_cu_group<BS_CU_##name>), blocks, (unsigned)threads, BS_CU_WORKSPACE + sizeof(bs_cu_record), \
-                  stream, p, l.first, l.count, l.items);                                                      \
+        BS_LAUNCH((bs_cu_group<BS_CU_##name>), blocks, (unsigned)threads, BS_DEVICE_SHARED, stream, p, l.first, \
+                  l.count, l.items);                                                                          \
         break;
         BS_CU_KERNELS(BS_CU_CASE)
 #undef BS_CU_CASE
@@ -15064,7 +15096,7 @@ __device__ inline int64_t bs_cu_ledger_table(const bs_cu_view &y)
 /* Whether a fill has anything to do in row r: no path gives it. */
 __device__ inline bool bs_cu_ledger_left(const bs_cu_tile &t, const bs_device_step *s, int32_t r)
 {
-    const bs_cu_decision d = bs_cu_decision_of(t, s);
+    const bs_cu_decision d = bs_cu_decision_of(t);
     const int32_t path = d.chosen[(int64_t)r * d.per_row];
     return path < 0 || !bs_cu_path_gives(t, s, BS_CU_FILL_GIVEN, path);
 }
@@ -15269,13 +15301,10 @@ __global__ void bs_cu_count_step(BS_CU_ARGUMENT bs_cu_program program, int32_t s
     BS_SHARED(uint64_t, sums, [8]);
     BS_SHARED(uint4, room, [sizeof(bs_cu_record) / sizeof(uint4)]);
     bs_cu_record *record = reinterpret_cast<bs_cu_record *>(room);
-    const bs_device_step *s = program.steps + step;
-    const bs_cu_found found = {step, s->operands, s->n_in, s->n_out, s->router};
-    bs_cu_tile t = bs_cu_everything(&program, NULL);
-    t.record = record;
-    bs_cu_take_record(program, found, record);
+    const bs_cu_tile t = bs_cu_everything(&program, NULL, record);
+    bs_cu_take_record(program, bs_cu_step_number(program, step), record);
     __syncthreads();
-    s = &record->step;
+    const bs_device_step *s = &record->step;
     const bool now = when == BS_CU_NOW, wanted = !bs_cu_failed(program) && (!now || bs_cu_wants_kernel(t, s));
     const int32_t rows = wanted ? bs_cu_ledger_rows(t, s->domain, when) : 0;
     const int64_t batches = bs_cu_ledger_over(rows, s->batch);
@@ -15471,7 +15500,7 @@ static bs_status bs_cu_session_shared(bs_device_session *s, bs_error *error)
     s->program.scratch = s->memory + s->layout.scratch;
     s->program.scratch_bytes = s->layout.scratch_bytes;
     s->program.kernel_scratch = s->memory + s->layout.kernel_scratch;
-    s->shared = (s->layout.scratch_bytes ? 0 : bs_bytes_figure(most)) + BS_CU_WORKSPACE;
+    s->shared = (s->layout.scratch_bytes ? 0 : bs_bytes_figure(most)) + BS_DEVICE_SHARED;
     if (s->client->plan->n_regions == 0)
         return BS_OK;
     if (s->shared > (uint64_t)s->device->shared_bytes)
@@ -16537,7 +16566,7 @@ typedef unsigned long long bs_cu_handle;
 __global__ void bs_cu_any_rows(BS_CU_ARGUMENT bs_cu_program program, int32_t first, int32_t count, int32_t *any,
                               bs_cu_handle handle, bool decides)
 {
-    const bs_cu_tile t = bs_cu_everything(&program, NULL);
+    const bs_cu_tile t = bs_cu_everything(&program, NULL, NULL);
     bool any_rows = false;
     for (int32_t k = bs_cu_thread(); k < count; k += bs_cu_threads())
         any_rows = any_rows || bs_cu_count(t, program.steps + first + k) > 0;

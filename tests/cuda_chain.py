@@ -9,8 +9,7 @@ latest that was written there; what is written under a condition, as the later o
 
 Data are read through addresses that tables hold, so where the compiler does not know whose memory it is (LD), to
 shared memory (LDGSTS), or as constants (CONSTANT); tables are read through the kernel's arguments (LDG). What lies at
-an address that is used as it was read belongs to a table, too. A kernel without such a read, which may be in a function
-that it calls, is listed, but not judged.
+an address that is used as it was read belongs to a table, too. A kernel without such a read is listed, but not judged.
 
 Prints a table: reads to the first data, and to the last read of all. Fails where the first is more than MOST. NAMES:
 lines `number name`, the kernels. `cuda_chain.py --self-test`: whether it counts as it says."""
@@ -67,7 +66,7 @@ class Instruction:
                      for kind, number, pair in REGISTER.findall(operand) for k in range(2 if pair else 1)]
         self.guards = [guard] if guard else []
         target = re.search(r"\b0x([0-9a-f]+)", rest)
-        self.target = int(target.group(1), 16) if self.op == "BRA" and target else None
+        self.target = int(target.group(1), 16) if self.op in ("BRA", "CALL") and target else None
         self.always = not guard and not (self.op == "BRA" and self.uses)
         address = re.search(r"\[(?:R\d+\.U32\+)?R(\d+)", rest)
         self.address = "R" + address.group(1) if address and self.op in READS else None
@@ -95,6 +94,9 @@ def reads_in_line(code):
         depths, raw = here
         i = Instruction(text)
         depth = max([depths.get(name, 0) for name in i.guards + i.uses + [CONTROL]])
+        if i.op == "CALL" and i.target is not None and i.target > address:
+            waiting[i.target] = join(waiting.get(i.target), (depths, raw))
+            continue
         if i.op in LEAVES:
             depths = {**depths, CONTROL: depth}
             if i.target is not None and i.target > address:
@@ -138,6 +140,8 @@ def self_test():
             (2, 2), ("LDG.E.64 R6, desc[UR4][R8.64]", "STS.64 [R1], R6", "LDS.64 R2, [R1]", address, data, "EXIT")),
         "from lane to lane": (
             (2, 2), ("LDG.E R6, desc[UR4][R8.64]", "SHFL.IDX PT, R2, R6, R5, 0x1f", address, data, "EXIT")),
+        "in a function that is called": (
+            (2, 2), ("LDG.E.64 R2, desc[UR4][R8.64]", "CALL.REL.NOINC 0x30", "EXIT", address, data, "RET.REL.NODEC R20")),
         "under a condition": (
             (3, 3), ("LDG.E.64 R2, desc[UR4][R8.64]", "LDG.E.64 R2, desc[UR4][R2.64]", "@P1 MOV R2, RZ", address, data,
                      "EXIT")),
@@ -161,12 +165,13 @@ def main(most, names, sass):
     seen, bad = 0, 0
     for function, code in sorted(found.items()):
         number = re.search(r"bs_cu_groupILi(\d+)E", function)
-        if not number:
+        if not number and "bs_cu_region" not in function:
             continue
         first, last = reads_in_line(code)
         seen += first is not None
         bad += first is not None and first > most
-        print("%-20s %12s %10d" % (kernels[number.group(1)], "-" if first is None else first, last))
+        name = kernels[number.group(1)] if number else "region"
+        print("%-20s %12s %10d" % (name, "-" if first is None else first, last))
     print("%d kernels, %d have more than %d reads in line" % (seen, bad, most))
     return 0 if seen and not bad else 1
 

@@ -163,7 +163,7 @@ static void test_livesr_exact(void)
     const uint64_t body = exact_tile(8, 1, CUDA_LIVESR_BODY, 99), large = exact_tile(8, 0, CUDA_LIVESR_BODY, 227);
     printf("LiveSR 10/8, bytes of a tile: body %llu in half, %llu in f32; all %llu in half\n", (unsigned long long)body,
            (unsigned long long)large, (unsigned long long)exact_tile(8, 1, CUDA_LIVESR_ALL, 1024));
-    check(body > 0 && body <= (99 << 10) - BS_DEVICE_WORKSPACE, "the body of LiveSR 10/8 in half lies in 99 KiB");
+    check(body > 0 && body <= (99 << 10) - BS_DEVICE_SHARED, "the body of LiveSR 10/8 in half lies in 99 KiB");
     check(large > 0, "in f32 in 227 KiB");
 }
 

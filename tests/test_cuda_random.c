@@ -33,7 +33,7 @@ static bs_plan_desc random_desc(const bs_graph *g, int32_t turn)
     d.in_place = rg_flip(30);
     d.no_fusion = g->n_nodes % 4 == 0; /* draws nothing */
     d.patch_size = rg_flip(30) ? 4 * (1 + check_below(4)) : 0;
-    d.shared_bytes = rg_flip(50) ? BS_DEVICE_WORKSPACE + 256 * check_below(40) : 0;
+    d.shared_bytes = rg_flip(50) ? BS_DEVICE_SHARED + 256 * check_below(40) : 0;
     for (int32_t r = 1; r < g->n_routers && d.n_forces < 2; r++)
         if (!bs_router_loops(g, r) && rg_flip(10))
             d.forces[d.n_forces++] = (bs_force){g->routers[r].desc->name, check_below(g->routers[r].desc->paths)};

@@ -324,7 +324,7 @@ static void test_tile_sizes(void)
         return;
     bs_plan_sizes(other.plan, &other.sizes);
     check(n.plan->n_regions > 0 &&
-              bs_bytes_figure(n.plan->parts[n.plan->n_parts - 1].scratch_bytes) + BS_DEVICE_WORKSPACE > 49152,
+              bs_bytes_figure(n.plan->parts[n.plan->n_parts - 1].scratch_bytes) + BS_DEVICE_SHARED > 49152,
           "one has tiles beyond 48 KiB");
     bool ok = net_open(&n, (int64_t)other.sizes.device, (int64_t)other.sizes.pinned) && net_start(&n);
     bs_session_desc with = {.weights = bs_weights_from_table(&n.rig.table), .device = n.device};
@@ -354,7 +354,7 @@ static bs_value mixed_branch(bs_graph *g, bs_value x, void *user)
 static void test_mixed(void)
 {
     static int32_t which[3] = {0, 1, 2};
-    const rig_how how = {.shared_bytes = BS_DEVICE_WORKSPACE + 20 * 1024, .tolerance = 2e-5};
+    const rig_how how = {.shared_bytes = BS_DEVICE_SHARED + 20 * 1024, .tolerance = 2e-5};
     const bs_plan_desc d = {.tier = BS_TIER_CUDA, .shared_bytes = how.shared_bytes};
     memset(&n, 0, sizeof n);
     bs_graph *g = rig_begin(&n.rig, "narrow bodies, wide ends");

@@ -32,7 +32,7 @@ static const struct subject {
     {24, true, false, {.order = BS_ORDER_DEPTH, .launch_mode = BS_LAUNCH_GRAPH}},
     {25, true, true, {.order = BS_ORDER_BREADTH, .lanes = 1, .half = 1}},
     {26, false, true, {.order = BS_ORDER_DEPTH, .lanes = 1, .in_place = 1}},
-    {27, false, false, {.order = BS_ORDER_DEPTH, .patch_size = 4, .shared_bytes = BS_DEVICE_WORKSPACE + 1024}},
+    {27, false, false, {.order = BS_ORDER_DEPTH, .patch_size = 4, .shared_bytes = BS_DEVICE_SHARED + 1024}},
 };
 enum { SUBJECTS = sizeof subjects / sizeof *subjects, STEPS = 24, ARENA_MOST = FUZZ_ARENA_MOST };
 
@@ -320,7 +320,7 @@ static void tell_of_times(tally *t)
 /* What the device alone looks at. */
 static void tell_of_device(tally *t)
 {
-    static const int32_t shared[] = {0, 1, 4096, BS_DEVICE_WORKSPACE, BS_DEVICE_WORKSPACE + 64, 1 << 20, INT32_MAX};
+    static const int32_t shared[] = {0, 1, 4096, BS_DEVICE_SHARED, BS_DEVICE_SHARED + 64, 1 << 20, INT32_MAX};
     for (int32_t launch_mode = -1; launch_mode <= BS_LAUNCH_COUNT; launch_mode++) {
         plan->desc.launch_mode = launch_mode;
         tell(t, "launch mode", launch_mode);

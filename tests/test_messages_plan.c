@@ -69,7 +69,7 @@ static void rows_of_fields(void)
     plan_fails(g, &(bs_plan_desc){.tier = BS_TIER_CUDA, .launch_mode = BS_LAUNCH_COUNT}, BS_ERROR_ARGUMENT,
                "bs_plan_desc.launch_mode is 4, expected 0 .. 3");
     plan_fails(g, &(bs_plan_desc){.tier = BS_TIER_CUDA, .shared_bytes = 100}, BS_ERROR_ARGUMENT,
-               "bs_plan_desc.shared_bytes is 100, expected 0 or 24576 .. 1048576");
+               "bs_plan_desc.shared_bytes is 100, expected 0 or 27136 .. 1048576");
     static const bs_plan_desc for_a_gpu[] = {{.half = 1}, {.in_place = 1}, {.launch_mode = 1}, {.shared_bytes = 98304}};
     for (int32_t i = 0; i < 4; i++)
         plan_fails(g, &for_a_gpu[i], BS_ERROR_ARGUMENT,

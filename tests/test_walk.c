@@ -135,7 +135,7 @@ static void try_plan(const bs_graph *g, const bs_plan_desc *d, bool planted)
 
 static void try_seed(uint64_t seed)
 {
-    const int32_t little = BS_DEVICE_WORKSPACE + 4096; /* layers of wide rows run between tiles */
+    const int32_t little = BS_DEVICE_SHARED + 4096; /* layers of wide rows run between tiles */
     const bs_plan_desc descs[] = {{.order = BS_ORDER_AUTO, .threads = 1},
                                   {.order = BS_ORDER_BREADTH, .threads = 2},
                                   {.order = BS_ORDER_DEPTH, .threads = 1},

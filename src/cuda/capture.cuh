@@ -23,7 +23,7 @@ typedef unsigned long long bs_cu_handle;
 __global__ void bs_cu_any_rows(BS_CU_ARGUMENT bs_cu_program program, int32_t first, int32_t count, int32_t *any,
                               bs_cu_handle handle, bool decides)
 {
-    const bs_cu_tile t = bs_cu_everything(&program, NULL);
+    const bs_cu_tile t = bs_cu_everything(&program, NULL, NULL);
     bool any_rows = false;
     for (int32_t k = bs_cu_thread(); k < count; k += bs_cu_threads())
         any_rows = any_rows || bs_cu_count(t, program.steps + first + k) > 0;

@@ -79,11 +79,19 @@ __device__ inline void bs_cu_take_record(const bs_cu_program &program, const bs_
     }
 }
 
-__device__ __forceinline__ bs_cu_tile bs_cu_everything(const bs_cu_program *p, uint8_t *workspace)
+__device__ __forceinline__ bs_cu_found bs_cu_step_number(const bs_cu_program &program, int32_t number)
+{
+    const bs_device_step *s = program.steps + number;
+    const bs_cu_found found = {number, s->operands, s->n_in, s->n_out, s->router};
+    return found;
+}
+
+__device__ __forceinline__ bs_cu_tile bs_cu_everything(const bs_cu_program *p, uint8_t *workspace,
+                                                       const bs_cu_record *record)
 {
     bs_cu_tile t;
     t.program = p;
-    t.record = NULL;
+    t.record = record;
     t.context = t.scratch = NULL;
     t.workspace = workspace;
     t.domain = -1;
@@ -110,13 +118,10 @@ __global__ void __launch_bounds__(256, KERNEL <= BS_CU_LAST_LIGHT || KERNEL > BS
 {
     BS_DYNAMIC_SHARED(uint8_t, shared);
     bs_cu_record *record = reinterpret_cast<bs_cu_record *>(shared + BS_CU_WORKSPACE);
-    bs_cu_tile t = bs_cu_everything(&program, shared);
-    t.record = record;
+    bs_cu_tile t = bs_cu_everything(&program, shared, record);
     if (bs_cu_sees_all_rows(KERNEL)) {
-        const bs_device_step *s = program.steps + first;
-        const bs_cu_found found = {first, s->operands, s->n_in, s->n_out, s->router};
-        const bs_cu_work w = {0, bs_cu_count(t, s), (int32_t)blockIdx.x, (int32_t)gridDim.x};
-        bs_cu_take_record(program, found, record);
+        const bs_cu_work w = {0, bs_cu_count(t, program.steps + first), (int32_t)blockIdx.x, (int32_t)gridDim.x};
+        bs_cu_take_record(program, bs_cu_step_number(program, first), record);
         __syncthreads();
         bs_cu_run<KERNEL>(t, &record->step, w);
         return;
@@ -141,35 +146,54 @@ __global__ void __launch_bounds__(256, KERNEL <= BS_CU_LAST_LIGHT || KERNEL > BS
 
 /* ------------------------------------------------------------------------------------------------- regions */
 
-template <int KERNEL>
-__device__ __noinline__ void bs_cu_call(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w)
+/* All threads of a block on rows of a tile: rows `first` .. `first + rows - 1` of `domain`. */
+__device__ __forceinline__ bs_cu_tile bs_cu_tile_of(const bs_cu_program *p, uint8_t *shared, uint8_t *context,
+                                                    uint8_t *scratch, int32_t domain, int32_t first, int32_t rows)
 {
-    bs_cu_run<KERNEL>(t, s, w);
+    bs_cu_tile t = bs_cu_everything(p, shared, reinterpret_cast<bs_cu_record *>(shared + BS_CU_WORKSPACE));
+    t.context = context;
+    t.scratch = scratch;
+    t.domain = domain;
+    t.first = first;
+    t.rows = rows;
+    return t;
 }
 
-__device__ inline void bs_cu_dispatch(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w)
+/* What makes a tile comes in registers, or lies in shared memory; a tile itself would come in memory. */
+template <int KERNEL>
+__device__ __noinline__ void bs_cu_call(uint8_t *context, uint8_t *scratch, int32_t domain, int32_t first, int32_t rows,
+                                        int32_t row, int32_t end)
 {
-    switch (s->kernel) {
-#define BS_CU_CASE(name) \
-    case BS_CU_##name: bs_cu_call<BS_CU_##name>(t, s, w); break;
+    BS_DYNAMIC_SHARED(uint8_t, shared);
+    const bs_cu_record *record = reinterpret_cast<const bs_cu_record *>(shared + BS_CU_WORKSPACE);
+    const bs_cu_tile t = bs_cu_tile_of(&record->program, shared, context, scratch, domain, first, rows);
+    const bs_cu_work w = {row, end, 0, 1};
+    bs_cu_run<KERNEL>(t, &t.record->step, w);
+}
+
+__device__ inline void bs_cu_dispatch(const bs_cu_tile &t, int32_t row, int32_t end)
+{
+    switch (t.record->step.kernel) {
+#define BS_CU_CASE(name)                                                                                        \
+    case BS_CU_##name:                                                                                          \
+        bs_cu_call<BS_CU_##name>(t.context, t.scratch, t.domain, t.first, t.rows, row, end);                    \
+        break;
         BS_CU_KERNELS(BS_CU_CASE)
 #undef BS_CU_CASE
     }
 }
 
-/* Runs a step on the rows of a tile. */
+/* Runs a step, which is in the record, on the rows of a tile. */
 __device__ inline void bs_cu_tile_step(const bs_cu_tile &t, const bs_device_step *s)
 {
     const int32_t rows = bs_cu_count(t, s);
-    bs_cu_work w = {0, rows, 0, 1};
     if (bs_cu_sees_all_rows(s->kernel)) {
-        bs_cu_dispatch(t, s, w);
+        bs_cu_dispatch(t, 0, rows);
         __syncthreads();
         return;
     }
-    for (; w.row < rows && bs_cu_wants_kernel(t, s); w.row += s->batch) {
-        w.end = min(w.row + s->batch, rows);
-        bs_cu_dispatch(t, s, w);
+    for (int32_t row = 0; row < rows && bs_cu_wants_kernel(t, s); row += s->batch) {
+        bs_cu_dispatch(t, row, min(row + s->batch, rows));
         __syncthreads();
     }
 }
@@ -179,45 +203,54 @@ __device__ inline int32_t bs_cu_tile_after(const bs_cu_tile &t, const bs_device_
 {
     if (s->round >= 0)
         return k;
-    const bs_cu_decision d = bs_cu_decision_of(t, s);
+    const bs_cu_decision d = bs_cu_decision_of(t);
     return d.counts[0] > 0 ? k + s->round : k;
 }
 
-/* Finds the part that tile number `item` belongs to, and sets the tile's rows. */
-__device__ inline const bs_device_part *bs_cu_find_part(const bs_cu_program &program, int32_t first, int32_t count,
-                                                        int32_t item, bs_cu_tile *t)
+/* Finds the part that tile number `item` belongs to, and sets the tile's rows; 0: there are not so many tiles. */
+__device__ inline bs_device_part bs_cu_find_part(const bs_cu_program &program, int32_t first, int32_t count,
+                                                 int32_t item, bs_cu_tile *t)
 {
     for (int32_t k = first; k < first + count; k++) {
-        const bs_device_part *part = program.parts + k;
+        const bs_device_part part = bs_cu_read_whole(program.parts + k);
         t->domain = -1;
-        const int32_t rows = bs_cu_count(*t, part->domain, part->rows),
-                      tiles = (rows + part->tile_rows - 1) / part->tile_rows;
+        const int32_t rows = bs_cu_count(*t, part.domain, part.rows),
+                      tiles = (rows + part.tile_rows - 1) / part.tile_rows;
         if (item < tiles) {
-            t->domain = part->domain;
-            t->first = item * part->tile_rows;
-            t->rows = min(part->tile_rows, rows - t->first);
+            t->domain = part.domain;
+            t->first = item * part.tile_rows;
+            t->rows = min(part.tile_rows, rows - t->first);
             return part;
         }
         item -= tiles;
     }
-    return NULL;
+    t->rows = 0;
+    const bs_device_part none = {{0, 0}, 0, 0, 0, 0};
+    return none;
 }
 
 __global__ void __launch_bounds__(256, 1)
     bs_cu_region(BS_CU_ARGUMENT bs_cu_program program, int32_t first, int32_t count)
 {
     BS_DYNAMIC_SHARED(uint8_t, shared);
-    bs_cu_tile t = bs_cu_everything(&program, shared);
-    t.scratch = program.scratch_bytes ? program.scratch + blockIdx.x * program.scratch_bytes : shared + BS_CU_WORKSPACE;
-    t.context = program.contexts + blockIdx.x * program.context_bytes;
+    bs_cu_record *record = reinterpret_cast<bs_cu_record *>(shared + BS_CU_WORKSPACE);
+    uint8_t *context = program.contexts + blockIdx.x * program.context_bytes;
+    uint8_t *rows = program.scratch_bytes ? program.scratch + blockIdx.x * program.scratch_bytes
+                                          : shared + BS_DEVICE_SHARED;
+    bs_cu_tile t = bs_cu_tile_of(&program, shared, context, rows, -1, 0, 0);
+    if (bs_cu_thread_here() == 0)
+        record->program = program;
     for (int32_t item = (int32_t)blockIdx.x;; item += (int32_t)gridDim.x) {
-        const bs_device_part *part = bs_cu_failed(program) ? NULL : bs_cu_find_part(program, first, count, item, &t);
-        if (!part)
+        const bool failed = bs_cu_has_failed(program); /* read together with what finds the part */
+        const bs_device_part part = bs_cu_find_part(program, first, count, item, &t);
+        if (__syncthreads_or(failed || t.rows == 0))
             return;
-        for (int32_t k = 0; k < part->count; k++) {
-            const bs_device_step *s = program.steps + part->first + k;
-            bs_cu_tile_step(t, s);
-            k = bs_cu_tile_after(t, s, k);
+        for (int32_t k = 0; k < part.count; k++) {
+            bs_cu_take_record(program, bs_cu_step_number(program, part.first + k), record);
+            __syncthreads();
+            bs_cu_tile_step(t, &record->step);
+            k = bs_cu_tile_after(t, &record->step, k);
+            __syncthreads(); /* before the next step takes the record */
         }
     }
 }
@@ -258,7 +291,7 @@ __device__ inline bool bs_cu_join_fits(const bs_cu_program &program, const bs_de
 __global__ void bs_cu_extend(BS_CU_ARGUMENT bs_cu_program program, int32_t first, int32_t count)
 {
     const int32_t at = (int32_t)(blockIdx.x * blockDim.x + threadIdx.x), step = (int32_t)(gridDim.x * blockDim.x);
-    const bs_cu_tile t = bs_cu_everything(&program, NULL);
+    const bs_cu_tile t = bs_cu_everything(&program, NULL, NULL);
     for (int32_t i = at; i < program.n_operands; i += step)
         bs_cu_extend_operand(program.extents, program.bound, &program.operands[i]);
     for (int32_t i = at; i < program.n_domains; i += step)
@@ -279,8 +312,8 @@ static void bs_cu_launch_kernel(const bs_cu_program &p, const bs_device_launch &
     switch (l.kernel) {
 #define BS_CU_CASE(name)                                                                                      \
     case BS_CU_##name:                                                                                        \
-        BS_LAUNCH((bs_cu_group<BS_CU_##name>), blocks, (unsigned)threads, BS_CU_WORKSPACE + sizeof(bs_cu_record), \
-                  stream, p, l.first, l.count, l.items);                                                      \
+        BS_LAUNCH((bs_cu_group<BS_CU_##name>), blocks, (unsigned)threads, BS_DEVICE_SHARED, stream, p, l.first, \
+                  l.count, l.items);                                                                          \
         break;
         BS_CU_KERNELS(BS_CU_CASE)
 #undef BS_CU_CASE

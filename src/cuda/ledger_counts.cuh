@@ -126,7 +126,7 @@ __device__ inline int64_t bs_cu_ledger_table(const bs_cu_view &y)
 /* Whether a fill has anything to do in row r: no path gives it. */
 __device__ inline bool bs_cu_ledger_left(const bs_cu_tile &t, const bs_device_step *s, int32_t r)
 {
-    const bs_cu_decision d = bs_cu_decision_of(t, s);
+    const bs_cu_decision d = bs_cu_decision_of(t);
     const int32_t path = d.chosen[(int64_t)r * d.per_row];
     return path < 0 || !bs_cu_path_gives(t, s, BS_CU_FILL_GIVEN, path);
 }
@@ -331,13 +331,10 @@ __global__ void bs_cu_count_step(BS_CU_ARGUMENT bs_cu_program program, int32_t s
     BS_SHARED(uint64_t, sums, [8]);
     BS_SHARED(uint4, room, [sizeof(bs_cu_record) / sizeof(uint4)]);
     bs_cu_record *record = reinterpret_cast<bs_cu_record *>(room);
-    const bs_device_step *s = program.steps + step;
-    const bs_cu_found found = {step, s->operands, s->n_in, s->n_out, s->router};
-    bs_cu_tile t = bs_cu_everything(&program, NULL);
-    t.record = record;
-    bs_cu_take_record(program, found, record);
+    const bs_cu_tile t = bs_cu_everything(&program, NULL, record);
+    bs_cu_take_record(program, bs_cu_step_number(program, step), record);
     __syncthreads();
-    s = &record->step;
+    const bs_device_step *s = &record->step;
     const bool now = when == BS_CU_NOW, wanted = !bs_cu_failed(program) && (!now || bs_cu_wants_kernel(t, s));
     const int32_t rows = wanted ? bs_cu_ledger_rows(t, s->domain, when) : 0;
     const int64_t batches = bs_cu_ledger_over(rows, s->batch);

@@ -53,7 +53,7 @@ __device__ __forceinline__ bool bs_cu_path_gives(const bs_cu_tile &t, const bs_d
 /* A row's number within a decision: one that was not made in the tile counts all rows. */
 __device__ __forceinline__ int32_t bs_cu_decided_row(const bs_cu_tile &t, const bs_device_step *s, int32_t row)
 {
-    return row + (bs_cu_router_at(t, s).in_tile ? 0 : bs_cu_before(t, s->domain));
+    return row + (t.record->decision.in_tile ? 0 : bs_cu_before(t, s->domain));
 }
 
 /* Whether choice `at` of a decision gave the gather a row. */
@@ -70,7 +70,7 @@ __device__ __forceinline__ bool bs_cu_gives(const bs_cu_tile &t, const bs_device
 __device__ inline void bs_cu_fill_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w)
 {
     const bs_device_operand *out = bs_cu_out(t, s, 0);
-    const bs_cu_decision d = bs_cu_decision_of(t, s);
+    const bs_cu_decision d = bs_cu_decision_of(t);
     const bs_cu_team team = bs_cu_team_of(s);
     for (int32_t r = w.row + team.index; r < w.end; r += team.count) {
         const int32_t path = d.chosen[(int64_t)bs_cu_decided_row(t, s, r) * d.per_row];
@@ -125,7 +125,7 @@ static_assert(BS_CU_SUM_SOURCES * sizeof(bs_cu_addend) <= BS_CU_WORKSPACE, "sour
 __device__ inline int32_t bs_cu_sources(const bs_cu_tile &t, const bs_device_step *s, int32_t row,
                                         const bs_cu_team &team, int32_t from, bs_cu_addend *sources)
 {
-    const bs_cu_decision d = bs_cu_decision_of(t, s);
+    const bs_cu_decision d = bs_cu_decision_of(t);
     const int64_t at = (int64_t)bs_cu_decided_row(t, s, row) * d.per_row;
     const bool image = bs_cu_out(t, s, 0)->image, residual = s->p[BS_CU_GATHER_RESIDUAL].i != 0;
     bs_cu_addend last; /* opened before the others are: it waits for nothing that they need */
@@ -253,7 +253,7 @@ __device__ inline void bs_cu_select_row(const bs_cu_tile &t, const bs_device_ste
                                         const bs_cu_team &team, const bs_cu_work &w)
 {
     const bs_device_operand *out = bs_cu_out(t, s, 0);
-    const bs_cu_decision d = bs_cu_decision_of(t, s);
+    const bs_cu_decision d = bs_cu_decision_of(t);
     const int64_t at = (int64_t)bs_cu_decided_row(t, s, row) * d.per_row;
     int64_t best = -1;
     for (int64_t i = at; i < at + d.per_row; i++)
@@ -280,7 +280,7 @@ __device__ inline void bs_cu_paths_run(const bs_cu_tile &t, const bs_device_step
     const bs_cu_team team = bs_cu_team_of(s);
     const bool sums = s->p[BS_CU_GATHER_COMBINE].i == BS_COMBINE_SUM ||
                       s->p[BS_CU_GATHER_COMBINE].i == BS_COMBINE_WEIGHTED_SUM;
-    const int32_t most = bs_cu_router_at(t, s).per_row + 1;
+    const int32_t most = t.record->decision.per_row + 1;
     bs_cu_addend *sources = reinterpret_cast<bs_cu_addend *>(t.workspace) + team.index * min(most, BS_CU_SUM_SOURCES);
     for (int32_t first = w.row; first < w.end; first += team.count) { /* as many rounds for all teams: barriers */
         const int32_t r = first + team.index;

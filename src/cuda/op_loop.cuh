@@ -197,7 +197,7 @@ static constexpr bs_cu_describe bs_cu_loop_parent_describe = bs_cu_loop_trip_des
 
 __device__ inline void bs_cu_loop_parent_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w)
 {
-    const bs_cu_decision d = bs_cu_decision_of(t, s);
+    const bs_cu_decision d = bs_cu_decision_of(t);
     for (int32_t k = w.row + bs_cu_thread(); k < w.end; k += bs_cu_threads()) {
         const int32_t row = bs_cu_parent_row(t, s->domain, k);
         *reinterpret_cast<int32_t *>(bs_cu_row(t, bs_cu_out(t, s, 0), k)) =

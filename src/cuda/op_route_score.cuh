@@ -29,11 +29,11 @@ static void bs_cu_route_price_describe(const bs_cu_node *n, bs_device_step *s)
  * where no path was chosen. */
 __device__ inline void bs_cu_route_score_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w)
 {
-    const bs_cu_decision d = bs_cu_decision_of(t, s);
+    const bs_cu_decision d = bs_cu_decision_of(t);
     const bs_device_operand *in = bs_cu_in(t, s, 0), *out = bs_cu_out(t, s, 0);
     const int32_t width = s->p[BS_CU_SCORE_WIDTH].i;
     /* a decision that was not made in the tile counts all rows */
-    const int32_t ahead = bs_cu_router_at(t, s).in_tile ? 0 : bs_cu_before(t, s->domain);
+    const int32_t ahead = t.record->decision.in_tile ? 0 : bs_cu_before(t, s->domain);
     for (int32_t r = w.row + bs_cu_thread(); r < w.end; r += bs_cu_threads()) {
         const int64_t decided = (int64_t)(ahead + r) * d.per_row;
         const int32_t path = d.chosen[decided], at = bs_score_of(path, width);
@@ -55,7 +55,7 @@ __device__ inline void bs_cu_route_price_run(const bs_cu_tile &t, const bs_devic
     const bs_device_operand *out = bs_cu_out(t, s, 0);
     if (threadIdx.x == 0 && w.part == 0)
         bs_cu_put(bs_cu_row(t, out, 0), out->dtype, 0,
-                  s->p[BS_CU_PRICE_FORCED].i ? 0.0f : *bs_cu_decision_of(t, s).price);
+                  s->p[BS_CU_PRICE_FORCED].i ? 0.0f : *bs_cu_decision_of(t).price);
 }
 
 #endif

@@ -44,7 +44,10 @@ struct bs_cu_record {
     bs_device_operand out[BS_CU_RECORD_OUT], in[BS_CU_RECORD_IN];
     bs_device_step step;
     bs_device_decision decision;
+    bs_cu_program program; /* for the steps of a tile: functions that are called do not see the kernel's argument */
 };
+static_assert(sizeof(bs_cu_record) <= BS_DEVICE_RECORD && BS_DEVICE_SHARED % BS_ALIGNMENT == 0,
+              "a record has its place between the workspace and the rows of a tile");
 static_assert(sizeof(bs_device_operand) % 16 == 0 && sizeof(bs_device_operand) <= 16 * BS_CU_RECORD_WORDS &&
                   sizeof(bs_device_step) % 16 == 0 && sizeof(bs_device_step) <= 16 * BS_CU_RECORD_WORDS &&
                   sizeof(bs_device_decision) % 16 == 0 && sizeof(bs_device_decision) <= 16 * BS_CU_RECORD_WORDS,
@@ -53,7 +56,7 @@ static_assert(sizeof(bs_device_operand) % 16 == 0 && sizeof(bs_device_operand) <
 /* What a block works on: all rows (domain -1), or a tile of the rows of a part. */
 struct bs_cu_tile {
     const bs_cu_program *program;
-    const bs_cu_record *record; /* of the step that runs; NULL: of a tile */
+    const bs_cu_record *record; /* of the step that runs */
     uint8_t *context;  /* decisions made in this tile */
     uint8_t *scratch;  /* rows of this tile, in shared memory as a rule */
     uint8_t *workspace; /* the kernel's own, in shared memory, 16-byte aligned */
@@ -120,12 +123,12 @@ __device__ __forceinline__ const bs_device_operand *bs_cu_in_of_many(const bs_cu
 /* The same where i is a constant. */
 __device__ __forceinline__ const bs_device_operand *bs_cu_in(const bs_cu_tile &t, const bs_device_step *s, int32_t i)
 {
-    return bs_cu_is_at_top(t) && i < BS_CU_RECORD_IN ? &t.record->in[i] : bs_cu_in_of_many(t, s, i);
+    return i < BS_CU_RECORD_IN ? &t.record->in[i] : bs_cu_in_of_many(t, s, i);
 }
 
 __device__ __forceinline__ const bs_device_operand *bs_cu_out(const bs_cu_tile &t, const bs_device_step *s, int32_t i)
 {
-    return bs_cu_is_at_top(t) && i < BS_CU_RECORD_OUT ? &t.record->out[i] : bs_cu_in_of_many(t, s, s->n_in + i);
+    return i < BS_CU_RECORD_OUT ? &t.record->out[i] : bs_cu_in_of_many(t, s, s->n_in + i);
 }
 
 /* The prepared weights of a step, as its op packed them. */
@@ -160,15 +163,10 @@ __device__ __forceinline__ int32_t *bs_cu_words(const bs_cu_tile &t, uint32_t wo
     return reinterpret_cast<int32_t *>(bs_cu_decided(t, in_tile)) + word;
 }
 
-/* Where the decision of a step's router lies. */
-__device__ __forceinline__ const bs_device_decision &bs_cu_router_at(const bs_cu_tile &t, const bs_device_step *s)
+/* The decision of the step's router. */
+__device__ inline bs_cu_decision bs_cu_decision_of(const bs_cu_tile &t)
 {
-    return bs_cu_is_at_top(t) ? t.record->decision : t.program->decision[s->router];
-}
-
-__device__ inline bs_cu_decision bs_cu_decision_of(const bs_cu_tile &t, const bs_device_step *s)
-{
-    const bs_device_decision &d = bs_cu_router_at(t, s);
+    const bs_device_decision &d = t.record->decision;
     uint8_t *at = bs_cu_decided(t, d.in_tile);
     bs_cu_decision r;
     r.paths = d.paths;

@@ -52,7 +52,7 @@ __device__ inline void bs_cu_limit_choice(const bs_cu_router &r, int32_t k)
 __device__ inline void bs_cu_limit_capacity(const bs_cu_router &r)
 {
     int64_t *dropped = reinterpret_cast<int64_t *>(r.t->program->decisions +
-                                                   bs_cu_router_at(*r.t, r.s).dropped);
+                                                   r.t->record->decision.dropped);
     uint64_t lost = 0;
     bs_cu_clear_counts(r);
     __syncthreads();

@@ -59,13 +59,13 @@ struct bs_cu_router {
 
 __device__ inline bs_cu_router bs_cu_router_of(const bs_cu_tile &t, const bs_device_step *s)
 {
-    const bs_device_decision &d = bs_cu_router_at(t, s);
+    const bs_device_decision &d = t.record->decision;
     const int32_t table_words = (3 * d.paths + 4) & ~3, words = (BS_CU_WORKSPACE - (int32_t)sizeof(bs_cu_routing)) / 4;
     const bool fits = d.paths <= BS_CU_ROUTE_PATHS;
     bs_cu_router r;
     r.t = &t;
     r.s = s;
-    r.d = bs_cu_decision_of(t, s);
+    r.d = bs_cu_decision_of(t);
     r.score = bs_cu_in(t, s, 0);
     r.shared = reinterpret_cast<bs_cu_routing *>(t.workspace);
     r.stage = reinterpret_cast<uint32_t *>(r.shared + 1) + (fits ? table_words : 0);

@@ -166,7 +166,7 @@ __device__ inline void bs_cu_pack(const bs_cu_router &r)
 /* What the host reads: the first path of rows first .. last - 1, by their place among all cells. */
 __device__ inline void bs_cu_record_rows(const bs_cu_router &r, int32_t first, int32_t last)
 {
-    int16_t *top = reinterpret_cast<int16_t *>(r.t->program->decisions + bs_cu_router_at(*r.t, r.s).top);
+    int16_t *top = reinterpret_cast<int16_t *>(r.t->program->decisions + r.t->record->decision.top);
     for (int32_t row = first + bs_cu_thread(); row < last; row += bs_cu_threads())
         top[bs_cu_top_row(*r.t, r.s->domain, row)] = (int16_t)r.d.chosen[(int64_t)row * r.d.per_row];
 }
@@ -174,7 +174,7 @@ __device__ inline void bs_cu_record_rows(const bs_cu_router &r, int32_t first, i
 /* And how many rows each path got (counts): tiles add theirs. */
 __device__ inline void bs_cu_record_counts(const bs_cu_router &r)
 {
-    const bs_device_decision &d = bs_cu_router_at(*r.t, r.s);
+    const bs_device_decision &d = r.t->record->decision;
     int32_t *sums = reinterpret_cast<int32_t *>(r.t->program->decisions + d.sums);
     for (int32_t p = bs_cu_thread(); p < r.d.paths; p += bs_cu_threads()) {
         if (!d.in_tile) /* in a loop there is a decision a trip */

@@ -142,7 +142,7 @@ static bs_status bs_cu_session_shared(bs_device_session *s, bs_error *error)
     s->program.scratch = s->memory + s->layout.scratch;
     s->program.scratch_bytes = s->layout.scratch_bytes;
     s->program.kernel_scratch = s->memory + s->layout.kernel_scratch;
-    s->shared = (s->layout.scratch_bytes ? 0 : bs_bytes_figure(most)) + BS_CU_WORKSPACE;
+    s->shared = (s->layout.scratch_bytes ? 0 : bs_bytes_figure(most)) + BS_DEVICE_SHARED;
     if (s->client->plan->n_regions == 0)
         return BS_OK;
     if (s->shared > (uint64_t)s->device->shared_bytes)

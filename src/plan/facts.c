@@ -11,7 +11,7 @@
 void bs_plan_begin(bs_plan *p)
 {
     p->threads = bs_plan_on_device(p) ? 1 : bs_or_default(p->desc.threads, 1);
-    p->shared_bytes = bs_bytes_array(bs_or_default(p->desc.shared_bytes, 98304) - BS_DEVICE_WORKSPACE, 1);
+    p->shared_bytes = bs_bytes_array(bs_or_default(p->desc.shared_bytes, 98304) - BS_DEVICE_SHARED, 1);
 }
 
 static bs_bytes staging_of_node(const bs_graph *g, const bs_node *node)

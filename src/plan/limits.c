@@ -26,7 +26,7 @@ static const desc_range desc_ranges[] = {
     RANGE(half, 1),
     RANGE(in_place, 1),
     RANGE(launch_mode, BS_LAUNCH_COUNT - 1),
-    {"shared_bytes", offsetof(bs_plan_desc, shared_bytes), BS_DEVICE_WORKSPACE, 1 << 20},
+    {"shared_bytes", offsetof(bs_plan_desc, shared_bytes), BS_DEVICE_SHARED, 1 << 20},
 };
 #undef RANGE
 
