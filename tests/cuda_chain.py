@@ -141,7 +141,8 @@ def self_test():
         "from lane to lane": (
             (2, 2), ("LDG.E R6, desc[UR4][R8.64]", "SHFL.IDX PT, R2, R6, R5, 0x1f", address, data, "EXIT")),
         "in a function that is called": (
-            (2, 2), ("LDG.E.64 R2, desc[UR4][R8.64]", "CALL.REL.NOINC 0x30", "EXIT", address, data, "RET.REL.NODEC R20")),
+            (2, 2), ("LDG.E.64 R2, desc[UR4][R8.64]", "CALL.REL.NOINC 0x30", "EXIT", address, data,
+                     "RET.REL.NODEC R20")),
         "under a condition": (
             (3, 3), ("LDG.E.64 R2, desc[UR4][R8.64]", "LDG.E.64 R2, desc[UR4][R2.64]", "@P1 MOV R2, RZ", address, data,
                      "EXIT")),
