@@ -1,6 +1,6 @@
 /* brainstorm.c - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: 65c9e879c2cd8520486f8dc940aebd84656a343495b02d506ae9ecb1810019ce
+ * sha256 of the parts: 0fcab933e07f96d5ef317c1846f38ccb09263f11f7f445d0fe33ee05c1bb5426
  */
 #if !defined(_POSIX_C_SOURCE) && !defined(BS_NO_POSIX)
 #define _POSIX_C_SOURCE 200809L
@@ -27358,6 +27358,8 @@ static inline bool bs_node_is(const bs_node *node, const bs_op *op)
 BS_INTERNAL const char *bs_protocol_name(bs_protocol protocol);
 /* Whether what a row takes depends on other rows, or on the caller's function. */
 bool bs_protocol_sees_all_rows(int32_t protocol);
+/* Whether each row takes a path, whatever the scores are. */
+BS_INTERNAL bool bs_route_leaves_none(const bs_route_desc *desc);
 
 /* Same dtype, rank and dimensions, in every run. */
 BS_INTERNAL bool bs_same_shape(const bs_value_info *a, const bs_value_info *b);
@@ -36045,6 +36047,17 @@ const char *bs_protocol_name(bs_protocol protocol)
 
 bool bs_protocol_sees_all_rows(int32_t protocol) { return protocol_rules[protocol].all_rows; }
 
+bool bs_route_leaves_none(const bs_route_desc *d)
+{
+    switch (d->protocol) {
+    case BS_ROUTE_THRESHOLD: return d->fallback > 0;
+    case BS_ROUTE_CAPACITY: return d->spill > 0;
+    case BS_ROUTE_CALLBACK:
+    case BS_ROUTE_LOOP: return false;
+    default: return true;
+    }
+}
+
 bool bs_infer_router_name(bs_infer *infer)
 {
     if (!infer->name[0])
@@ -38244,8 +38257,10 @@ BS_INTERNAL bs_status bs_fusion_run(const bs_call *call);
 BS_INTERNAL const char *bs_fusion_name(int32_t fusion);
 BS_INTERNAL int32_t bs_fusion_count(void);
 BS_INTERNAL bool bs_fusion_is_of_images(int32_t fusion); /* 0: false */
+/* Whether the paths of a gather's router give it every row, whatever is decided: nothing is left for a residual. */
+BS_INTERNAL bool bs_plan_gives_all(const bs_plan *plan, const bs_node *gather);
 /* Whether a run reads operand `index` of a node. A forced router reads no scores; a gather of one reads only what the
- * forced path gives, or the residual instead. */
+ * forced path gives. */
 bool bs_plan_reads(const bs_plan *plan, const bs_node *node, int32_t index);
 /* Whether operand `index` of node n, which is `value`, can be read where its rows are, without a copy. */
 BS_INTERNAL bool bs_plan_reads_in_place(const bs_plan *plan, int32_t n, int32_t index, int32_t value);
@@ -39022,25 +39037,33 @@ void bs_plan_size_router(const bs_plan *plan, int32_t router, bs_router_plan *r)
 
 /* -------------------------------------------------------------------------------------------------- who reads */
 
-/* When the route is forced, every cell takes the forced path. The residual is read only where that path gives nothing,
+bool bs_plan_gives_all(const bs_plan *plan, const bs_node *gather)
+{
+    const bs_route_desc *desc = plan->graph->routers[gather->router].desc;
+    const int32_t forced = plan->routers[gather->router].forced, *in = bs_node_in(plan->graph, gather);
+    bool all = forced || bs_route_leaves_none(desc);
+    for (int32_t k = 0; k < desc->paths; k++)
+        all = all && (in[k] != 0 || (forced && k != forced - 1));
+    return all;
+}
+
+/* When the route is forced, every cell takes the forced path. The residual is read only where a path may give nothing,
  * and always by sums. */
-static bool reads_of_gather(const bs_graph *g, const bs_node *gather, int32_t forced, int32_t index)
+static bool reads_of_gather(const bs_plan *plan, const bs_node *gather, int32_t index)
 {
     const bs_gather_params *p = gather->params;
-    const bool residual = index == g->routers[gather->router].desc->paths;
-    if (residual && (p->mode == BS_GATHER_ADD || p->mode == BS_GATHER_WEIGHTED))
-        return true;
-    return residual ? bs_node_in(g, gather)[forced - 1] == 0 : index == forced - 1;
+    const int32_t forced = plan->routers[gather->router].forced;
+    if (index != plan->graph->routers[gather->router].desc->paths)
+        return !forced || index == forced - 1;
+    return p->mode == BS_GATHER_ADD || p->mode == BS_GATHER_WEIGHTED || !bs_plan_gives_all(plan, gather);
 }
 
 bool bs_plan_reads(const bs_plan *plan, const bs_node *node, int32_t index)
 {
-    const int32_t forced = plan->routers[node->router].forced; /* 0 without a router */
-    if (!forced)
-        return true;
-    if (bs_node_gathers(node))
-        return reads_of_gather(plan->graph, node, forced, index);
-    return bs_node_role(node, index) != BS_ROLE_DECIDING;
+    if (bs_node_gathers(node) && !bs_router_loops(plan->graph, node->router))
+        return reads_of_gather(plan, node, index);
+    return !plan->routers[node->router].forced /* 0 without a router */ ||
+           bs_node_role(node, index) != BS_ROLE_DECIDING;
 }
 
 /* Whether a value that is read in place has its channels apart from each other: the same as value *from. *from 0: the
@@ -40049,7 +40072,6 @@ static bool stays_in_place(const bs_walk *w, const bs_node *gather, int32_t resi
 static int32_t due_of_gather(const bs_walk *w, const bs_node *node)
 {
     const int32_t *in = bs_node_in(w->g, node), paths = w->g->routers[node->router].desc->paths;
-    const int32_t forced = w->p->routers[node->router].forced;
     int32_t stores = 0;
     if (bs_router_loops(w->g, node->router))
         return 2; /* before the first trip, and after each */
@@ -40057,9 +40079,8 @@ static int32_t due_of_gather(const bs_walk *w, const bs_node *node)
         return 1;
     for (int32_t k = 0; k < paths; k++)
         stores += in[k] != 0 && bs_plan_reads(w->p, node, k);
-    const bool complete = forced && in[forced - 1] != 0;
     const int32_t residual = bs_plan_reads(w->p, node, paths) ? in[paths] : 0;
-    return stores + !(complete || stays_in_place(w, node, residual));
+    return stores + !(bs_plan_gives_all(w->p, node) || stays_in_place(w, node, residual));
 }
 
 /* Whether there are rows beyond those of cells: in a tensor that has one for each cell that there can be. */
@@ -43241,8 +43262,7 @@ static void emit_gather(bs_lower_pass *l, int32_t n)
     }
     const int32_t residual = bs_plan_reads(l->plan, node, paths) ? in[paths] : 0;
     ready = bs_max_i32(ready, value_ready(l, residual, region));
-    const bool complete = l->plan->routers[node->router].forced && in[l->plan->routers[node->router].forced - 1] != 0;
-    if (packed || (!complete && !residual_is_in_place(l, value, residual))) {
+    if (packed || !(bs_plan_gives_all(l->plan, node) || residual_is_in_place(l, value, residual))) {
         bs_instr *i = emit_gathered(l, n, packed, residual, target);
         schedule(l, i, ready);
         ready = i->part == BS_TOP ? i->time : ready;

@@ -1,6 +1,6 @@
 /* brainstorm_cuda.cu - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: 0163e1d388555526058878cf9e53b4be8ec35b0c51fe13212ed7def4ab833a61
+ * sha256 of the parts: 933c59141b3d57bdda5fc1e952ded680ef3168f833d10bd489c6a39f221b95dc
  */
 #include "brainstorm.h"
 
@@ -1602,6 +1602,8 @@ static inline bool bs_node_is(const bs_node *node, const bs_op *op)
 const char *bs_protocol_name(bs_protocol protocol);
 /* Whether what a row takes depends on other rows, or on the caller's function. */
 bool bs_protocol_sees_all_rows(int32_t protocol);
+/* Whether each row takes a path, whatever the scores are. */
+bool bs_route_leaves_none(const bs_route_desc *desc);
 
 /* Same dtype, rank and dimensions, in every run. */
 bool bs_same_shape(const bs_value_info *a, const bs_value_info *b);
@@ -2040,8 +2042,10 @@ bs_status bs_fusion_run(const bs_call *call);
 const char *bs_fusion_name(int32_t fusion);
 int32_t bs_fusion_count(void);
 bool bs_fusion_is_of_images(int32_t fusion); /* 0: false */
+/* Whether the paths of a gather's router give it every row, whatever is decided: nothing is left for a residual. */
+bool bs_plan_gives_all(const bs_plan *plan, const bs_node *gather);
 /* Whether a run reads operand `index` of a node. A forced router reads no scores; a gather of one reads only what the
- * forced path gives, or the residual instead. */
+ * forced path gives. */
 bool bs_plan_reads(const bs_plan *plan, const bs_node *node, int32_t index);
 /* Whether operand `index` of node n, which is `value`, can be read where its rows are, without a copy. */
 bool bs_plan_reads_in_place(const bs_plan *plan, int32_t n, int32_t index, int32_t value);
@@ -14613,22 +14617,22 @@ __device__ inline void bs_cu_tile_step(const bs_cu_tile &t, const bs_device_step
     const int32_t rows = bs_cu_count(t, s);
     if (bs_cu_sees_all_rows(s->kernel)) {
         bs_cu_dispatch(t, 0, rows);
-        __syncthreads();
         return;
     }
     for (int32_t row = 0; row < rows && bs_cu_wants_kernel(t, s); row += s->batch) {
+        if (row > 0)
+            __syncthreads(); /* before the next rows take the workspace */
         bs_cu_dispatch(t, row, min(row + s->batch, rows));
-        __syncthreads();
     }
 }
 
-/* The step after which a tile goes on: k itself, or the first decision of a loop that has rows after a trip. */
+/* What step k, which is in the record, leaves to the one after it; all threads are done with it then. Returns the step
+ * after which the tile goes on: k itself, or the first decision of a loop that has rows after a trip. */
 __device__ inline int32_t bs_cu_tile_after(const bs_cu_tile &t, const bs_device_step *s, int32_t k)
 {
-    if (s->round >= 0)
-        return k;
-    const bs_cu_decision d = bs_cu_decision_of(t);
-    return d.counts[0] > 0 ? k + s->round : k;
+    const int32_t round = s->round, *counts = round < 0 ? bs_cu_decision_of(t).counts : NULL;
+    __syncthreads();
+    return counts && counts[0] > 0 ? k + round : k;
 }
 
 /* Finds the part that tile number `item` belongs to, and sets the tile's rows; 0: there are not so many tiles. */
@@ -14674,7 +14678,6 @@ __global__ void __launch_bounds__(256, 1)
             __syncthreads();
             bs_cu_tile_step(t, &record->step);
             k = bs_cu_tile_after(t, &record->step, k);
-            __syncthreads(); /* before the next step takes the record */
         }
     }
 }

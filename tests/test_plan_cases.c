@@ -178,6 +178,59 @@ static void test_states(void)
           "a state that nobody writes is copied from where it is");
 }
 
+/* --------------------------------------------------------------------------------------- rows that no path gives */
+
+/* Two paths that give something, or only the first, and a residual that takes work. */
+static const bs_plan *plan_of_protocol(const bs_route_desc *d, bool both, const bs_plan_desc *how)
+{
+    bs_graph *g = new_graph();
+    const bool one = d->protocol == BS_ROUTE_BINARY || d->protocol == BS_ROUTE_LABEL || d->protocol == BS_ROUTE_TABLE,
+               whole = d->protocol == BS_ROUTE_LABEL || d->protocol == BS_ROUTE_TABLE || d->protocol == BS_ROUTE_BUDGET;
+    const bs_value rows = bs_rows(g, bs_input(g, "x", BS_F32, BS_SHAPE2(8, 4)), none);
+    const bs_value scores = bs_rows(
+        g, bs_input(g, "scores", whole ? BS_I32 : BS_F32, (bs_shape){2, {8, one ? 1 : 2}}), rows);
+    const bs_router r = bs_route(g, scores, none, d);
+    const bs_value out[2] = {bs_affine(g, bs_scatter(g, r, 0, rows), 2, 0),
+                             both ? bs_affine(g, bs_scatter(g, r, 1, rows), 3, 0) : none};
+    bs_output(g, "y", bs_collect(g, bs_gather(g, r, out, bs_affine(g, rows, 5, 0), NULL)));
+    return plan_of(g, how);
+}
+
+/* A fill, and what it copies, is there where a row may take no path, or one that gives nothing. */
+static void test_fills(void)
+{
+    static const struct {
+        bs_route_desc desc;
+        bool leaves;
+    } cases[] = {
+        {{.name = "r", .paths = 2, .protocol = BS_ROUTE_TOP1}, false},
+        {{.name = "r", .paths = 2, .protocol = BS_ROUTE_TOPK, .k = 1}, false},
+        {{.name = "r", .paths = 2, .protocol = BS_ROUTE_RESIDUAL_THRESHOLD}, false},
+        {{.name = "r", .paths = 2, .protocol = BS_ROUTE_BINARY}, false},
+        {{.name = "r", .paths = 2, .protocol = BS_ROUTE_LABEL}, false},
+        {{.name = "r", .paths = 2, .protocol = BS_ROUTE_TABLE, .keys = 4}, false},
+        {{.name = "r", .paths = 2, .protocol = BS_ROUTE_BUDGET}, false},
+        {{.name = "r", .paths = 2, .protocol = BS_ROUTE_CAPACITY, .capacity = 3}, true},
+        {{.name = "r", .paths = 2, .protocol = BS_ROUTE_CAPACITY, .capacity = 3, .spill = 1}, false},
+        {{.name = "r", .paths = 2, .protocol = BS_ROUTE_CALLBACK}, true},
+    };
+    for (size_t k = 0; k < sizeof cases / sizeof *cases; k++)
+        for (int32_t both = 0; both < 2; both++) {
+            const bs_plan *p = plan_of_protocol(&cases[k].desc, both, NULL);
+            const bool fills = cases[k].leaves || !both;
+            int32_t affine = 0;
+            for (int32_t n = 1; p && n < p->graph->n_nodes; n++)
+                affine += p->node_live[n] && strcmp(bs_op_get(p->graph->nodes[n].op)->name, "affine") == 0;
+            check(p && fills_of(p) == fills && affine == 1 + both + fills, "protocol %d, %d paths that give: %s",
+                  cases[k].desc.protocol, 1 + both, fills ? "a fill" : "no fill");
+        }
+    for (int32_t path = 0; path < 2; path++) {
+        const bs_plan_desc forced = {.forces = {{"r", path}}, .n_forces = 1};
+        const bs_plan *p = plan_of_protocol(&cases[9].desc, false, &forced);
+        check(p && fills_of(p) == path, "path %d is forced: %s", path, path ? "a fill" : "no fill");
+    }
+}
+
 /* Rows of one: what a router collects may be the knob of the next, and then it is not the state that is written. */
 static void test_knob_of_state(void)
 {
@@ -378,6 +431,7 @@ int main(void)
     check(bs_plan_bytes(NULL, NULL) == 0, "no graph, no bytes");
     test_fusion();
     test_states();
+    test_fills();
     test_knob_of_state();
     test_slabs();
     test_nested_gathers();

@@ -189,22 +189,22 @@ __device__ inline void bs_cu_tile_step(const bs_cu_tile &t, const bs_device_step
     const int32_t rows = bs_cu_count(t, s);
     if (bs_cu_sees_all_rows(s->kernel)) {
         bs_cu_dispatch(t, 0, rows);
-        __syncthreads();
         return;
     }
     for (int32_t row = 0; row < rows && bs_cu_wants_kernel(t, s); row += s->batch) {
+        if (row > 0)
+            __syncthreads(); /* before the next rows take the workspace */
         bs_cu_dispatch(t, row, min(row + s->batch, rows));
-        __syncthreads();
     }
 }
 
-/* The step after which a tile goes on: k itself, or the first decision of a loop that has rows after a trip. */
+/* What step k, which is in the record, leaves to the one after it; all threads are done with it then. Returns the step
+ * after which the tile goes on: k itself, or the first decision of a loop that has rows after a trip. */
 __device__ inline int32_t bs_cu_tile_after(const bs_cu_tile &t, const bs_device_step *s, int32_t k)
 {
-    if (s->round >= 0)
-        return k;
-    const bs_cu_decision d = bs_cu_decision_of(t);
-    return d.counts[0] > 0 ? k + s->round : k;
+    const int32_t round = s->round, *counts = round < 0 ? bs_cu_decision_of(t).counts : NULL;
+    __syncthreads();
+    return counts && counts[0] > 0 ? k + round : k;
 }
 
 /* Finds the part that tile number `item` belongs to, and sets the tile's rows; 0: there are not so many tiles. */
@@ -250,7 +250,6 @@ __global__ void __launch_bounds__(256, 1)
             __syncthreads();
             bs_cu_tile_step(t, &record->step);
             k = bs_cu_tile_after(t, &record->step, k);
-            __syncthreads(); /* before the next step takes the record */
         }
     }
 }

@@ -31,6 +31,17 @@ const char *bs_protocol_name(bs_protocol protocol)
 
 bool bs_protocol_sees_all_rows(int32_t protocol) { return protocol_rules[protocol].all_rows; }
 
+bool bs_route_leaves_none(const bs_route_desc *d)
+{
+    switch (d->protocol) {
+    case BS_ROUTE_THRESHOLD: return d->fallback > 0;
+    case BS_ROUTE_CAPACITY: return d->spill > 0;
+    case BS_ROUTE_CALLBACK:
+    case BS_ROUTE_LOOP: return false;
+    default: return true;
+    }
+}
+
 bool bs_infer_router_name(bs_infer *infer)
 {
     if (!infer->name[0])

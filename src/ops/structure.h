@@ -54,6 +54,8 @@ static inline bool bs_node_is(const bs_node *node, const bs_op *op)
 const char *bs_protocol_name(bs_protocol protocol);
 /* Whether what a row takes depends on other rows, or on the caller's function. */
 bool bs_protocol_sees_all_rows(int32_t protocol);
+/* Whether each row takes a path, whatever the scores are. */
+bool bs_route_leaves_none(const bs_route_desc *desc);
 
 /* Same dtype, rank and dimensions, in every run. */
 bool bs_same_shape(const bs_value_info *a, const bs_value_info *b);

@@ -127,25 +127,33 @@ void bs_plan_size_router(const bs_plan *plan, int32_t router, bs_router_plan *r)
 
 /* -------------------------------------------------------------------------------------------------- who reads */
 
-/* When the route is forced, every cell takes the forced path. The residual is read only where that path gives nothing,
+bool bs_plan_gives_all(const bs_plan *plan, const bs_node *gather)
+{
+    const bs_route_desc *desc = plan->graph->routers[gather->router].desc;
+    const int32_t forced = plan->routers[gather->router].forced, *in = bs_node_in(plan->graph, gather);
+    bool all = forced || bs_route_leaves_none(desc);
+    for (int32_t k = 0; k < desc->paths; k++)
+        all = all && (in[k] != 0 || (forced && k != forced - 1));
+    return all;
+}
+
+/* When the route is forced, every cell takes the forced path. The residual is read only where a path may give nothing,
  * and always by sums. */
-static bool reads_of_gather(const bs_graph *g, const bs_node *gather, int32_t forced, int32_t index)
+static bool reads_of_gather(const bs_plan *plan, const bs_node *gather, int32_t index)
 {
     const bs_gather_params *p = gather->params;
-    const bool residual = index == g->routers[gather->router].desc->paths;
-    if (residual && (p->mode == BS_GATHER_ADD || p->mode == BS_GATHER_WEIGHTED))
-        return true;
-    return residual ? bs_node_in(g, gather)[forced - 1] == 0 : index == forced - 1;
+    const int32_t forced = plan->routers[gather->router].forced;
+    if (index != plan->graph->routers[gather->router].desc->paths)
+        return !forced || index == forced - 1;
+    return p->mode == BS_GATHER_ADD || p->mode == BS_GATHER_WEIGHTED || !bs_plan_gives_all(plan, gather);
 }
 
 bool bs_plan_reads(const bs_plan *plan, const bs_node *node, int32_t index)
 {
-    const int32_t forced = plan->routers[node->router].forced; /* 0 without a router */
-    if (!forced)
-        return true;
-    if (bs_node_gathers(node))
-        return reads_of_gather(plan->graph, node, forced, index);
-    return bs_node_role(node, index) != BS_ROLE_DECIDING;
+    if (bs_node_gathers(node) && !bs_router_loops(plan->graph, node->router))
+        return reads_of_gather(plan, node, index);
+    return !plan->routers[node->router].forced /* 0 without a router */ ||
+           bs_node_role(node, index) != BS_ROLE_DECIDING;
 }
 
 /* Whether a value that is read in place has its channels apart from each other: the same as value *from. *from 0: the

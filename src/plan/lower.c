@@ -170,8 +170,7 @@ static void emit_gather(bs_lower_pass *l, int32_t n)
     }
     const int32_t residual = bs_plan_reads(l->plan, node, paths) ? in[paths] : 0;
     ready = bs_max_i32(ready, value_ready(l, residual, region));
-    const bool complete = l->plan->routers[node->router].forced && in[l->plan->routers[node->router].forced - 1] != 0;
-    if (packed || (!complete && !residual_is_in_place(l, value, residual))) {
+    if (packed || !(bs_plan_gives_all(l->plan, node) || residual_is_in_place(l, value, residual))) {
         bs_instr *i = emit_gathered(l, n, packed, residual, target);
         schedule(l, i, ready);
         ready = i->part == BS_TOP ? i->time : ready;

@@ -364,8 +364,10 @@ bs_status bs_fusion_run(const bs_call *call);
 const char *bs_fusion_name(int32_t fusion);
 int32_t bs_fusion_count(void);
 bool bs_fusion_is_of_images(int32_t fusion); /* 0: false */
+/* Whether the paths of a gather's router give it every row, whatever is decided: nothing is left for a residual. */
+bool bs_plan_gives_all(const bs_plan *plan, const bs_node *gather);
 /* Whether a run reads operand `index` of a node. A forced router reads no scores; a gather of one reads only what the
- * forced path gives, or the residual instead. */
+ * forced path gives. */
 bool bs_plan_reads(const bs_plan *plan, const bs_node *node, int32_t index);
 /* Whether operand `index` of node n, which is `value`, can be read where its rows are, without a copy. */
 bool bs_plan_reads_in_place(const bs_plan *plan, int32_t n, int32_t index, int32_t value);

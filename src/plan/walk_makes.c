@@ -20,7 +20,6 @@ static bool stays_in_place(const bs_walk *w, const bs_node *gather, int32_t resi
 static int32_t due_of_gather(const bs_walk *w, const bs_node *node)
 {
     const int32_t *in = bs_node_in(w->g, node), paths = w->g->routers[node->router].desc->paths;
-    const int32_t forced = w->p->routers[node->router].forced;
     int32_t stores = 0;
     if (bs_router_loops(w->g, node->router))
         return 2; /* before the first trip, and after each */
@@ -28,9 +27,8 @@ static int32_t due_of_gather(const bs_walk *w, const bs_node *node)
         return 1;
     for (int32_t k = 0; k < paths; k++)
         stores += in[k] != 0 && bs_plan_reads(w->p, node, k);
-    const bool complete = forced && in[forced - 1] != 0;
     const int32_t residual = bs_plan_reads(w->p, node, paths) ? in[paths] : 0;
-    return stores + !(complete || stays_in_place(w, node, residual));
+    return stores + !(bs_plan_gives_all(w->p, node) || stays_in_place(w, node, residual));
 }
 
 /* Whether there are rows beyond those of cells: in a tensor that has one for each cell that there can be. */
