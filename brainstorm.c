@@ -1,6 +1,6 @@
 /* brainstorm.c - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: 0fcab933e07f96d5ef317c1846f38ccb09263f11f7f445d0fe33ee05c1bb5426
+ * sha256 of the parts: 8a92be1d171876148076fecdfb5af1f6f00bc72fd1289efee2d8adfcc23c79aa
  */
 #if !defined(_POSIX_C_SOURCE) && !defined(BS_NO_POSIX)
 #define _POSIX_C_SOURCE 200809L
@@ -38240,13 +38240,15 @@ static inline bs_bytes bs_plan_end(const bs_value_plan *value)
 {
     return bs_bytes_add(value->offset, bs_bytes_times(value->row_bytes, value->rows));
 }
-/* Patch size and most rows of a domain, parents first; and for a router, where it decides and about how many rows. */
+/* Patch size, most rows and those of a tile of a domain, parents first; and for a router, where it decides and about how
+ * many rows. */
 BS_INTERNAL void bs_plan_size_domain(const bs_plan *plan, int32_t domain, bs_domain_plan *p);
 BS_INTERNAL void bs_plan_size_router(const bs_plan *plan, int32_t router, bs_router_plan *r);
 
 /* The end of what may run side by side with instruction `first`, and one with another: the next ones at top level of
- * its time, at most BS_SIDE_BY_SIDE in all. None touches what another writes: the planner sees to it (plan/joins.c),
- * and who opens an image looks (plan/image_side.c). Each stands by itself at the end of a run, and where weights
+ * its time, at most BS_SIDE_BY_SIDE in all. None touches what another writes: the planner sees to it (plan/joins.c).
+ * Of a saved plan that lies about it an index that one checks may be another one when it is read again: so it is read
+ * once, and on a CPU what may refuse its data runs alone. Each stands by itself at the end of a run, and where weights
  * stream. */
 int32_t bs_plan_side_by_side(const bs_plan *plan, int32_t first);
 #define BS_SIDE_BY_SIDE 1024
@@ -38939,9 +38941,10 @@ static void sum_nodes(bs_plan *p)
         if (!p->node_live[n])
             continue;
         p->kernel_scratch_bytes = bs_bytes_max(p->kernel_scratch_bytes, np->scratch_bytes);
-        if (np->unit != 0 || np->owner != n)
+        if (np->unit != 0)
             continue;
-        p->staging_bytes = bs_bytes_max(p->staging_bytes, staging_of_node(p->graph, &p->graph->nodes[n]));
+        if (np->owner == n)
+            p->staging_bytes = bs_bytes_max(p->staging_bytes, staging_of_node(p->graph, &p->graph->nodes[n]));
         p->weight_bytes = bs_bytes_max(p->weight_bytes,
                                        bs_bytes_align(bs_bytes_add(np->prepared_offset, np->prepared_bytes)));
     }
@@ -39021,6 +39024,7 @@ void bs_plan_size_domain(const bs_plan *plan, int32_t domain, bs_domain_plan *p)
 {
     const bs_graph *g = plan->graph;
     const bs_domain *d = &g->domains[domain];
+    p->tile_rows = d->top > 0 && plan->domains[d->top].images ? 1 : BS_TILE_ROWS;
     p->max_rows = d->kind == BS_DOMAIN_PATH ? plan->domains[d->parent].max_rows : d->max_rows;
     p->size = bs_domain_is_patches(d) && plan->desc.patch_size > 0 ? plan->desc.patch_size : d->size;
     if (bs_domain_is_patches(d))
@@ -39621,7 +39625,7 @@ BS_EFFORT_END
 /* ==== begin src/plan/walk.h =================================================================== */
 /* plan/walk.h - what the files of the walk share: plan/walk.c (the list of instructions, from the first to the last),
  * plan/walk_reads.c (what has been written when one of them runs), plan/walk_makes.c (which instruction a node gets),
- * plan/walk_bytes.c (whose rows each byte holds); plan/image_side.c asks it what an instruction touches.
+ * plan/walk_bytes.c (whose rows each byte holds).
  *
  * Inline functions of headers become calls in a part that builds `once` (base/effort.h), so what is done for each
  * instruction reads tables itself.
@@ -39678,10 +39682,6 @@ BS_INTERNAL bool bs_walk_has_ended(const bs_walk *w, int32_t router);
 BS_INTERNAL bool bs_walk_may_write(bs_walk *w, int32_t value);
 /* Whether all that the instruction reads is there: written on every way to it. */
 BS_INTERNAL bool bs_walk_may_run(bs_walk *w);
-/* A value that instruction i touches, number k: what it writes comes first. 0: none; -1: there are no more. */
-BS_INTERNAL int32_t bs_walk_touched(const bs_plan *plan, const bs_instr *i, int32_t k, bool *is_written);
-/* Whether rows of both domains are apart from each other: of two paths of a router. */
-BS_INTERNAL bool bs_walk_are_paths(const bs_graph *graph, int32_t a, int32_t b);
 
 /* How many instructions a node needs, beside those for rings; and how many of them are still to come. */
 BS_INTERNAL int32_t bs_walk_due(const bs_walk *w, int32_t node);
@@ -39704,6 +39704,10 @@ BS_INTERNAL int32_t bs_walk_all(bs_walk *w);
  * result was written before. Then: a part begins, with a scratch of its own. */
 BS_INTERNAL bool bs_walk_bytes_sound(bs_walk_bytes *b, bool first);
 BS_INTERNAL void bs_walk_bytes_part(bs_walk_bytes *b);
+/* A value that instruction i touches, number k: what it writes comes first. 0: none; -1: there are no more. */
+BS_INTERNAL int32_t bs_walk_touched(const bs_plan *plan, const bs_instr *i, int32_t k, bool *is_written);
+/* Whether rows of both domains are apart from each other: of two paths of a router. */
+BS_INTERNAL bool bs_walk_are_paths(const bs_graph *graph, int32_t a, int32_t b);
 #endif
 
 #endif
@@ -39776,11 +39780,27 @@ static inline bool sees(bs_walk *w, int32_t domain)
     return domain == 0 || w->of[domain].known == w->list || looks_for(w, domain);
 }
 
+/* Whether a value's storage holds its rows at their maxima, those of a tile in the scratch of its part. (The transient
+ * arena is as large as what lies in it.) */
+static bool holds_rows(const bs_walk *w, int32_t value)
+{
+    const bs_value_plan *v = &w->p->values[value];
+    if (v->storage == BS_STORAGE_SCRATCH && (!bs_plan_is_within(w->g, w->g->values[value].domain, w->tile) ||
+                                             bs_bytes_less(w->p->parts[v->scope].scratch_bytes, bs_plan_end(v))))
+        return false;
+    return v->rows >= bs_plan_storage_rows(w->p, value) &&
+           !bs_bytes_less(v->row_bytes, bs_plan_row_bytes(w->p, value)) &&
+           bs_bytes_aligned_to(v->row_bytes, BS_ALIGNMENT) && bs_bytes_aligned_to(v->offset, BS_ALIGNMENT);
+}
+
+/* Whether it has storage where the instruction stands. */
 static inline bool has_storage(const bs_walk *w, int32_t value)
 {
     const bs_value_plan *v = &w->p->values[value];
-    return v->storage == BS_STORAGE_SCRATCH ? v->scope == w->i->part
-                                            : v->storage != BS_STORAGE_NONE && v->storage != BS_STORAGE_FRAME;
+    if (v->storage == BS_STORAGE_NONE || v->storage == BS_STORAGE_FRAME ||
+        (v->storage == BS_STORAGE_SCRATCH && (!w->tile || v->scope != w->i->part)))
+        return false;
+    return !w->whole || !bs_plan_is_stored(w->p, value) || holds_rows(w, value);
 }
 
 bool bs_walk_may_write(bs_walk *w, int32_t value)
@@ -40015,35 +40035,6 @@ bool bs_walk_may_run(bs_walk *w)
             return true;
     }
     return may_read_operands(w);
-}
-
-int32_t bs_walk_touched(const bs_plan *p, const bs_instr *i, int32_t k, bool *is_written)
-{
-    const bs_graph *g = p->graph;
-    const bs_node *node = &g->nodes[i->node];
-    const bool call = i->kind == BS_INSTR_CALL, view = bs_instr_loads(i) && bs_node_is_view(node);
-    const int32_t written = call ? node->n_out : 1;
-    int32_t n_in;
-    const int32_t *in = bs_plan_in(p, i->node, &n_in);
-    *is_written = k < written;
-    if (k < written)
-        return call ? node->first_out + k : i->target;
-    k -= written + 2;
-    if (k == -2)
-        return i->value;
-    if (k == -1 && call && bs_node_op(node)->rows.of == BS_ROWS_AROUND)
-        return bs_view_of(g, &g->nodes[g->values[in[0]].node]);
-    if (k == -1)
-        return view ? bs_view_of(g, node) : 0;
-    if (k >= n_in || (i->kind == BS_INSTR_MOVE && !bs_instr_gathers(i)))
-        return -1;
-    return bs_plan_reads(p, node, k) ? in[k] : 0;
-}
-
-bool bs_walk_are_paths(const bs_graph *g, int32_t a, int32_t b)
-{
-    const bs_domain *x = &g->domains[a], *y = &g->domains[b];
-    return x->kind == BS_DOMAIN_PATH && y->kind == BS_DOMAIN_PATH && x->router == y->router && x->path != y->path;
 }
 BS_EFFORT_END
 /* ==== end src/plan/walk_reads.c =============================================================== */
@@ -40298,8 +40289,10 @@ BS_EFFORT_ONCE
  *   nodes: instr                     rows beyond buffers                    counted before they are seen
  *   the order of all                 what was there before is read          written before (plan/walk_reads.c)
  *   a node without instruction       the same                               all have come in the end
- *   instrs: phase; parts: unit       weights that are not there             in a part those of its unit; lists of
- *                                                                             phases: plan/image_phases.c
+ *   values: rows, row_bytes, offset  rows beyond arenas                     room for rows at their maxima, where they
+ *                                                                             are written or read
+ *   instrs: phase; parts: unit       weights that are not there             in a part those of its unit; at top level
+ *                                                                             waited for, in a phase
  *
  * Of a trip of a loop the walk knows as much as of all: what a trip reads was there before the loop, or was made
  * before in the same trip, or is carried, and then it was there before the first trip, and what follows it is moved
@@ -40438,11 +40431,23 @@ static inline void begin_part(const bs_walk *w) { (void)w; }
 static inline int32_t goes_on(bs_walk *w, int32_t at) { return (void)w, at; }
 #endif
 
-/* In a part weights are there that it waits for, and resident ones. */
+/* Whether one of a region's parts needs weights that are loaded. */
+static bool waits(const bs_plan *p, const bs_region *region)
+{
+    bool any = false;
+    for (int32_t k = region->first; k < region->first + region->count && !any; k++)
+        any = p->parts[p->region_parts[k]].unit != 0;
+    return any;
+}
+
+/* In a part weights are there that it waits for, and resident ones; at top level what needs others, and nothing else,
+ * is of a phase: a run waits for them there. */
 static inline bool has_its_weights(const bs_walk *w, const bs_instr *i)
 {
     const int32_t unit = i->kind == BS_INSTR_CALL ? w->p->nodes[i->node].unit : 0;
-    return i->phase < 0 && (unit == 0 || unit == w->p->parts[i->part].unit);
+    if (w->tile)
+        return i->phase < 0 && (unit == 0 || unit == w->p->parts[i->part].unit);
+    return (i->phase >= 0) == (unit != 0 || (i->kind == BS_INSTR_RUN && waits(w->p, &w->p->regions[i->region])));
 }
 
 static inline bool instr_sound(bs_walk *w, const bs_instr *i, int32_t at)
@@ -40451,8 +40456,8 @@ static inline bool instr_sound(bs_walk *w, const bs_instr *i, int32_t at)
     w->at = at;
     w->node = &w->g->nodes[i->node];
     w->op = bs_op_table[w->node->op];
-    return i->part + 1 == w->list && (!w->tile || has_its_weights(w, i)) && (!w->whole || bs_walk_makes(w)) &&
-           bs_walk_may_run(w) && bytes_sound(w) && comes(w, i);
+    return i->part + 1 == w->list && (!w->whole || bs_walk_makes(w)) && has_its_weights(w, i) && bs_walk_may_run(w) &&
+           bytes_sound(w) && comes(w, i);
 }
 
 /* The list at top level is in order of time. */
@@ -40648,6 +40653,37 @@ static int32_t cut_at(walk_space *a, uint64_t at)
     a->spans[low].begin = at;
     a->count++;
     return low;
+}
+
+/* --------------------------------------------------------------------------------------------- what is touched */
+
+int32_t bs_walk_touched(const bs_plan *p, const bs_instr *i, int32_t k, bool *is_written)
+{
+    const bs_graph *g = p->graph;
+    const bs_node *node = &g->nodes[i->node];
+    const bool call = i->kind == BS_INSTR_CALL, view = bs_instr_loads(i) && bs_node_is_view(node);
+    const int32_t written = call ? node->n_out : 1;
+    int32_t n_in;
+    const int32_t *in = bs_plan_in(p, i->node, &n_in);
+    *is_written = k < written;
+    if (k < written)
+        return call ? node->first_out + k : i->target;
+    k -= written + 2;
+    if (k == -2)
+        return i->value;
+    if (k == -1 && call && bs_node_op(node)->rows.of == BS_ROWS_AROUND)
+        return bs_view_of(g, &g->nodes[g->values[in[0]].node]);
+    if (k == -1)
+        return view ? bs_view_of(g, node) : 0;
+    if (k >= n_in || (i->kind == BS_INSTR_MOVE && !bs_instr_gathers(i)))
+        return -1;
+    return bs_plan_reads(p, node, k) ? in[k] : 0;
+}
+
+bool bs_walk_are_paths(const bs_graph *g, int32_t a, int32_t b)
+{
+    const bs_domain *x = &g->domains[a], *y = &g->domains[b];
+    return x->kind == BS_DOMAIN_PATH && y->kind == BS_DOMAIN_PATH && x->router == y->router && x->path != y->path;
 }
 
 /* The value in whose storage a value's rows are. */
@@ -41076,7 +41112,6 @@ static void choose_orders(bs_plan *plan)
         const bool wanted = plan->desc.order == BS_ORDER_DEPTH || /* a tile of the only image would keep all of it */
                             (plan->desc.order == BS_ORDER_AUTO && (images ? tree->max_rows > 1 : tree->streams));
         p->order = top > 0 && wanted && !tree->whole && !tree->nested ? BS_ORDER_DEPTH : BS_ORDER_BREADTH;
-        p->tile_rows = images ? 1 : BS_TILE_ROWS;
     }
     bs_plan_spread_orders(plan);
 }
@@ -43016,8 +43051,8 @@ BS_EFFORT_ONCE
  * An instruction that joins stands before others of its domain, so it may only write what is its own until then:
  * transient rows, which share no bytes with anything that is alive at one of their times, both ends included
  * (plan/memory.c), and which nothing wrote before. It reads what is there by then, and what is written later anew (what
- * a loop carries, states) is written after all that came before it (bs_lower_pass.floor, plan/places.c). bs_plan_open
- * takes none of that on trust (plan/image_side.c).
+ * a loop carries, states) is written after all that came before it (bs_lower_pass.floor, plan/places.c).
+ * bs_plan_verify looks (plan/walk_bytes.c); a saved plan that lies about it computes any numbers, in its memory.
  * Relies on plan/lower.h. Must never move one that may be refused, whose result others already write, or so many that
  * memory grows by much. */
 /* #include "plan/lower.h" */
@@ -44687,8 +44722,8 @@ BS_EFFORT_END
 /* ==== end src/plan/plan.c ===================================================================== */
 
 /* ==== begin src/plan/image.h ================================================================== */
-/* plan/image.h - what the files of a plan's image share: plan/image.c (the bytes), plan/image_tables.c (every field of
- * every table), plan/image_graph.c (which graph it is for).
+/* plan/image.h - what the files of a plan's image share: plan/image_tables.c (every field of every table, as bytes),
+ * plan/image_values.c (whether rows keep a run in its memory), plan/image.c (which graph it is for; opening).
  *
  * An image is a head, then numbers of the plan in eight bytes each, then its tables one behind the other, each aligned.
  * Relies on plan/plan.h. Must never be included by anything else. */
@@ -44698,7 +44733,7 @@ BS_EFFORT_END
 /* #include "plan/dataflow.h" */
 /* #include "plan/plan.h" */
 
-#define BS_IMAGE_FORMAT 3
+#define BS_IMAGE_FORMAT 4
 #define BS_IMAGE_ALIGNMENT 8 /* of the address at which it is opened: the largest that any field needs */
 
 typedef struct bs_image_head {
@@ -44715,30 +44750,22 @@ typedef struct bs_image_head {
 #define BS_IMAGE_CRC_FROM (offsetof(bs_image_head, crc) + sizeof(uint32_t))
 /* The head of an image of `bytes` bytes for this graph, as it is planned, its CRC still missing. */
 BS_INTERNAL bs_image_head bs_image_head_of(const bs_graph *graph, int32_t dataflow, size_t bytes);
-
-/* ------------------------------------------------------------------------------------------------ fields */
+/* A hash of how this compiler lays out all tables; and of everything in a graph that a plan depends on. */
+BS_INTERNAL uint32_t bs_image_layout(void);
+BS_INTERNAL uint32_t bs_image_graph(const bs_graph *graph);
 
 /* The tables: the plan's pointer to each, the type of a row, and the number of rows for a plan p of graph g. */
-#define BS_IMAGE_EACH_TABLE(X)                                       \
-    X(node_live, bool, g->n_nodes)                                   \
-    X(nodes, bs_node_plan, g->n_nodes)                               \
-    X(values, bs_value_plan, g->n_values)                            \
-    X(domains, bs_domain_plan, g->n_domains)                         \
-    X(routers, bs_router_plan, g->n_routers)                         \
-    X(instrs, bs_instr, p->n_instrs)                                 \
-    X(parts, bs_part, p->n_parts)                                    \
-    X(region_parts, int32_t, p->n_parts)                             \
-    X(regions, bs_region, p->n_regions)                              \
-    X(units, bs_plan_unit, bs_plan_streams(p) ? p->n_units : 0)      \
-    X(phases, bs_trace_phase, p->n_phases)                           \
-    X(phase_units, int32_t, p->n_phase_units)
+#define BS_IMAGE_EACH_TABLE(X)                                                                                         \
+    X(node_live, bool, g->n_nodes) X(nodes, bs_node_plan, g->n_nodes) X(values, bs_value_plan, g->n_values)            \
+    X(domains, bs_domain_plan, g->n_domains) X(routers, bs_router_plan, g->n_routers)                                  \
+    X(instrs, bs_instr, p->n_instrs) X(parts, bs_part, p->n_parts) X(region_parts, int32_t, p->n_parts)                \
+    X(regions, bs_region, p->n_regions) X(units, bs_plan_unit, bs_plan_streams(p) ? p->n_units : 0)                    \
+    X(phases, bs_trace_phase, p->n_phases) X(phase_units, int32_t, p->n_phase_units)
 
+#define BS_IMAGE_NAME(table, row, rows) BS_IMAGE_##table,
 typedef enum bs_image_table {
     BS_IMAGE_plan, /* the plan's own numbers, as the only row of a table; each takes eight bytes */
-#define BS_IMAGE_ENUM(table, row, rows) BS_IMAGE_##table,
-    BS_IMAGE_EACH_TABLE(BS_IMAGE_ENUM)
-#undef BS_IMAGE_ENUM
-        BS_IMAGE_TABLES
+    BS_IMAGE_EACH_TABLE(BS_IMAGE_NAME) BS_IMAGE_TABLES
 } bs_image_table;
 
 typedef struct bs_image_field {
@@ -44751,9 +44778,6 @@ extern const bs_image_field bs_image_fields[];
 /* Rows of a table, and bytes of each. */
 BS_INTERNAL int32_t bs_image_rows(const bs_plan *plan, int32_t table);
 BS_INTERNAL size_t bs_image_row_bytes(int32_t table);
-BS_INTERNAL const uint8_t *bs_image_row(const bs_plan *plan, int32_t table, int32_t row);
-/* Makes the plan's table the one at `rows`. */
-BS_INTERNAL void bs_image_set_table(bs_plan *plan, int32_t table, const uint8_t *rows);
 BS_INTERNAL int64_t bs_image_get(const bs_image_field *field, const void *row);
 BS_INTERNAL void bs_image_set(const bs_image_field *field, void *row, int64_t number);
 /* Whether two rows of a table are equal in all fields that an image keeps. */
@@ -44764,40 +44788,466 @@ typedef struct bs_image_places {
 } bs_image_places;
 BS_INTERNAL void bs_image_place(const bs_plan *plan, bs_image_places *places);
 
-/* A hash of how this compiler lays out all tables: an image opens only where it is the same. */
-BS_INTERNAL uint32_t bs_image_layout(void);
-/* A hash of everything in a graph that a plan depends on. */
-BS_INTERNAL uint32_t bs_image_graph(const bs_graph *graph);
-
-/* ------------------------------------------------------------------------------------------------- looking */
-
-/* Sets the plan's numbers (the plan knows its graph). Each must lie within bounds that follow from the graph and the
- * numbers before it. */
-BS_INTERNAL bool bs_image_take_numbers(bs_plan *plan, const uint8_t *numbers, bs_error *error);
-/* Checks that every field of every row is within its bounds: an index refers to something that exists. */
-BS_INTERNAL bool bs_image_rows_sound(const bs_plan *plan, bs_error *error);
-
-/* Whether derived fields are what the planner's own rules give: of domains, nodes and values; of instructions, what
- * runs beside them; of streamed weights. Each check relies on those before it, and on bounds. */
+/* Makes an image of so many bytes the plan of its graph: its numbers, then its tables where they are, all fields within
+ * bounds that follow from the graph and the numbers before them. */
+BS_INTERNAL bool bs_image_take(bs_plan *plan, const uint8_t *image, uint64_t bytes, bs_error *error);
+/* Then: whether no row leads a run out of its memory, as far as its instructions are sound (bs_plan_walk). */
 BS_INTERNAL bool bs_image_values_sound(const bs_plan *plan);
-BS_INTERNAL bool bs_image_side_sound(const bs_plan *plan, int32_t row);
-/* Sets the sums over rows; whether the image says the same. */
-BS_INTERNAL bool bs_image_sums_sound(bs_plan *plan);
-#if !defined(BS_NO_STREAM)
-BS_INTERNAL bool bs_image_phases_sound(const bs_plan *plan);
-#else
-static inline bool bs_image_phases_sound(const bs_plan *plan) { return (void)plan, true; }
-#endif
+BS_INTERNAL bool bs_image_no_plan(bs_error *error);
 #endif
 /* ==== end src/plan/image.h ==================================================================== */
 
-/* ==== begin src/plan/image_graph.c ============================================================ */
+/* ==== begin src/plan/image_tables.c =========================================================== */
 BS_EFFORT_ONCE
-/* plan/image_graph.c - a hash of everything in a graph that a plan depends on: the same on every machine.
- * Relies on plan/image.h. Must never read an address, or the bytes between fields. */
+/* plan/image_tables.c - a plan as bytes: every field that an image keeps, where it is, and what it may be. One list
+ * serves to write an image, to tell whether this machine lays tables out alike, and to take one in place, each number
+ * within bounds before anything uses it. Fields that no run reads are not kept: they are zero in a plan that is opened.
+ * Relies on plan/image.h. Must never use a number of an image that was not checked, or write a byte that could differ
+ * for the same plan. */
+/* #include "plan/image.h" */
+
+/* Ranges of numbers: name, lowest, highest. They may use g, the graph, and p, the plan's numbers so far. ANY: checked
+ * as a whole (plan/image_values.c, plan/walk.c), or not at all. */
+#define IMAGE_RANGES(X)                                                                                                \
+    X(ANY, INT64_MIN, INT64_MAX) X(INT, INT32_MIN, INT32_MAX) X(FLAG, 0, 1) X(COUNT, 0, INT32_MAX)                     \
+    X(BYTES, 0, (int64_t)BS_MAX_PLAN_BYTES) X(ROWS, 0, BS_MAX_ROWS) X(MARGIN, 0, BS_MAX_MARGIN)                        \
+    X(TIER, BS_TIER_SCALAR, BS_TIER_CUDA) X(ORDER, BS_ORDER_BREADTH, BS_ORDER_DEPTH)                                   \
+    X(STORAGE, BS_STORAGE_NONE, BS_STORAGE_FRAME) X(KIND, BS_INSTR_CALL, BS_INSTR_RUN)                                 \
+    X(FUSION, 0, bs_fusion_count()) X(NODE, 0, g->n_nodes - 1) X(VALUE, 0, g->n_values - 1)                            \
+    X(SOURCE, 0, bs_max_i32(g->n_nodes, g->n_values) - 1) X(DOMAIN, 0, g->n_domains - 1)                               \
+    X(ROUTER, 0, g->n_routers - 1) X(BLOCK, 0, g->n_blocks - 1)                                                        \
+    /* counts of things, then indices of them */                                                                       \
+    X(INSTRS, 0, bs_plan_most_instrs(g)) X(TOPS, 0, p->n_instrs) X(PARTS, 0, bs_plan_most_parts(g))                    \
+    X(REGIONS, p->n_parts > 0, p->n_parts) X(UNITS, 1, IMAGE_UNITS) X(PHASES, 0, p->n_units > 1 ? g->n_nodes : 0)      \
+    X(PHASE_UNITS, 0, p->n_phases > 0 ? 2 * (int64_t)g->n_nodes + p->n_parts : 0)                                      \
+    X(TOP_INSTR, -1, p->n_top - 1) X(INSTR, -1, p->n_instrs - 1) X(SOME_INSTRS, 0, p->n_instrs)                        \
+    X(PART, 0, p->n_parts - 1) X(PART_OR_TOP, BS_TOP, p->n_parts - 1) X(SOME_PARTS, 0, p->n_parts)                     \
+    X(REGION, 0, bs_max_i32(p->n_regions, 1) - 1) X(UNIT, 0, p->n_units - 1) X(PHASE, -1, p->n_phases - 1)             \
+    X(STREAMED, 0, p->n_units - 2) /* numbered from 0, as in the stream */ X(SOME_UNITS, 0, p->n_phase_units)
+
+#if defined(BS_NO_STREAM)
+#define IMAGE_UNITS 1
+#else
+#define IMAGE_UNITS g->n_blocks + g->n_domains + 1
+#endif
+
+/* The plan's own numbers. bs_plan_desc_sound checks the description's. */
+#define IMAGE_NUMBERS(X)                                                                                               \
+    X(plan, tier, TIER) X(plan, n_instrs, INSTRS) X(plan, n_top, TOPS) X(plan, n_parts, PARTS)                         \
+    X(plan, n_regions, REGIONS) X(plan, n_units, UNITS) X(plan, n_phases, PHASES) X(plan, n_phase_units, PHASE_UNITS)  \
+    X(plan, desc.threads, INT) X(plan, desc.order, INT) X(plan, desc.conv, INT) X(plan, desc.patch_size, INT)          \
+    X(plan, desc.slot_bytes, ANY) X(plan, desc.lanes, INT) X(plan, desc.chunk_bytes, INT) X(plan, desc.half, INT)      \
+    X(plan, desc.in_place, INT) X(plan, desc.launch_mode, INT) X(plan, desc.shared_bytes, INT)
+
+/* X: a field of a row. Y: rows that are numbers themselves. */
+#define IMAGE_FIELDS(X, Y)                                                                                             \
+    Y(node_live, FLAG) Y(region_parts, PART) Y(phase_units, STREAMED)                                                  \
+    X(nodes, tier, ANY) X(nodes, algorithm, ANY) X(nodes, half, FLAG) X(nodes, ahead_of, ROUTER)                       \
+    X(nodes, fusion, FUSION) X(nodes, adds, FLAG) X(nodes, phases, ANY) X(nodes, grain, ANY) X(nodes, images, ANY)     \
+    X(nodes, fused_in[0], VALUE) X(nodes, fused_in[1], VALUE) X(nodes, unit, UNIT) X(nodes, owner, NODE)               \
+    X(nodes, prepared_bytes, BYTES) X(nodes, prepared_offset, BYTES) X(nodes, scratch_bytes, BYTES)                    \
+    X(nodes, work_items, COUNT) X(nodes, instr, INSTR)                                                                 \
+    X(values, storage, STORAGE) X(values, source, SOURCE) X(values, margin, MARGIN) X(values, scope, PART_OR_TOP)      \
+    X(values, planar, FLAG) X(values, narrow, FLAG) X(values, is_cache_length, FLAG) X(values, offset, BYTES)          \
+    X(values, row_bytes, BYTES) X(values, rows, ROWS)                                                                  \
+    X(domains, order, ORDER) X(domains, tile_rows, ANY) X(domains, size, ANY) X(domains, max_rows, ROWS)               \
+    X(domains, live, FLAG) X(domains, images, FLAG) X(domains, streams, FLAG) X(domains, nested, FLAG)                 \
+    X(routers, forced, COUNT) X(routers, live, FLAG) X(routers, in_tile, FLAG) X(routers, instr, INSTR)                \
+    X(routers, again, INSTR) X(routers, rows, ANY)                                                                     \
+    X(instrs, kind, KIND) X(instrs, map, ANY) X(instrs, combine, ANY) X(instrs, extent, ANY) X(instrs, node, NODE)     \
+    X(instrs, value, VALUE) X(instrs, target, VALUE) X(instrs, domain, DOMAIN) X(instrs, region, REGION)               \
+    X(instrs, part, PART_OR_TOP) X(instrs, time, ANY) X(instrs, phase, PHASE) X(instrs, reach.before, MARGIN)          \
+    X(instrs, reach.after, MARGIN) X(instrs, done.before, MARGIN) X(instrs, done.after, MARGIN)                        \
+    X(parts, region, REGION) X(parts, domain, DOMAIN) X(parts, router, ANY) X(parts, path, ANY)                        \
+    X(parts, first, SOME_INSTRS) X(parts, count, SOME_INSTRS) X(parts, unit, UNIT) X(parts, index, PART)               \
+    X(parts, scratch_bytes, BYTES) X(parts, flops, ANY)                                                                \
+    X(regions, domain, DOMAIN) X(regions, first, SOME_PARTS) X(regions, count, SOME_PARTS) X(regions, instr, TOP_INSTR)\
+    X(units, block, BLOCK) X(units, domain, DOMAIN) X(units, node, NODE) X(units, prepared_bytes, BYTES)               \
+    X(phases, router, ROUTER) X(phases, first_unit, SOME_UNITS) X(phases, n_units, SOME_UNITS)
+
+#define IMAGE_RANGE_NAME(name, low, high) IN_##name,
+enum { IMAGE_RANGES(IMAGE_RANGE_NAME) };
+#define IMAGE_ROW(table, row, rows) typedef row image_##table;
+BS_IMAGE_EACH_TABLE(IMAGE_ROW)
+typedef bs_plan image_plan;
+
+#define IMAGE_FIELD(table, field, range) \
+    {BS_IMAGE_##table, IN_##range, sizeof(((image_##table *)0)->field), offsetof(image_##table, field)},
+#define IMAGE_WHOLE(table, range) {BS_IMAGE_##table, IN_##range, sizeof(image_##table), 0},
+const bs_image_field bs_image_fields[] = {
+    IMAGE_NUMBERS(IMAGE_FIELD) IMAGE_FIELDS(IMAGE_FIELD, IMAGE_WHOLE){0, 0, 0, 0}};
+#define IMAGE_ONE(table, field, range) +1
+enum { N_NUMBERS = IMAGE_NUMBERS(IMAGE_ONE) };
+
+/* ------------------------------------------------------------------------------------------------ tables */
+
+static const struct image_table {
+    uint16_t row_bytes, pointer; /* pointer: offset in bs_plan of the pointer to the rows */
+} image_tables[] = {
+#define IMAGE_TABLE(table, row, rows) {sizeof(row), offsetof(bs_plan, table)},
+    {N_NUMBERS * sizeof(int64_t), 0}, BS_IMAGE_EACH_TABLE(IMAGE_TABLE)};
+
+size_t bs_image_row_bytes(int32_t table) { return image_tables[table].row_bytes; }
+
+int32_t bs_image_rows(const bs_plan *p, int32_t table)
+{
+    const bs_graph *g = p->graph;
+#define IMAGE_ROWS(table, row, rows) rows,
+    const int32_t rows[] = {1, BS_IMAGE_EACH_TABLE(IMAGE_ROWS)};
+    return rows[table];
+}
+
+void bs_image_place(const bs_plan *plan, bs_image_places *places)
+{
+    places->bytes = bs_bytes_align(bs_bytes_of(sizeof(bs_image_head)));
+    for (int32_t t = 0; t < BS_IMAGE_TABLES; t++)
+        places->table[t] = bs_bytes_place(&places->bytes, bs_image_rows(plan, t), bs_image_row_bytes(t));
+}
+
+/* Of the plan's numbers only the count matters: their offsets in bs_plan may differ between machines. */
+uint32_t bs_image_layout(void)
+{
+    uint32_t crc = sizeof(bs_image_head);
+    for (int32_t t = 0; t < BS_IMAGE_TABLES; t++)
+        crc = bs_crc32(crc, &image_tables[t].row_bytes, sizeof image_tables[t].row_bytes);
+    return bs_crc32(crc, bs_image_fields + N_NUMBERS, sizeof bs_image_fields - N_NUMBERS * sizeof *bs_image_fields);
+}
+
+/* A field is read as bytes: a bool that is neither 0 nor 1 must not be read as one. */
+int64_t bs_image_get(const bs_image_field *field, const void *row)
+{
+    uint64_t number = 0; /* hosts are little-endian */
+    memcpy(&number, (const uint8_t *)row + field->offset, field->bytes);
+    return field->bytes == sizeof(int32_t) ? (int32_t)number : (int64_t)number;
+}
+
+void bs_image_set(const bs_image_field *field, void *row, int64_t number)
+{
+    memcpy((uint8_t *)row + field->offset, &number, field->bytes);
+}
+
+bool bs_image_same(int32_t table, const void *a, const void *b)
+{
+    bool same = true;
+    for (const bs_image_field *f = bs_image_fields; f->bytes && same; f++)
+        same = f->table != table || bs_image_get(f, a) == bs_image_get(f, b);
+    return same;
+}
+
+/* ------------------------------------------------------------------------------------------------ taking */
+
+/* Whether a field of rows is within its range. in: where it is in a row. */
+static bool is_within(const bs_plan *p, const bs_image_field *f, const bs_image_field *in, const uint8_t *row,
+                      bs_error *error)
+{
+    const bs_graph *g = p->graph;
+#define IMAGE_LOW(name, low, high) low,
+#define IMAGE_HIGH(name, low, high) high,
+    const int64_t lows[] = {IMAGE_RANGES(IMAGE_LOW)}, highs[] = {IMAGE_RANGES(IMAGE_HIGH)};
+    for (int32_t r = 0; r < bs_image_rows(p, f->table); r++, row += bs_image_row_bytes(f->table)) {
+        const int64_t number = bs_image_get(in, row), low = lows[f->range], high = highs[f->range];
+        if (number < low || number > high)
+            return bs_refuse(error, BS_ERROR_FORMAT, "field %d of row %" PRId32 " is %lld, expected %lld .. %lld",
+                             (int)(f - bs_image_fields), r, (long long)number, (long long)low, (long long)high);
+    }
+    return true;
+}
+
+/* The numbers come first: they tell where the tables are. The tables stay in the image, which nothing writes to: a
+ * session's plan is const. */
+bool bs_image_take(bs_plan *p, const uint8_t *image, uint64_t bytes, bs_error *error)
+{
+    static const bs_image_field whole = {.bytes = sizeof(int64_t)};
+    bs_image_places places;
+    bs_image_place(p, &places); /* the place of the numbers depends on nothing */
+    const uint8_t *at = bs_bytes_read_at(image, places.table[BS_IMAGE_plan]);
+    const bs_image_field *f = bs_image_fields;
+    if (bytes < bs_bytes_figure(places.bytes))
+        return bs_image_no_plan(error);
+    for (; f < bs_image_fields + N_NUMBERS; f++, at += sizeof(int64_t)) {
+        if (!is_within(p, f, &whole, at, error))
+            return false;
+        bs_image_set(f, p, bs_image_get(&whole, at));
+    }
+    bs_image_place(p, &places);
+    if (bytes != bs_bytes_figure(places.bytes))
+        return bs_image_no_plan(error);
+    for (int32_t t = BS_IMAGE_plan + 1; t < BS_IMAGE_TABLES; t++) {
+        at = bs_bytes_read_at(image, places.table[t]);
+        memcpy((uint8_t *)p + image_tables[t].pointer, &at, sizeof at);
+    }
+    bool within = true;
+    for (; f->bytes && within; f++)
+        within = is_within(p, f, f, bs_bytes_read_at(image, places.table[f->table]), error);
+    return within;
+}
+
+/* ----------------------------------------------------------------------------------------------- writing */
+
+#if !defined(BS_NO_PLANNER)
+
+static const uint8_t *rows_of(const bs_plan *p, int32_t table)
+{
+    const uint8_t *rows = (const uint8_t *)p;
+    if (table != BS_IMAGE_plan)
+        memcpy(&rows, rows + image_tables[table].pointer, sizeof rows);
+    return rows;
+}
+
+size_t bs_plan_image_bytes(const bs_plan *plan)
+{
+    bs_image_places places;
+    size_t bytes = 0;
+    if (!plan)
+        return 0;
+    bs_image_place(plan, &places);
+    return bs_bytes_fit(places.bytes, SIZE_MAX, &bytes) ? bytes : 0;
+}
+
+/* Field by field: bytes between fields, and fields that no run reads, stay zero. No number of the plan is negative. */
+static void save_fields(const bs_plan *plan, const bs_image_places *places, uint8_t *image)
+{
+    for (const bs_image_field *f = bs_image_fields; f->bytes; f++) {
+        const size_t step = bs_image_row_bytes(f->table), number = (size_t)(f - bs_image_fields) * sizeof(int64_t);
+        const uint8_t *row = rows_of(plan, f->table) + f->offset;
+        uint8_t *at = bs_bytes_at(image, places->table[f->table]) + (f->table == BS_IMAGE_plan ? number : f->offset);
+        for (int32_t r = 0; r < bs_image_rows(plan, f->table); r++, row += step, at += step)
+            memcpy(at, row, f->bytes);
+    }
+}
+
+bs_status bs_plan_save(const bs_plan *plan, void *image, size_t bytes, bs_error *error)
+{
+    const size_t needed = bs_plan_image_bytes(plan);
+    bs_image_places places;
+    if (!plan || !image)
+        return bs_fail(error, BS_ERROR_ARGUMENT, "bs_plan_save: the plan or the memory for its image is NULL");
+    if (bytes < needed)
+        return bs_fail(error, BS_ERROR_ARGUMENT, "bs_plan_save: %llu bytes given, the image has %llu",
+                       (unsigned long long)bytes, (unsigned long long)needed);
+    bs_image_head head = bs_image_head_of(plan->graph, bs_dataflow_of(&plan->desc), needed);
+    memset(image, 0, needed);
+    bs_image_place(plan, &places);
+    save_fields(plan, &places, image);
+    memcpy(image, &head, sizeof head);
+    head.crc = bs_crc32(0, (const uint8_t *)image + BS_IMAGE_CRC_FROM, needed - BS_IMAGE_CRC_FROM);
+    memcpy(image, &head, sizeof head);
+    return BS_OK;
+}
+
+#endif
+BS_EFFORT_END
+/* ==== end src/plan/image_tables.c ============================================================= */
+
+/* ==== begin src/plan/image_values.c =========================================================== */
+BS_EFFORT_ONCE
+/* plan/image_values.c - whether what an image says of domains, routers, nodes, values and units keeps a run in its
+ * memory, whatever numbers come out. What follows from the graph by a rule of the planner's (plan/facts.c) is computed
+ * again; arenas have the bytes that rows add up to (bs_plan_sum); what each instruction does, and whether there is room
+ * for what it reads and writes, is the walk's to say.
+ *
+ *   domains; routers; nodes: tables and     computed again, and the same; a router that is needed has its table
+ *     scratch that they have, kernels
+ *   nodes: fusion, ahead_of                 the chain is there; a router that has as many paths as there are scores
+ *   nodes: unit, prepared_offset            weights end within what is loaded of their unit, and some are loaded
+ *   values: storage, source, scope          memory that the value's node may have, of what has as many bytes
+ *   values: margin, planar, narrow, cache   a layout that each reader knows; lengths that a run has checked
+ *   phases: first_unit, n_units             within their table
+ *
+ * Relies on plan/image.h, and on every number being within its bounds (plan/image_tables.c). Must never write. */
+/* #include "plan/fusions.h" */
 /* #include "plan/image.h" */
 
 /* #include "ops/structure.h" */
+
+/* ------------------------------------------------------------------------------------------- domains, routers */
+
+static bool domain_sound(const bs_plan *p, int32_t d)
+{
+    const int32_t top = bs_plan_top_domain(p->graph, d);
+    bs_domain_plan sized = p->domains[d];
+    bs_plan_size_domain(p, d, &sized);
+    sized.order = top == 0 ? BS_ORDER_BREADTH : p->domains[top].order;
+    return bs_image_same(BS_IMAGE_domains, &sized, &p->domains[d]);
+}
+
+static bool router_sound(const bs_plan *p, int32_t r)
+{
+    const bs_router_info *info = &p->graph->routers[r];
+    bs_router_plan sized = p->routers[r];
+    bs_plan_size_router(p, r, &sized);
+    sized.forced = bs_min_i32(sized.forced, info->desc->paths);
+    sized.live = p->node_live[info->node];
+    return bs_image_same(BS_IMAGE_routers, &sized, &p->routers[r]) &&
+           !(sized.live && info->loop.again && !p->node_live[info->loop.again]) &&
+           !(sized.live && sized.in_tile && !sized.forced && bs_protocol_sees_all_rows(info->desc->protocol));
+}
+
+/* ---------------------------------------------------------------------------------------------------- nodes */
+
+/* The carried value in whose place a value is made; or 0. */
+static int32_t changes(const bs_plan *p, int32_t value)
+{
+    return p->values[value].storage == BS_STORAGE_VIEW ? bs_plan_updates(p, value) : 0;
+}
+
+/* Whether a needed node can take its operand `index`, which is `value`, as it lies. */
+static bool takes(const bs_plan *p, int32_t n, int32_t index, int32_t value)
+{
+    const bs_node *node = &p->graph->nodes[n];
+    const bs_value_plan *v = &p->values[value];
+    const bs_role role = bs_node_role(node, index);
+    if (!p->node_live[p->graph->values[value].node] || (v->planar && bs_plan_is_of_images(p, n)) ||
+        (role == BS_ROLE_DECIDING && v->narrow) || (role == BS_ROLE_CACHE_LENGTH && !v->is_cache_length))
+        return false;
+    if (bs_plan_is_seen(p, value) || changes(p, value) ||
+        (index == 0 && node->n_out > 0 && changes(p, node->first_out) == value))
+        return bs_plan_reads_in_a_row(p, n, index, value);
+    return bs_plan_is_stored(p, value) || bs_plan_reads_in_place(p, n, index, value);
+}
+
+static bool operands_sound(const bs_plan *p, int32_t n)
+{
+    const bs_graph *g = p->graph;
+    const bs_node *node = &g->nodes[n];
+    const int32_t *own = bs_node_in(g, node);
+    int32_t n_in;
+    const int32_t *in = bs_plan_in(p, n, &n_in);
+    for (int32_t i = 0; i < n_in; i++)
+        if (in[i] != 0 && bs_plan_reads(p, node, i) && !takes(p, n, i, in[i]))
+            return false;
+    for (int32_t i = 0; i < node->n_in; i++)
+        if (own[i] && g->values[own[i]].image && p->values[own[i]].margin < bs_plan_margin_needed(p, node, i))
+            return false;
+    return true;
+}
+
+/* Whether there are tables of its rows. */
+static bool domain_is_live(const bs_plan *p, const bs_node *node)
+{
+    const bs_graph *g = p->graph;
+    const bs_domain *domain = &g->domains[node->domain];
+    const bool image = node->n_out > 0 && g->values[node->first_out].image && domain->top > 0;
+    return (!image || p->domains[domain->top].images) &&
+           (domain->kind == BS_DOMAIN_PATH ? p->routers[domain->router].live : p->domains[node->domain].live) &&
+           (!domain->lengths || p->node_live[g->values[domain->lengths].node]);
+}
+
+static bool node_sound(const bs_plan *p, int32_t n)
+{
+    const bs_node *node = &p->graph->nodes[n];
+    const bs_node_plan *np = &p->nodes[n];
+    const bs_fusion_search search = {p, NULL, np->fused_in};
+    const bs_bytes end = bs_bytes_add(np->prepared_offset, np->prepared_bytes);
+    bs_fusion_match match;
+    bs_node_plan sized = *np;
+    if (!p->node_live[n])
+        return !bs_node_is_output(node) && np->unit == 0;
+    bs_plan_size_node(p, n, &sized);
+    return domain_is_live(p, node) && (np->fusion == 0 || bs_fusion_find(&search, n, np->fusion, &match)) &&
+           bs_image_same(BS_IMAGE_nodes, &sized, np) && bs_bytes_aligned_to(np->prepared_offset, BS_ALIGNMENT) &&
+           (np->unit == 0 ||
+            (bs_plan_node_streams(p, n) && !bs_bytes_less(p->units[np->unit].prepared_bytes, end))) &&
+           (!bs_plan_looks_ahead(node) || bs_plan_look_ahead_fits(p, n, np->ahead_of, NULL)) && operands_sound(p, n);
+}
+
+/* A unit that nothing loads would be waited for without end; and so one that no slot holds. */
+static bool unit_sound(const bs_plan *p, int32_t u)
+{
+    const bs_plan_unit *unit = &p->units[u];
+    return bs_bytes_aligned_to(unit->prepared_bytes, BS_ALIGNMENT) && unit->node > 0 &&
+           p->nodes[unit->node].unit == u && p->nodes[unit->node].owner == unit->node;
+}
+
+static bool phase_sound(const bs_plan *p, int32_t k)
+{
+    const bs_trace_phase *phase = &p->phases[k];
+    return phase->n_units > 0 && phase->n_units <= p->n_phase_units - phase->first_unit;
+}
+
+/* --------------------------------------------------------------------------------------------------- values */
+
+/* Whether a value may lie where it is copied at the end: in the output or the state that is node `source`. */
+static bool ends_in_place(const bs_plan *p, int32_t value)
+{
+    const bs_graph *g = p->graph;
+    const int32_t source = p->values[value].source;
+    if (source >= g->n_nodes || !p->node_live[source])
+        return false;
+    const bs_node *node = &g->nodes[source];
+    const bool output = p->values[value].storage != BS_STORAGE_STATE;
+    const int32_t end = output ? source : node->writer;
+    return (output ? bs_node_is_output(node) : bs_node_is_state(node)) && end > 0 && p->node_live[end] &&
+           p->values[value].margin == 0 && g->values[value].domain == 0 &&
+           bs_node_in(g, &g->nodes[end])[bs_node_operand(&g->nodes[end], BS_ROLE_DATA)] == value;
+}
+
+static bool frames(const bs_plan *p, int32_t value)
+{
+    const bs_graph *g = p->graph;
+    const bs_node *node = &g->nodes[g->values[value].node];
+    const int32_t frame = p->values[value].source < g->n_values ? p->values[value].source : 0;
+    const bs_node *joins = &g->nodes[g->values[frame].node];
+    return bs_node_gathers(node) && !bs_plan_is_packed(g, node) && !p->routers[node->router].in_tile &&
+           !bs_router_loops(g, node->router) && bs_node_joins_cells(joins) && bs_node_in(g, joins)[0] == value;
+}
+
+/* Whether a value's memory is what its node may have: that of the node itself, or of what has as many bytes. */
+static bool lies_well(const bs_plan *p, int32_t value)
+{
+    const int32_t n = p->graph->values[value].node, source = p->values[value].source;
+    const bs_node *node = &p->graph->nodes[n];
+    const bool given = bs_node_work(node) == BS_WORK_GIVEN && source == n, view = bs_node_is_view(node),
+               seen = source == 0 || (bs_plan_may_be_seen(p, value) && source == bs_view_of(p->graph, node));
+    const int32_t carried = view ? 0 : bs_plan_updates(p, value);
+    switch ((bs_storage)p->values[value].storage) {
+    case BS_STORAGE_NONE: return true;
+    case BS_STORAGE_INPUT: return given && bs_node_is_input(node);
+    case BS_STORAGE_WEIGHT: return given && bs_op_get(node->op)->bound == 0;
+    case BS_STORAGE_STATE: return bs_node_is_state(node) ? given : bs_node_joins_cells(node) && ends_in_place(p, value);
+    case BS_STORAGE_OUTPUT: return bs_plan_may_end_in_place(p, value) && ends_in_place(p, value);
+    case BS_STORAGE_VIEW: /* or in the place of what it updates */
+        return view ? source == bs_view_of(p->graph, node)
+                    : carried && p->values[carried].storage == BS_STORAGE_VIEW && source == p->values[carried].source;
+    case BS_STORAGE_FRAME: return frames(p, value);
+    case BS_STORAGE_TRANSIENT:
+        return seen || bs_plan_on_device(p) || ends_in_place(p, value) || (given && bs_plan_may_lie_as_bound(p, value));
+    case BS_STORAGE_SCRATCH: return seen;
+    }
+    return false;
+}
+
+static bool value_sound(const bs_plan *p, int32_t value)
+{
+    const bs_value_plan *v = &p->values[value];
+    const bs_value_info *info = &p->graph->values[value];
+    return p->node_live[info->node] == (v->storage != BS_STORAGE_NONE) && lies_well(p, value) &&
+           (!v->planar || bs_plan_may_be_planar(p, value)) && (v->margin == 0 || info->image) &&
+           (!v->narrow || (p->desc.half && bs_plan_is_stored(p, value) && info->dtype == BS_F32)) &&
+           (!v->is_cache_length ||
+            (bs_node_is_input(&p->graph->nodes[info->node]) && info->dtype == BS_I32 && info->rank == 1));
+}
+
+bool bs_image_values_sound(const bs_plan *p)
+{
+    const bs_graph *g = p->graph;
+    return bs_plan_each(p, 0, g->n_domains, domain_sound) && bs_plan_each(p, 1, g->n_routers, router_sound) &&
+           bs_plan_each(p, 1, g->n_values, value_sound) && bs_plan_each(p, 1, g->n_nodes, node_sound) &&
+           bs_plan_each(p, 1, p->n_units, unit_sound) && bs_plan_each(p, 0, p->n_phases, phase_sound);
+}
+BS_EFFORT_END
+/* ==== end src/plan/image_values.c ============================================================= */
+
+/* ==== begin src/plan/image.c ================================================================== */
+BS_EFFORT_ONCE
+/* plan/image.c - a plan opened from an image, in place: of its graph, which a hash tells, the same on every machine.
+ * Relies on plan/image.h. Must never change an image, use any part of it before that part was checked, or let an
+ * address, or bytes between fields, into the hash. */
+/* #include "plan/image.h" */
+
+/* #include "ops/structure.h" */
+
+/* ----------------------------------------------------------------------------------------- which graph it is */
 
 /* Continues a checksum with fields from `first` to `last`, of four bytes each, that follow each other. */
 #define IMAGE_MIX(crc, of, first, last) \
@@ -44805,11 +45255,7 @@ BS_EFFORT_ONCE
 
 /* An enum: some compilers give it a byte. */
 static uint32_t mix_enum(uint32_t crc, int32_t number) { return bs_crc32(crc, &number, sizeof number); }
-
-static uint32_t mix_text(uint32_t crc, const char *text)
-{
-    return bs_crc32(crc, text, strlen(text) + 1);
-}
+static uint32_t mix_text(uint32_t crc, const char *text) { return bs_crc32(crc, text, strlen(text) + 1); }
 
 /* The op goes in by name: another library may number ops differently. Every descriptor is a name, then fields of four
  * bytes. */
@@ -44848,846 +45294,16 @@ uint32_t bs_image_graph(const bs_graph *g)
         crc = IMAGE_MIX(mix_text(crc, g->text + b->name), b, parent, end_node);
     return crc;
 }
-BS_EFFORT_END
-/* ==== end src/plan/image_graph.c ============================================================== */
 
-/* ==== begin src/plan/image_tables.c =========================================================== */
-BS_EFFORT_ONCE
-/* plan/image_tables.c - every field of a plan that an image keeps: where it is, and what it may be. One list serves to
- * write an image, to tell whether this machine lays tables out alike, and to check what an image says before anything
- * uses it. Fields that no run reads are not kept: they are zero in a plan that is opened.
- * Relies on plan/image.h. Must never use a number of an image that was not checked. */
-/* #include "plan/image.h" */
-
-/* ------------------------------------------------------------------------------------------------ bounds */
-
-/* Ranges of numbers: name, lowest, highest. They may use g, the graph, and p, the plan's numbers so far. */
-#define IMAGE_RANGES(X)                                                       \
-    X(ANY, INT64_MIN, INT64_MAX)                                              \
-    X(INT, INT32_MIN, INT32_MAX)                                              \
-    X(FLAG, 0, 1)                                                             \
-    X(COUNT, 0, INT32_MAX)                                                    \
-    X(BYTES, 0, (int64_t)BS_MAX_PLAN_BYTES)                                   \
-    X(ROWS, 0, BS_MAX_ROWS)                                                   \
-    X(TIER, BS_TIER_SCALAR, BS_TIER_CUDA)                                     \
-    X(MARGIN, 0, BS_MAX_MARGIN)                                               \
-    X(ORDER, BS_ORDER_BREADTH, BS_ORDER_DEPTH)                                \
-    X(STORAGE, BS_STORAGE_NONE, BS_STORAGE_FRAME)                                   \
-    X(KIND, BS_INSTR_CALL, BS_INSTR_RUN)                                      \
-    X(FUSION, 0, bs_fusion_count())                                           \
-    X(NODE, 0, g->n_nodes - 1)                                                \
-    X(VALUE, 0, g->n_values - 1)                                              \
-    X(SOURCE, 0, g->n_nodes > g->n_values ? g->n_nodes - 1 : g->n_values - 1) \
-    X(DOMAIN, 0, g->n_domains - 1)                                            \
-    X(ROUTER, 0, g->n_routers - 1)                                            \
-    X(BLOCK, 0, g->n_blocks - 1)                                              \
-    /* counts of things, then indices of them */                              \
-    X(INSTRS, 0, bs_plan_most_instrs(g))                                      \
-    X(TOPS, 0, p->n_instrs)                                                   \
-    X(PARTS, 0, bs_plan_most_parts(g))                                        \
-    X(REGIONS, p->n_parts > 0, p->n_parts)                                    \
-    X(UNITS, 1, IMAGE_UNITS)                                                  \
-    X(PHASES, 0, p->n_units > 1 ? g->n_nodes : 0)                             \
-    X(PHASE_UNITS, 0, p->n_phases > 0 ? 2 * (int64_t)g->n_nodes + p->n_parts : 0) \
-    X(TOP_INSTR, -1, p->n_top - 1)                                            \
-    X(INSTR, -1, p->n_instrs - 1)                                             \
-    X(SOME_INSTRS, 0, p->n_instrs)                                            \
-    X(PART, 0, p->n_parts - 1)                                                \
-    X(PART_OR_TOP, BS_TOP, p->n_parts - 1)                                    \
-    X(SOME_PARTS, 0, p->n_parts)                                              \
-    X(REGION, 0, bs_max_i32(p->n_regions, 1) - 1)                             \
-    X(UNIT, 0, p->n_units - 1)                                                \
-    X(STREAMED, 0, p->n_units - 2) /* units numbered from 0, as in the stream */\
-    X(PHASE, -1, p->n_phases - 1)                                             \
-    X(SOME_UNITS, 0, p->n_phase_units)
-
-#if defined(BS_NO_STREAM)
-#define IMAGE_UNITS 1
-#else
-#define IMAGE_UNITS g->n_blocks + g->n_domains + 1
-#endif
-
-typedef enum image_range {
-#define IMAGE_RANGE_ENUM(name, low, high) IN_##name,
-    IMAGE_RANGES(IMAGE_RANGE_ENUM)
-#undef IMAGE_RANGE_ENUM
-        IN_ALL
-} image_range;
-
-typedef struct image_bounds {
-    int64_t low[IN_ALL], high[IN_ALL];
-} image_bounds;
-
-static void bounds_make(const bs_plan *p, image_bounds *b)
-{
-    const bs_graph *g = p->graph;
-#define IMAGE_RANGE_SET(name, lowest, highest) b->low[IN_##name] = lowest, b->high[IN_##name] = highest;
-    IMAGE_RANGES(IMAGE_RANGE_SET)
-#undef IMAGE_RANGE_SET
-}
-
-/* ------------------------------------------------------------------------------------------------ fields */
-
-/* The plan's own numbers. bs_plan_desc_sound checks the description's. */
-#define IMAGE_NUMBERS(X)                          \
-    X(plan, tier, TIER)                  \
-    X(plan, n_instrs, INSTRS)            \
-    X(plan, n_top, TOPS)                 \
-    X(plan, n_parts, PARTS)              \
-    X(plan, n_regions, REGIONS)          \
-    X(plan, n_units, UNITS)              \
-    X(plan, n_phases, PHASES)            \
-    X(plan, n_phase_units, PHASE_UNITS)  \
-    X(plan, transient_bytes, BYTES)      \
-    X(plan, scratch_bytes, BYTES)        \
-    X(plan, weight_bytes, BYTES)         \
-    X(plan, all_unit_bytes, BYTES)       \
-    X(plan, desc.threads, INT)           \
-    X(plan, desc.order, INT)             \
-    X(plan, desc.conv, INT)              \
-    X(plan, desc.patch_size, INT)        \
-    X(plan, desc.slot_bytes, ANY)        \
-    X(plan, desc.lanes, INT)             \
-    X(plan, desc.chunk_bytes, INT)       \
-    X(plan, desc.half, INT)              \
-    X(plan, desc.in_place, INT)          \
-    X(plan, desc.launch_mode, INT)          \
-    X(plan, desc.shared_bytes, INT)
-
-/* X: a field of a row. Y: rows that are numbers themselves. ANY: checked as a whole (plan/image_values.c,
- * plan/walk.c), or not at all. */
-#define IMAGE_FIELDS(X, Y)                        \
-    IMAGE_NUMBERS(X)                              \
-    Y(node_live, FLAG)                      \
-    Y(region_parts, PART)                \
-    Y(phase_units, STREAMED)             \
-    X(nodes, tier, ANY)             \
-    X(nodes, algorithm, ANY)        \
-    X(nodes, half, FLAG)            \
-    X(nodes, ahead_of, ROUTER)      \
-    X(nodes, fusion, FUSION)        \
-    X(nodes, adds, FLAG)            \
-    X(nodes, phases, ANY)           \
-    X(nodes, grain, ANY)            \
-    X(nodes, images, ANY)           \
-    X(nodes, fused_in[0], VALUE)    \
-    X(nodes, fused_in[1], VALUE)    \
-    X(nodes, unit, UNIT)            \
-    X(nodes, owner, NODE)           \
-    X(nodes, prepared_bytes, BYTES) \
-    X(nodes, prepared_offset, BYTES) \
-    X(nodes, scratch_bytes, BYTES)  \
-    X(nodes, work_items, COUNT)         \
-    X(nodes, instr, INSTR)          \
-    X(values, storage, STORAGE)        \
-    X(values, source, SOURCE)      \
-    X(values, margin, MARGIN)      \
-    X(values, scope, PART_OR_TOP)  \
-    X(values, planar, FLAG)        \
-    X(values, narrow, FLAG)        \
-    X(values, is_cache_length, FLAG)       \
-    X(values, offset, BYTES)       \
-    X(values, row_bytes, BYTES)    \
-    X(values, rows, ROWS)          \
-    X(domains, order, ORDER)      \
-    X(domains, tile_rows, ANY)    \
-    X(domains, size, ANY)         \
-    X(domains, max_rows, ROWS)    \
-    X(domains, live, FLAG)        \
-    X(domains, images, FLAG)      \
-    X(domains, streams, FLAG)     \
-    X(domains, whole, FLAG)       \
-    X(domains, mixed, FLAG)       \
-    X(domains, nested, FLAG)      \
-    X(routers, forced, COUNT)     \
-    X(routers, live, FLAG)        \
-    X(routers, in_tile, FLAG)     \
-    X(routers, instr, INSTR)      \
-    X(routers, again, INSTR)      \
-    X(routers, rows, ANY)         \
-    X(instrs, kind, KIND)               \
-    X(instrs, map, ANY)                 \
-    X(instrs, combine, ANY)             \
-    X(instrs, extent, ANY)              \
-    X(instrs, node, NODE)               \
-    X(instrs, value, VALUE)             \
-    X(instrs, target, VALUE)            \
-    X(instrs, domain, DOMAIN)           \
-    X(instrs, region, REGION)           \
-    X(instrs, part, PART_OR_TOP)        \
-    X(instrs, time, ANY)                \
-    X(instrs, phase, PHASE)             \
-    X(instrs, reach.before, MARGIN)     \
-    X(instrs, reach.after, MARGIN)      \
-    X(instrs, done.before, MARGIN)      \
-    X(instrs, done.after, MARGIN)       \
-    X(parts, region, REGION)             \
-    X(parts, domain, DOMAIN)             \
-    X(parts, router, ANY)                \
-    X(parts, path, ANY)                  \
-    X(parts, first, SOME_INSTRS)         \
-    X(parts, count, SOME_INSTRS)         \
-    X(parts, unit, UNIT)                 \
-    X(parts, index, PART)                \
-    X(parts, scratch_bytes, BYTES)       \
-    X(parts, flops, ANY)                 \
-    X(regions, domain, DOMAIN)         \
-    X(regions, first, SOME_PARTS)      \
-    X(regions, count, SOME_PARTS)      \
-    X(regions, instr, TOP_INSTR)       \
-    X(units, block, BLOCK)          \
-    X(units, domain, DOMAIN)        \
-    X(units, node, NODE)            \
-    X(units, prepared_bytes, BYTES) \
-    X(phases, router, ROUTER)     \
-    X(phases, first_unit, SOME_UNITS) \
-    X(phases, n_units, SOME_UNITS)
-
-#define IMAGE_ROW(table, row, rows) typedef row image_##table;
-BS_IMAGE_EACH_TABLE(IMAGE_ROW)
-typedef bs_plan image_plan;
-
-#define IMAGE_FIELD(table, field, range) \
-    {BS_IMAGE_##table, IN_##range, sizeof(((image_##table *)0)->field), offsetof(image_##table, field)},
-#define IMAGE_WHOLE(table, range) {BS_IMAGE_##table, IN_##range, sizeof(image_##table), 0},
-const bs_image_field bs_image_fields[] = {IMAGE_FIELDS(IMAGE_FIELD, IMAGE_WHOLE){0, 0, 0, 0}};
-#define IMAGE_ONE(table, field, range) +1
-enum { N_NUMBERS = IMAGE_NUMBERS(IMAGE_ONE) };
-
-/* ------------------------------------------------------------------------------------------------ tables */
-
-static const struct image_table {
-    uint16_t row_bytes, pointer; /* pointer: offset in bs_plan of the pointer to the rows */
-} image_tables[] = {
-#define IMAGE_TABLE(table, row, rows) {sizeof(row), offsetof(bs_plan, table)},
-    {N_NUMBERS * sizeof(int64_t), 0}, BS_IMAGE_EACH_TABLE(IMAGE_TABLE)
-};
-
-int32_t bs_image_rows(const bs_plan *p, int32_t table)
-{
-    const bs_graph *g = p->graph;
-#define IMAGE_ROWS(table, row, rows) rows,
-    const int32_t rows[] = {1, BS_IMAGE_EACH_TABLE(IMAGE_ROWS)};
-    return rows[table];
-}
-
-size_t bs_image_row_bytes(int32_t table) { return image_tables[table].row_bytes; }
-
-const uint8_t *bs_image_row(const bs_plan *p, int32_t table, int32_t row)
-{
-    const uint8_t *rows;
-    memcpy(&rows, (const uint8_t *)p + image_tables[table].pointer, sizeof rows);
-    return rows + (size_t)row * image_tables[table].row_bytes;
-}
-
-void bs_image_set_table(bs_plan *p, int32_t table, const uint8_t *rows)
-{
-    memcpy((uint8_t *)p + image_tables[table].pointer, &rows, sizeof rows);
-}
-
-/* Of the plan's numbers only the count matters: their offsets in bs_plan may differ between machines. */
-uint32_t bs_image_layout(void)
-{
-    uint32_t crc = sizeof(bs_image_head);
-    for (int32_t t = 0; t < BS_IMAGE_TABLES; t++)
-        crc = bs_crc32(crc, &image_tables[t].row_bytes, sizeof image_tables[t].row_bytes);
-    return bs_crc32(crc, bs_image_fields + N_NUMBERS, sizeof bs_image_fields - N_NUMBERS * sizeof *bs_image_fields);
-}
-
-/* ---------------------------------------------------------------------------------------------- one field */
-
-int64_t bs_image_get(const bs_image_field *field, const void *row)
-{
-    const uint8_t *at = (const uint8_t *)row + field->offset;
-    int64_t number;
-    int32_t word;
-    if (field->bytes == 1)
-        return *at; /* read as a byte: a bool that is neither 0 nor 1 must not be read as one */
-    if (field->bytes == sizeof word)
-        return memcpy(&word, at, sizeof word), word;
-    memcpy(&number, at, sizeof number);
-    return number;
-}
-
-void bs_image_set(const bs_image_field *field, void *row, int64_t number)
-{
-    uint8_t *at = (uint8_t *)row + field->offset;
-    const int32_t word = (int32_t)number;
-    if (field->bytes == 1)
-        *at = (uint8_t)number;
-    else
-        memcpy(at, field->bytes == sizeof word ? (const void *)&word : &number, field->bytes);
-}
-
-bool bs_image_same(int32_t table, const void *a, const void *b)
-{
-    bool same = true;
-    for (const bs_image_field *f = bs_image_fields; f->bytes && same; f++)
-        same = f->table != table || bs_image_get(f, a) == bs_image_get(f, b);
-    return same;
-}
-
-/* ------------------------------------------------------------------------------------------------- looking */
-
-static bool is_within(const image_bounds *b, const bs_image_field *f, int32_t row, int64_t number, bs_error *error)
-{
-    if (number >= b->low[f->range] && number <= b->high[f->range])
-        return true;
-    return bs_refuse(error, BS_ERROR_FORMAT, "field %d of row %" PRId32 " is %lld, expected %lld .. %lld",
-                     (int)(f - bs_image_fields), row, (long long)number, (long long)b->low[f->range],
-                     (long long)b->high[f->range]);
-}
-
-bool bs_image_take_numbers(bs_plan *p, const uint8_t *image, bs_error *error)
-{
-    image_bounds b;
-    for (const bs_image_field *f = bs_image_fields; f < bs_image_fields + N_NUMBERS; f++, image += sizeof(int64_t)) {
-        int64_t number;
-        memcpy(&number, image, sizeof number);
-        bounds_make(p, &b);
-        if (!is_within(&b, f, 0, number, error))
-            return false;
-        bs_image_set(f, p, number);
-    }
-    return true;
-}
-
-bool bs_image_rows_sound(const bs_plan *p, bs_error *error)
-{
-    image_bounds b;
-    bounds_make(p, &b);
-    for (const bs_image_field *f = bs_image_fields + N_NUMBERS; f->bytes; f++)
-        for (int32_t r = 0, rows = bs_image_rows(p, f->table); r < rows; r++)
-            if (!is_within(&b, f, r, bs_image_get(f, bs_image_row(p, f->table, r)), error))
-                return false;
-    return true;
-}
-BS_EFFORT_END
-/* ==== end src/plan/image_tables.c ============================================================= */
-
-/* ==== begin src/plan/image_values.c =========================================================== */
-BS_EFFORT_ONCE
-/* plan/image_values.c - what an image says of domains, routers, nodes and values, held against what follows from the
- * graph by the planner's own rules (plan/facts.c).
- *
- *   field                                 what a lie could do                 what is checked
- *   domains: size, max_rows, tile_rows,   rows beyond tables and arenas       what follows from the graph; one
- *     order                                                                     order a tree
- *   domains, routers: live; node_live     what is not bound or decided        all that is needed is live
- *   routers: in_tile, rows, forced        decisions without memory            what follows from orders
- *   nodes: tier, algorithm, half,         kernels beyond their memory         what the op's rule says
- *     work_items, prepared_bytes,
- *     scratch_bytes
- *   nodes: fusion, fused_in               a kernel on other operands          the chain is there
- *   nodes: owner, unit, prepared_offset   weights beyond their memory         a copy laid out alike, in bounds
- *   nodes: ahead_of                       guesses beyond their table          a router that fits
- *   values: storage, source, scope        views without end, others' memory   a class that its node may have
- *   values: margin                        windows beyond rows                 what readers need, or more
- *   values: offset, row_bytes, rows       rows beyond arenas                  large enough, and in bounds
- *   values: narrow                        rows half as wide                   a plan for half, no decisions
- *   values: is_cache_length               cache lengths nobody checked        all that ops read as such, inputs
- *   transient_bytes, scratch_bytes,       arenas without room                 what rows add up to
- *     weight_bytes, all_unit_bytes
- *
- * Relies on plan/image.h. Every number is within its bounds already (plan/image_tables.c). Must never write a
- * table. */
-/* #include "plan/fusions.h" */
-/* #include "plan/image.h" */
-
-/* #include "ops/structure.h" */
-
-/* ------------------------------------------------------------------------------------------- domains, routers */
-
-static bool domain_sound(const bs_plan *p, int32_t d)
-{
-    const int32_t top = bs_plan_top_domain(p->graph, d);
-    const bs_domain_plan *tree = &p->domains[top];
-    bs_domain_plan sized = p->domains[d];
-    bs_plan_size_domain(p, d, &sized);
-    sized.order = top == 0 ? BS_ORDER_BREADTH : tree->order;
-    sized.tile_rows = top > 0 && tree->images ? 1 : BS_TILE_ROWS;
-    return bs_image_same(BS_IMAGE_domains, &sized, &p->domains[d]);
-}
-
-static bool router_sound(const bs_plan *p, int32_t r)
-{
-    const bs_router_plan *router = &p->routers[r];
-    const bs_router_info *info = &p->graph->routers[r];
-    bs_router_plan sized = *router;
-    bs_plan_size_router(p, r, &sized);
-    sized.forced = bs_min_i32(router->forced, info->desc->paths);
-    sized.live = router->live && p->node_live[info->node];
-    if (!bs_image_same(BS_IMAGE_routers, &sized, router))
-        return false;
-    if (router->live && info->loop.again && !p->node_live[info->loop.again])
-        return false;
-    return !(router->live && router->in_tile && !router->forced && bs_protocol_sees_all_rows(info->desc->protocol));
-}
-
-/* ---------------------------------------------------------------------------------------------------- nodes */
-
-/* A needed node must have a needed domain; the walk looks at its router. */
-static bool domain_is_live(const bs_plan *p, int32_t n)
-{
-    const bs_graph *g = p->graph;
-    const bs_node *node = &g->nodes[n];
-    const bs_domain *domain = &g->domains[node->domain];
-    const bool image = node->n_out > 0 && g->values[node->first_out].image && domain->top > 0;
-    return (!image || p->domains[domain->top].images) &&
-           (domain->kind == BS_DOMAIN_PATH ? p->routers[domain->router].live : p->domains[node->domain].live) &&
-           (!domain->lengths || p->node_live[g->values[domain->lengths].node]);
-}
-
-static bool chain_is_there(const bs_plan *p, int32_t n)
-{
-    const bs_node_plan *np = &p->nodes[n];
-    const bs_fusion_search search = {p, NULL, np->fused_in};
-    bs_fusion_match match;
-    return np->fusion == 0 || bs_fusion_find(&search, n, np->fusion, &match);
-}
-
-static bool sizes_are_right(const bs_plan *p, int32_t n)
-{
-    bs_node_plan sized = p->nodes[n];
-    bs_plan_size_node(p, n, &sized);
-    return bs_image_same(BS_IMAGE_nodes, &sized, &p->nodes[n]);
-}
-
-/* Whether a unit has room for all that it loads for the node. Resident weights are summed at the end instead. */
-static bool unit_has_weights(const bs_plan *p, int32_t n)
-{
-    const bs_node_plan *np = &p->nodes[n];
-    const bs_bytes end = bs_bytes_add(np->prepared_offset, np->prepared_bytes);
-    return np->unit == 0 ||
-           (bs_plan_node_streams(p, n) && !bs_bytes_less(p->units[np->unit].prepared_bytes, end));
-}
-
-/* Whether the node reads its own weights, or those of an earlier node with the same ones. */
-static bool has_owner(const bs_plan *p, int32_t n)
-{
-    const bs_graph *g = p->graph;
-    const int32_t owner = p->nodes[n].owner;
-    const bs_node *node = &g->nodes[n], *first = &g->nodes[owner];
-    return owner == n || (owner > 0 && owner < n && p->nodes[owner].owner == owner &&
-                          bs_plan_needs_weights(p, owner) && first->op == node->op &&
-                          bs_plan_laid_out_alike(p, n, owner) &&
-                          strcmp(bs_node_name(first), bs_node_name(node)) == 0 &&
-                          bs_bytes_same(p->nodes[owner].prepared_offset, p->nodes[n].prepared_offset));
-}
-
-/* Whether a value is made in the place of a carried one; and whether a node makes one in the place of `value`. */
-static bool is_in_place(const bs_plan *p, int32_t value)
-{
-    return p->values[value].storage == BS_STORAGE_VIEW && bs_plan_updates(p, value) != 0;
-}
-
-static bool changes(const bs_plan *p, const bs_node *node, int32_t index, int32_t value)
-{
-    return index == 0 && node->n_out > 0 && is_in_place(p, node->first_out) &&
-           bs_plan_updates(p, node->first_out) == value;
-}
-
-/* Whether a needed node finds the rows of `value`, its operand `index`. */
-static bool finds(const bs_plan *p, int32_t n, int32_t index, int32_t value)
-{
-    const bs_graph *g = p->graph;
-    const bs_node *node = &g->nodes[n];
-    const bs_value_plan *v = &p->values[value];
-    if (v->storage == BS_STORAGE_FRAME)
-        return g->values[v->source].node == n;
-    if (v->storage == BS_STORAGE_OUTPUT)
-        return bs_node_is_output(node);
-    if (v->storage == BS_STORAGE_STATE && bs_node_joins_cells(&g->nodes[g->values[value].node]))
-        return bs_node_ends_run(node);
-    if (bs_plan_is_seen(p, value) && !bs_plan_reads_in_a_row(p, n, index, value))
-        return false;
-    if (is_in_place(p, value) || changes(p, node, index, value))
-        return bs_plan_reads_in_a_row(p, n, index, value);
-    return bs_plan_is_stored(p, value) || bs_plan_reads_in_place(p, n, index, value);
-}
-
-static bool readers_sound(const bs_plan *p, int32_t n)
-{
-    const bs_graph *g = p->graph;
-    const bs_node *node = &g->nodes[n];
-    const int32_t *own = bs_node_in(g, node);
-    int32_t n_in;
-    const int32_t *in = bs_plan_in(p, n, &n_in);
-    for (int32_t i = 0; i < n_in; i++) {
-        if (in[i] == 0 || !bs_plan_reads(p, node, i))
-            continue;
-        const bs_value_plan *v = &p->values[in[i]];
-        const bs_role role = bs_node_role(node, i);
-        if (!p->node_live[g->values[in[i]].node] || !finds(p, n, i, in[i]) ||
-            (v->planar && bs_plan_is_of_images(p, n)) || (role == BS_ROLE_DECIDING && v->narrow) ||
-            (role == BS_ROLE_CACHE_LENGTH && !v->is_cache_length))
-            return false;
-    }
-    for (int32_t i = 0; i < node->n_in; i++)
-        if (own[i] && g->values[own[i]].image && p->values[own[i]].margin < bs_plan_margin_needed(p, node, i))
-            return false;
-    return true;
-}
-
-static bool node_sound(const bs_plan *p, int32_t n)
-{
-    const bs_node *node = &p->graph->nodes[n];
-    const bs_node_plan *np = &p->nodes[n];
-    if (!p->node_live[n])
-        return !bs_node_is_output(node) && np->unit == 0;
-    return !(bs_node_is_view(node) && node->writer && !p->node_live[node->writer]) && domain_is_live(p, n) &&
-           chain_is_there(p, n) && sizes_are_right(p, n) &&
-           bs_bytes_aligned_to(np->prepared_offset, BS_ALIGNMENT) && unit_has_weights(p, n) && has_owner(p, n) &&
-           (!bs_plan_looks_ahead(node) || bs_plan_look_ahead_fits(p, n, np->ahead_of, NULL)) && readers_sound(p, n);
-}
-
-/* --------------------------------------------------------------------------------------------------- values */
-
-/* Whether a value may lie where it is copied at the end: in the output or the state that is node `source`. */
-static bool ends_in_place(const bs_plan *p, int32_t value)
-{
-    const bs_graph *g = p->graph;
-    const int32_t source = p->values[value].source;
-    if (source >= g->n_nodes || !p->node_live[source])
-        return false;
-    const bs_node *node = &g->nodes[source];
-    const bool output = p->values[value].storage != BS_STORAGE_STATE;
-    const int32_t end = output ? source : node->writer;
-    return (output ? bs_node_is_output(node) : bs_node_is_state(node)) && end > 0 && p->node_live[end] &&
-           p->values[value].margin == 0 && g->values[value].domain == 0 &&
-           bs_node_in(g, &g->nodes[end])[bs_node_operand(&g->nodes[end], BS_ROLE_DATA)] == value;
-}
-
-static bool frames(const bs_plan *p, int32_t value)
-{
-    const bs_graph *g = p->graph;
-    const bs_node *node = &g->nodes[g->values[value].node];
-    const int32_t frame = p->values[value].source < g->n_values ? p->values[value].source : 0;
-    const bs_node *joins = &g->nodes[g->values[frame].node];
-    return bs_node_gathers(node) && !bs_plan_is_packed(g, node) && !p->routers[node->router].in_tile &&
-           !bs_router_loops(g, node->router) && bs_node_joins_cells(joins) && bs_node_in(g, joins)[0] == value;
-}
-
-/* Whether the source of a value that is stored has its rows as well. */
-static bool sees_source(const bs_plan *p, int32_t value)
-{
-    return bs_plan_may_be_seen(p, value) &&
-           p->values[value].source == bs_view_of(p->graph, &p->graph->nodes[p->graph->values[value].node]);
-}
-
-static bool lies_well(const bs_plan *p, int32_t value)
-{
-    const int32_t n = p->graph->values[value].node, source = p->values[value].source;
-    const bs_node *node = &p->graph->nodes[n];
-    const bool given = bs_node_work(node) == BS_WORK_GIVEN && source == n;
-    switch ((bs_storage)p->values[value].storage) {
-    case BS_STORAGE_INPUT: return given && bs_node_is_input(node);
-    case BS_STORAGE_WEIGHT: return given && bs_op_get(node->op)->bound == 0;
-    case BS_STORAGE_STATE: return bs_node_is_state(node) ? given : bs_node_joins_cells(node) && ends_in_place(p, value);
-    case BS_STORAGE_OUTPUT: return bs_plan_may_end_in_place(p, value) && ends_in_place(p, value);
-    case BS_STORAGE_VIEW:
-        if (!bs_node_is_view(node)) { /* in the place of what it updates */
-            const int32_t carried = bs_plan_updates(p, value);
-            return carried && p->values[carried].storage == BS_STORAGE_VIEW && source == p->values[carried].source;
-        }
-        return source == bs_view_of(p->graph, node);
-    case BS_STORAGE_FRAME: return frames(p, value);
-    case BS_STORAGE_TRANSIENT:
-        return bs_plan_on_device(p) || source == 0 || ends_in_place(p, value) || sees_source(p, value) ||
-               (given && bs_plan_may_lie_as_bound(p, value));
-    case BS_STORAGE_SCRATCH: return source == 0 || sees_source(p, value);
-    case BS_STORAGE_NONE: break;
-    }
-    return true;
-}
-
-/* A value lies in the scratch of a part that has its rows, or in the transient arena, which is summed at the end. */
-static bool storage_sound(const bs_plan *p, int32_t value)
-{
-    const bs_value_plan *v = &p->values[value];
-    const int32_t domain = p->graph->values[value].domain;
-    const bs_part *part = v->storage == BS_STORAGE_SCRATCH && v->scope != BS_TOP ? &p->parts[v->scope] : NULL;
-    if (v->storage == BS_STORAGE_SCRATCH &&
-        (!part || domain == 0 || !bs_plan_is_within(p->graph, domain, part->domain)))
-        return false;
-    if (part && bs_bytes_less(part->scratch_bytes, bs_plan_end(v)))
-        return false;
-    return v->rows >= bs_plan_storage_rows(p, value) && !bs_bytes_less(v->row_bytes, bs_plan_row_bytes(p, value)) &&
-           bs_bytes_aligned_to(v->row_bytes, BS_ALIGNMENT) && bs_bytes_aligned_to(v->offset, BS_ALIGNMENT);
-}
-
-static bool value_sound(const bs_plan *p, int32_t value)
-{
-    const bs_value_plan *v = &p->values[value];
-    const bs_value_info *info = &p->graph->values[value];
-    const bool stored = bs_plan_is_stored(p, value);
-    return p->node_live[info->node] == (v->storage != BS_STORAGE_NONE) && lies_well(p, value) &&
-           (!v->planar || bs_plan_may_be_planar(p, value)) && (v->margin == 0 || info->image) &&
-           (!v->narrow || (p->desc.half && stored && info->dtype == BS_F32)) &&
-           (!v->is_cache_length ||
-            (bs_node_is_input(&p->graph->nodes[info->node]) && info->dtype == BS_I32 && info->rank == 1)) &&
-           (!stored || storage_sound(p, value));
-}
-
-bool bs_image_values_sound(const bs_plan *p)
-{
-    const bs_graph *g = p->graph;
-    return bs_plan_each(p, 0, g->n_domains, domain_sound) && bs_plan_each(p, 1, g->n_routers, router_sound) &&
-           bs_plan_each(p, 1, g->n_values, value_sound) && bs_plan_each(p, 1, g->n_nodes, node_sound);
-}
-
-bool bs_image_sums_sound(bs_plan *p)
-{
-    const bs_plan said = *p;
-    bs_plan_sum(p);
-    bs_plan_size_slots(p);
-    return bs_image_same(BS_IMAGE_plan, &said, p);
-}
-BS_EFFORT_END
-/* ==== end src/plan/image_values.c ============================================================= */
-
-/* ==== begin src/plan/image_side.c ============================================================= */
-BS_EFFORT_ONCE
-/* plan/image_side.c - what an image says of times: instructions of one time may run side by side, on threads or in one
- * launch of a GPU (bs_plan_side_by_side), so none may touch what another one writes. A kernel that checked an index
- * must not find another one there. Two may write, or read and write, the same bytes only where decisions keep rows
- * apart: values of two paths of a router that share a slab, whose rows lie packed in it; and what two paths of a router
- * store in one value, where each row has its place.
- *
- * Relies on plan/image.h and plan/walk.c having looked. Must never write, nor look at more than
- * BS_SIDE_BY_SIDE instructions for each. */
-/* #include "plan/image.h" */
-
-/* #include "plan/walk.h" */
-
-/* Whether a value, which is written, has bytes in common with another one. */
-static bool overlap(const bs_plan *p, int32_t a, int32_t b)
-{
-    const bs_value_plan *x = &p->values[a], *y = &p->values[b];
-    if (x->storage != y->storage)
-        return false;
-    if (x->storage != BS_STORAGE_TRANSIENT)
-        return x->source == y->source;
-    return bs_bytes_less(x->offset, bs_plan_end(y)) && bs_bytes_less(y->offset, bs_plan_end(x)) &&
-           !(bs_bytes_same(x->offset, y->offset) && bs_bytes_same(x->row_bytes, y->row_bytes) &&
-             bs_walk_are_paths(p->graph, p->graph->values[a].domain, p->graph->values[b].domain));
-}
-
-/* Whether instruction b touches what a writes. */
-static bool meets(const bs_plan *p, const bs_instr *a, const bs_instr *b)
-{
-    const bs_value_plan *values = p->values;
-    bool is_written, other;
-    for (int32_t k = 0, to; (to = bs_walk_touched(p, a, k, &is_written)) >= 0 && is_written; k++) {
-        while (values[to].storage == BS_STORAGE_VIEW)
-            to = values[to].source;
-        if (to == 0)
-            return true; /* what ends a run, before its end */
-        for (int32_t n = 0, value; (value = bs_walk_touched(p, b, n, &other)) >= 0; n++)
-            for (bool more = true; more; value = values[value].source) { /* what is seen has its rows in both */
-                if (overlap(p, to, value) &&
-                    !(other && to == value && bs_walk_are_paths(p->graph, a->domain, b->domain)))
-                    return true;
-                more = values[value].storage == BS_STORAGE_VIEW || bs_plan_is_seen(p, value);
-            }
-    }
-    return false;
-}
-
-static bool computes(const bs_instr *i) { return i->kind == BS_INSTR_CALL || i->kind == BS_INSTR_MOVE; }
-
-bool bs_image_side_sound(const bs_plan *p, int32_t row)
-{
-    const bs_instr *a = &p->instrs[row], *end = p->instrs + bs_plan_side_by_side(p, row);
-    for (const bs_instr *b = a + 1; b < end; b++)
-        if (computes(a) && computes(b) && (meets(p, a, b) || meets(p, b, a)))
-            return false;
-    return true;
-}
-BS_EFFORT_END
-/* ==== end src/plan/image_side.c =============================================================== */
-
-/* ==== begin src/plan/image_phases.c =========================================================== */
-BS_EFFORT_ONCE
-/* plan/image_phases.c - what an image says of streamed weights.
- *
- *   field                             what a lie could do                     what is checked
- *   units: prepared_bytes             weights beyond slots                    the largest fits (all_unit_bytes is the
- *                                                                               sum: plan/image_values.c)
- *   units: node                       a unit that nothing loads, waited for   the first node that loads it
- *   units: block, domain;             margins beyond their table              a path of the phase's router
- *     phases: router
- *   phases, phase_units               lists beyond their tables               behind each other; all that its
- *                                                                               instructions need
- *   instrs: phase; parts: unit        weights used that are not there         of all that need a unit, in order
- *
- * Relies on plan/image.h, and on values and instructions having been looked at. Must never write. */
-/* #include "plan/image.h" */
-
-/* #include "ops/structure.h" */
-
-#if !defined(BS_NO_STREAM)
-
-static bool unit_sound(const bs_plan *p, int32_t u)
-{
-    const bs_plan_unit *unit = &p->units[u];
-    if (unit->domain != 0 && bs_plan_unit_path(p, unit->domain) != unit->domain)
-        return false;
-    return bs_bytes_aligned_to(unit->prepared_bytes, BS_ALIGNMENT) && bs_plan_needs_weights(p, unit->node) &&
-                   p->nodes[unit->node].unit == u && p->nodes[unit->node].owner == unit->node;
-}
-
-/* ------------------------------------------------------------------------------------------------- phases */
-
-/* The list of the phase that is being checked. */
-typedef struct phase_list {
-    const bs_plan *p;
-    int32_t phase, first, end; /* -1: none yet; in phase_units */
-    int32_t last;              /* where the last unit was found: the next one is usually behind it */
-    bool over;                 /* a loop begins or ends behind it: it does not go on */
-} phase_list;
-
-/* The k-th unit whose weights a top-level instruction needs; 0: weights are resident; -1: there are no more. */
-static int32_t unit_of(const bs_plan *p, const bs_instr *i, int32_t k)
-{
-    const bs_region *region = &p->regions[i->region];
-    if (i->kind == BS_INSTR_CALL && k == 0)
-        return p->nodes[i->node].unit;
-    return i->kind == BS_INSTR_RUN && k < region->count ? p->parts[p->region_parts[region->first + k]].unit : -1;
-}
-
-/* Whether the phase lists a unit, and has the router that decides about it. */
-static bool lists(phase_list *l, int32_t unit)
-{
-    const bs_plan *p = l->p;
-    const int32_t domain = p->units[unit].domain;
-    bool found = false;
-    for (int32_t k = l->first; k < l->end && !found; k++) {
-        l->last = l->last + 1 < l->end ? l->last + 1 : l->first;
-        found = p->phase_units[l->last] == unit - 1;
-    }
-    return found && p->phases[l->phase].router == (domain ? p->graph->domains[domain].router : 0);
-}
-
-/* Begins the next phase, whose list must lie behind the one before. */
-static bool begins(phase_list *l, int32_t phase)
-{
-    const bs_trace_phase *s = &l->p->phases[phase];
-    if (phase != l->phase + 1 || s->first_unit != l->end || s->n_units > l->p->n_phase_units - l->end)
-        return false;
-    l->phase = phase;
-    l->over = false;
-    l->first = l->last = l->end;
-    l->end += s->n_units;
-    return true;
-}
-
-/* Whether the phase of an instruction lists what it needs; an instruction that needs no unit has no phase. */
-static bool has_phase(phase_list *l, const bs_instr *i)
-{
-    bool needs = false, sound = i->phase < 0 || (i->phase == l->phase && !l->over) || begins(l, i->phase);
-    l->over = l->over || bs_instr_loops(l->p, i);
-    for (int32_t k = 0, unit = 0; sound && (unit = unit_of(l->p, i, k)) >= 0; k++) {
-        needs = needs || unit > 0;
-        sound = unit == 0 || (i->phase >= 0 && lists(l, unit));
-    }
-    return sound && needs == (i->phase >= 0);
-}
-
-bool bs_image_phases_sound(const bs_plan *p)
-{
-    phase_list l = {p, -1, 0, 0, 0, false};
-    bool sound = bs_plan_each(p, 1, p->n_units, unit_sound) && !bs_bytes_less(p->slot_bytes, p->largest_unit_bytes);
-    for (int32_t k = 0; k < p->n_top && sound; k++)
-        sound = has_phase(&l, &p->instrs[k]);
-    return sound && l.phase == p->n_phases - 1 && l.end == p->n_phase_units;
-}
-
-#endif
-BS_EFFORT_END
-/* ==== end src/plan/image_phases.c ============================================================= */
-
-/* ==== begin src/plan/image_save.c ============================================================= */
-BS_EFFORT_ONCE
-/* plan/image_save.c - a plan as bytes, in builds that have a planner.
- * Relies on plan/image.h. Must never write a byte that could differ for the same plan. */
-/* #include "plan/image.h" */
-
-#if !defined(BS_NO_PLANNER)
-
-size_t bs_plan_image_bytes(const bs_plan *plan)
-{
-    bs_image_places places;
-    size_t bytes = 0;
-    if (!plan)
-        return 0;
-    bs_image_place(plan, &places);
-    return bs_bytes_fit(places.bytes, SIZE_MAX, &bytes) ? bytes : 0;
-}
-
-/* Field by field: bytes between fields, and fields that no run reads, stay zero. */
-static void save_fields(const bs_plan *plan, const bs_image_places *places, uint8_t *image)
-{
-    uint8_t *at = bs_bytes_at(image, places->table[BS_IMAGE_plan]);
-    const bs_image_field *f = bs_image_fields;
-    for (; f->table == BS_IMAGE_plan; f++, at += sizeof(int64_t))
-        memcpy(at, &(int64_t){bs_image_get(f, plan)}, sizeof(int64_t));
-    for (; f->bytes; f++) {
-        at = bs_bytes_at(image, places->table[f->table]) + f->offset;
-        for (int32_t r = 0; r < bs_image_rows(plan, f->table); r++, at += bs_image_row_bytes(f->table))
-            memcpy(at, bs_image_row(plan, f->table, r) + f->offset, f->bytes);
-    }
-}
-
-bs_status bs_plan_save(const bs_plan *plan, void *image, size_t bytes, bs_error *error)
-{
-    const size_t needed = bs_plan_image_bytes(plan);
-    bs_image_places places;
-    if (!plan || !image)
-        return bs_fail(error, BS_ERROR_ARGUMENT, "bs_plan_save: the plan or the memory for its image is NULL");
-    if (bytes < needed)
-        return bs_fail(error, BS_ERROR_ARGUMENT, "bs_plan_save: %llu bytes given, the image has %llu",
-                       (unsigned long long)bytes, (unsigned long long)needed);
-    bs_image_head head = bs_image_head_of(plan->graph, bs_dataflow_of(&plan->desc), needed);
-    memset(image, 0, needed);
-    bs_image_place(plan, &places);
-    save_fields(plan, &places, image);
-    memcpy(image, &head, sizeof head);
-    head.crc = bs_crc32(0, (const uint8_t *)image + BS_IMAGE_CRC_FROM, needed - BS_IMAGE_CRC_FROM);
-    memcpy(image, &head, sizeof head);
-    return BS_OK;
-}
-
-#endif
-BS_EFFORT_END
-/* ==== end src/plan/image_save.c =============================================================== */
-
-/* ==== begin src/plan/image.c ================================================================== */
-BS_EFFORT_ONCE
-/* plan/image.c - a plan opened from an image, in place.
- * Relies on plan/image.h. Must never change an image, or use any part of it before that part was checked. */
-/* #include "plan/image.h" */
+/* -------------------------------------------------------------------------------------------------- the head */
 
 static const char image_magic[sizeof((bs_image_head *)0)->magic] = {'b', 's', ' ', 'p', 'l', 'a', 'n', '\n'};
 
-void bs_image_place(const bs_plan *plan, bs_image_places *places)
-{
-    places->bytes = bs_bytes_align(bs_bytes_of(sizeof(bs_image_head)));
-    for (int32_t t = 0; t < BS_IMAGE_TABLES; t++)
-        places->table[t] = bs_bytes_place(&places->bytes, bs_image_rows(plan, t), bs_image_row_bytes(t));
-}
-
 bs_image_head bs_image_head_of(const bs_graph *g, int32_t dataflow, size_t bytes)
 {
-    bs_image_head head;
-    memset(&head, 0, sizeof head);
+    bs_image_head head = {.format = BS_IMAGE_FORMAT, .bytes = bytes, .library = BS_VERSION,
+                          .layout = bs_image_layout(), .graph = bs_image_graph(g), .dataflow = dataflow};
     memcpy(head.magic, image_magic, sizeof head.magic);
-    head.format = BS_IMAGE_FORMAT;
-    head.bytes = bytes;
-    head.library = BS_VERSION;
-    head.layout = bs_image_layout();
-    head.graph = bs_image_graph(g);
-    head.dataflow = dataflow;
     return head;
 }
 
@@ -45696,8 +45312,7 @@ bs_image_head bs_image_head_of(const bs_graph *g, int32_t dataflow, size_t bytes
 static bool is_image(const void *image, size_t bytes, bs_image_head *head, bs_error *error)
 {
     if (bytes < sizeof *head || memcmp(image, image_magic, sizeof image_magic) != 0)
-        return bs_refuse(error, BS_ERROR_FORMAT, "these %llu bytes are no image of a plan",
-                         (unsigned long long)bytes);
+        return bs_refuse(error, BS_ERROR_FORMAT, "these %llu bytes are no image of a plan", (unsigned long long)bytes);
     memcpy(head, image, sizeof *head);
     if (head->format != BS_IMAGE_FORMAT)
         return bs_refuse(error, BS_ERROR_VERSION, "the image is of format %u, this library reads %d",
@@ -45719,56 +45334,43 @@ static bool is_whole(const void *image, size_t bytes, const bs_image_head *head,
                          (unsigned long long)bytes, (unsigned long long)head->bytes);
     const uint32_t crc = bs_crc32(0, (const uint8_t *)image + BS_IMAGE_CRC_FROM,
                                   (size_t)head->bytes - BS_IMAGE_CRC_FROM);
-    return crc == head->crc || bs_refuse(error, BS_ERROR_FORMAT,
-                                         "the image is damaged: its CRC-32 is %08x, expected %08x",
-                                         (unsigned)crc, (unsigned)head->crc);
+    return crc == head->crc ||
+           bs_refuse(error, BS_ERROR_FORMAT, "the image is damaged: its CRC-32 is %08x, expected %08x", (unsigned)crc,
+                     (unsigned)head->crc);
 }
 
-static bool no_plan(bs_error *error)
+bool bs_image_no_plan(bs_error *error)
 {
     return bs_refuse(error, BS_ERROR_FORMAT, "the image is no plan that this library makes");
 }
 
-/* The numbers come first: they tell where the tables are. The tables stay in the image, which nothing writes to: a
- * session's plan is const. */
-static bool take_image(bs_plan *p, const uint8_t *image, const bs_image_head *head, bs_error *error)
-{
-    bs_image_places places;
-    bs_image_place(p, &places); /* the place of the numbers depends on nothing */
-    bool fits = head->bytes >= bs_bytes_figure(places.bytes);
-    if (fits && !bs_image_take_numbers(p, bs_bytes_read_at(image, places.table[BS_IMAGE_plan]), error))
-        return false;
-    bs_image_place(p, &places);
-    fits = fits && head->bytes == bs_bytes_figure(places.bytes);
-    for (int32_t t = BS_IMAGE_plan + 1; t < BS_IMAGE_TABLES && fits; t++)
-        bs_image_set_table(p, t, bs_bytes_read_at(image, places.table[t]));
-    p->desc.tier = (int32_t)p->tier;
-    return fits || no_plan(error);
-}
-
-/* Whether it is a plan of its graph; with workspace that is given back. */
-static bool is_plan(bs_plan *p, bs_arena *lender, int32_t dataflow, bs_error *error)
+/* Whether it is a plan of its graph; with workspace that is given back. What follows from rows is computed again. */
+static bool is_plan(bs_plan *p, bs_arena *lender, bs_error *error)
 {
     const bs_bytes bytes = bs_plan_walk_workspace(p->graph->n_nodes, p->graph->n_operands);
     void *workspace = bs_lend(lender, bytes);
     if (!workspace)
         return bs_fail_arena(error, lender, bytes, "what walks the plan"), false;
-    return (bs_dataflow_of(&p->desc) == dataflow && bs_image_values_sound(p) &&
-            bs_plan_walk(p, true, workspace) == BS_WALK_SOUND && !bs_plan_domain_beyond_shared(p) &&
-            bs_plan_each(p, 0, p->n_top, bs_image_side_sound) && bs_image_sums_sound(p) && bs_image_phases_sound(p)) ||
-           no_plan(error);
+    if (!bs_image_values_sound(p) || bs_plan_walk(p, true, workspace) != BS_WALK_SOUND ||
+        bs_plan_domain_beyond_shared(p))
+        return bs_image_no_plan(error);
+    bs_plan_sum(p);
+    bs_plan_size_slots(p);
+    return !bs_bytes_less(p->slot_bytes, p->largest_unit_bytes) || bs_image_no_plan(error);
 }
 
-static bool open_image(bs_plan *p, bs_arena *lender, const uint8_t *image, const bs_image_head *head,
-                       bs_error *error)
+static bool open_image(bs_plan *p, bs_arena *lender, const uint8_t *image, const bs_image_head *head, bs_error *error)
 {
-    if (!take_image(p, image, head, error) || !bs_plan_desc_sound(&p->desc, error))
+    if (!bs_image_take(p, image, head->bytes, error))
         return false;
+    p->desc.tier = (int32_t)p->tier;
     p->desc.no_dataflow = !(head->dataflow & BS_DATAFLOW_MOVES);
     p->desc.no_fusion = !(head->dataflow & BS_DATAFLOW_FUSES);
+    if (!bs_plan_desc_sound(&p->desc, error))
+        return false;
     bs_plan_begin(p);
-    return bs_image_rows_sound(p, error) && bs_plan_rows_fit(p, error) && is_plan(p, lender, head->dataflow, error) &&
-           bs_plan_bytes_fit(p, error);
+    return (bs_dataflow_of(&p->desc) == head->dataflow || bs_image_no_plan(error)) && bs_plan_rows_fit(p, error) &&
+           is_plan(p, lender, error) && bs_plan_bytes_fit(p, error);
 }
 
 size_t bs_plan_open_bytes(const bs_graph *graph)
@@ -45779,20 +45381,16 @@ size_t bs_plan_open_bytes(const bs_graph *graph)
     const bs_dataflow_room flow = bs_dataflow_takes(graph, BS_DATAFLOW_ALL, false);
     const bs_bytes walk = bs_plan_walk_workspace(graph->n_nodes + flow.nodes, graph->n_operands + flow.operands);
     const bs_bytes opened = bs_bytes_add(walk, bs_bytes_of(sizeof(bs_plan) + 2 * BS_ALIGNMENT));
-    const bs_bytes needed = bs_bytes_add(bs_bytes_add(flow.graph, bs_bytes_max(flow.work, opened)),
-                                         bs_bytes_of(BS_ALIGNMENT));
-    return bs_bytes_fit(needed, SIZE_MAX, &bytes) ? bytes : 0;
+    const bs_bytes work = bs_bytes_add(bs_bytes_max(flow.work, opened), bs_bytes_of(BS_ALIGNMENT));
+    return bs_bytes_fit(bs_bytes_add(flow.graph, work), SIZE_MAX, &bytes) ? bytes : 0;
 }
 
 /* The graph that the image is about, made of the caller's. NULL: it is of another one, or there is no room. */
 static const bs_graph *graph_of(bs_arena *arena, bs_arena *scratch, const bs_graph *graph, const bs_image_head *head,
                                 bs_error *error)
 {
-    if (!bs_in_range(head->dataflow, 0, BS_DATAFLOW_END)) {
-        no_plan(error);
-        return NULL;
-    }
-    const bs_graph *planned = bs_dataflow_make(arena, scratch, graph, head->dataflow, error);
+    const bool known = bs_in_range(head->dataflow, 0, BS_DATAFLOW_END) || bs_image_no_plan(error);
+    const bs_graph *planned = known ? bs_dataflow_make(arena, scratch, graph, head->dataflow, error) : NULL;
     if (!planned || head->graph == bs_image_graph(planned))
         return planned;
     bs_fail(error, BS_ERROR_GRAPH, "the image is of another graph: a node, a name, a parameter or an extent differs");
@@ -45803,8 +45401,7 @@ const bs_plan *bs_plan_open(bs_arena *arena, bs_arena *scratch, const bs_graph *
                             bs_error *error)
 {
     const bs_bytes own = bs_bytes_align(bs_bytes_of(sizeof(bs_plan)));
-    bs_image_head head;
-    memset(&head, 0, sizeof head);
+    bs_image_head head = {.bytes = 0};
     if (bs_graph_check(graph, error) != BS_OK)
         return NULL;
     if (!arena || !image || bs_to_aligned(image, BS_IMAGE_ALIGNMENT) != 0 ||
@@ -54007,7 +53604,8 @@ static void run_look_ahead(bs_session *s, const bs_instr *i)
         bool any = false;
         for (int32_t k = phase->first_unit; phase->router == router && k < phase->first_unit + phase->n_units; k++) {
             const int32_t unit = s->plan->phase_units[k] + 1;
-            const float margin = margins[s->graph->domains[s->plan->units[unit].domain].path];
+            const bs_domain *of = &s->graph->domains[s->plan->units[unit].domain];
+            const float margin = of->kind == BS_DOMAIN_PATH && of->router == router ? margins[of->path] : -1;
             if (margin < 0)
                 continue;
             bs_store_expect(&s->store, j, unit, (double)margin);

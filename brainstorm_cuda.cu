@@ -1,6 +1,6 @@
 /* brainstorm_cuda.cu - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: 933c59141b3d57bdda5fc1e952ded680ef3168f833d10bd489c6a39f221b95dc
+ * sha256 of the parts: 10de194ab82f2327fccb64597f8e25c5ca72a69a094e3b8d816c47de86d47537
  */
 #include "brainstorm.h"
 
@@ -2025,13 +2025,15 @@ static inline bs_bytes bs_plan_end(const bs_value_plan *value)
 {
     return bs_bytes_add(value->offset, bs_bytes_times(value->row_bytes, value->rows));
 }
-/* Patch size and most rows of a domain, parents first; and for a router, where it decides and about how many rows. */
+/* Patch size, most rows and those of a tile of a domain, parents first; and for a router, where it decides and about how
+ * many rows. */
 void bs_plan_size_domain(const bs_plan *plan, int32_t domain, bs_domain_plan *p);
 void bs_plan_size_router(const bs_plan *plan, int32_t router, bs_router_plan *r);
 
 /* The end of what may run side by side with instruction `first`, and one with another: the next ones at top level of
- * its time, at most BS_SIDE_BY_SIDE in all. None touches what another writes: the planner sees to it (plan/joins.c),
- * and who opens an image looks (plan/image_side.c). Each stands by itself at the end of a run, and where weights
+ * its time, at most BS_SIDE_BY_SIDE in all. None touches what another writes: the planner sees to it (plan/joins.c).
+ * Of a saved plan that lies about it an index that one checks may be another one when it is read again: so it is read
+ * once, and on a CPU what may refuse its data runs alone. Each stands by itself at the end of a run, and where weights
  * stream. */
 int32_t bs_plan_side_by_side(const bs_plan *plan, int32_t first);
 #define BS_SIDE_BY_SIDE 1024
@@ -2742,6 +2744,17 @@ struct bs_cu_view : bs_cu_rect {
     int32_t frame_y, frame_x, frame_h, frame_w;
     int32_t margin, max_h, max_w;
 };
+
+/* A number that is checked before it is used, as an index: read once, whatever else writes there meanwhile. */
+__device__ __forceinline__ int32_t bs_cu_read_once(const int32_t *at)
+{
+    return *static_cast<const volatile int32_t *>(at);
+}
+
+__device__ __forceinline__ int32_t bs_cu_index_at(const bs_cu_view &which, int64_t at)
+{
+    return bs_cu_read_once(reinterpret_cast<const int32_t *>(which.data) + at);
+}
 
 /* Whether this run has failed, as this thread sees it. */
 __device__ __forceinline__ bool bs_cu_has_failed(const bs_cu_program &program)
@@ -11061,7 +11074,7 @@ __device__ inline void bs_cu_loop_rows_run(const bs_cu_tile &t, const bs_device_
     for (int32_t r = w.row + team.index; r < w.end; r += team.count) {
         const bs_cu_view index = bs_cu_open_in(t, s, 1, r), y = bs_cu_open_out(t, s, 0, r);
         for (int32_t k = 0; k < (index.rank ? index.dim[0] : 1); k++) {
-            const int32_t named = reinterpret_cast<const int32_t *>(index.data)[(int64_t)k * index.stride[0]];
+            const int32_t named = bs_cu_index_at(index, (int64_t)k * index.stride[0]);
             if (named < -1 || named >= rows) {
                 bs_cu_fail(t, s, BS_ERROR_DATA);
                 return;
@@ -13198,7 +13211,7 @@ __device__ inline void bs_cu_gather_rows_of(const bs_cu_tile &t, const bs_device
         width *= 2;
     const bs_cu_team team = {d.index % width, width, d.index / width, d.workers / width};
     for (int32_t m = team.index; m < y.dim[0]; m += team.count) {
-        const int32_t from = reinterpret_cast<const int32_t *>(indices.data)[(int64_t)m * indices.stride[0]];
+        const int32_t from = bs_cu_index_at(indices, (int64_t)m * indices.stride[0]);
         if (from < 0 || from >= table.dim[0]) {
             bs_cu_fail(t, s, BS_ERROR_DATA);
             return;
@@ -13283,11 +13296,6 @@ __device__ inline bs_cu_indexed_place bs_cu_indexed_find(int32_t i, const bs_cu_
             i = rest;
         }
     return p;
-}
-
-__device__ __forceinline__ int32_t bs_cu_index_at(const bs_cu_view &which, int64_t at)
-{
-    return reinterpret_cast<const int32_t *>(which.data)[at];
 }
 
 __device__ inline void bs_cu_indexed_read(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w, bool each)
@@ -13469,7 +13477,7 @@ __device__ inline void bs_cu_children_run(const bs_cu_tile &t, const bs_device_s
     int64_t taken = bs_cu_sum_before(own, reinterpret_cast<int64_t *>(t.workspace), &all);
     (void)w;
     for (int32_t row = first; row < end; row++) {
-        const int32_t length = *bs_cu_list_at(lengths, row, 0);
+        const int32_t length = bs_cu_read_once(bs_cu_list_at(lengths, row, 0));
         if (length < 0 || length > out.slots || length > indices.rows - taken) {
             bs_cu_fail(t, s, BS_ERROR_DATA);
             return;
@@ -13494,7 +13502,7 @@ __device__ inline bool bs_cu_levels_list(const bs_cu_lists &children, const bs_c
     for (int32_t row = bs_cu_thread(); row < children.rows; row += bs_cu_threads()) {
         int32_t waits = 0;
         for (int32_t k = 0; k < children.slots; k++) {
-            const int32_t child = *bs_cu_list_at(children, row, k), at = row * children.slots + k;
+            const int32_t child = bs_cu_read_once(bs_cu_list_at(children, row, k)), at = row * children.slots + k;
             bad = bad || child < -1 || child >= children.rows;
             if (child < 0 || bad)
                 continue;

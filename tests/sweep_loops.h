@@ -40,11 +40,11 @@ static void tell_of_loops(tally *t)
     }
 }
 
-/* The phase before a decision of a loop is said to go on behind it, with all that the next one lists. */
+/* The phase before a decision of a loop is said to go on behind it, with all that the next one lists: what it needs
+ * there is loaded when it is waited for. */
 static void tell_of_phases_across(tally *t)
 {
     for (int32_t k = 1; k < plan->n_top; k++) {
-        const int64_t refused = t->refused;
         int32_t before = k - 1, after = k + 1;
         while (before >= 0 && plan->instrs[before].phase < 0)
             before--;
@@ -62,7 +62,6 @@ static void tell_of_phases_across(tally *t)
         for (int32_t i = after; i < plan->n_top; i++)
             plan->instrs[i].phase -= plan->instrs[i].phase > phase;
         tell(t);
-        t->silent += t->refused == refused;
         t->across++;
     }
 }

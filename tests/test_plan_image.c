@@ -224,7 +224,7 @@ static void test_refusals(void)
     head = good;
     head.format++;
     memcpy(image.bytes, &head, sizeof head);
-    is_refused(g, BS_ERROR_VERSION, "is of format 4, this library reads 3");
+    is_refused(g, BS_ERROR_VERSION, "is of format 5, this library reads 4");
     head = good;
     head.magic[0] = 'B';
     memcpy(image.bytes, &head, sizeof head);

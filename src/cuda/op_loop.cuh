@@ -222,7 +222,7 @@ __device__ inline void bs_cu_loop_rows_run(const bs_cu_tile &t, const bs_device_
     for (int32_t r = w.row + team.index; r < w.end; r += team.count) {
         const bs_cu_view index = bs_cu_open_in(t, s, 1, r), y = bs_cu_open_out(t, s, 0, r);
         for (int32_t k = 0; k < (index.rank ? index.dim[0] : 1); k++) {
-            const int32_t named = reinterpret_cast<const int32_t *>(index.data)[(int64_t)k * index.stride[0]];
+            const int32_t named = bs_cu_index_at(index, (int64_t)k * index.stride[0]);
             if (named < -1 || named >= rows) {
                 bs_cu_fail(t, s, BS_ERROR_DATA);
                 return;

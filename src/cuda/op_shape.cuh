@@ -349,7 +349,7 @@ __device__ inline void bs_cu_gather_rows_of(const bs_cu_tile &t, const bs_device
         width *= 2;
     const bs_cu_team team = {d.index % width, width, d.index / width, d.workers / width};
     for (int32_t m = team.index; m < y.dim[0]; m += team.count) {
-        const int32_t from = reinterpret_cast<const int32_t *>(indices.data)[(int64_t)m * indices.stride[0]];
+        const int32_t from = bs_cu_index_at(indices, (int64_t)m * indices.stride[0]);
         if (from < 0 || from >= table.dim[0]) {
             bs_cu_fail(t, s, BS_ERROR_DATA);
             return;

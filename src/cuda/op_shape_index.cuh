@@ -61,11 +61,6 @@ __device__ inline bs_cu_indexed_place bs_cu_indexed_find(int32_t i, const bs_cu_
     return p;
 }
 
-__device__ __forceinline__ int32_t bs_cu_index_at(const bs_cu_view &which, int64_t at)
-{
-    return reinterpret_cast<const int32_t *>(which.data)[at];
-}
-
 __device__ inline void bs_cu_indexed_read(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w, bool each)
 {
     const bs_cu_deal d = bs_cu_deal_rows(t, s, w);

@@ -29,9 +29,10 @@ static void sum_nodes(bs_plan *p)
         if (!p->node_live[n])
             continue;
         p->kernel_scratch_bytes = bs_bytes_max(p->kernel_scratch_bytes, np->scratch_bytes);
-        if (np->unit != 0 || np->owner != n)
+        if (np->unit != 0)
             continue;
-        p->staging_bytes = bs_bytes_max(p->staging_bytes, staging_of_node(p->graph, &p->graph->nodes[n]));
+        if (np->owner == n)
+            p->staging_bytes = bs_bytes_max(p->staging_bytes, staging_of_node(p->graph, &p->graph->nodes[n]));
         p->weight_bytes = bs_bytes_max(p->weight_bytes,
                                        bs_bytes_align(bs_bytes_add(np->prepared_offset, np->prepared_bytes)));
     }
@@ -111,6 +112,7 @@ void bs_plan_size_domain(const bs_plan *plan, int32_t domain, bs_domain_plan *p)
 {
     const bs_graph *g = plan->graph;
     const bs_domain *d = &g->domains[domain];
+    p->tile_rows = d->top > 0 && plan->domains[d->top].images ? 1 : BS_TILE_ROWS;
     p->max_rows = d->kind == BS_DOMAIN_PATH ? plan->domains[d->parent].max_rows : d->max_rows;
     p->size = bs_domain_is_patches(d) && plan->desc.patch_size > 0 ? plan->desc.patch_size : d->size;
     if (bs_domain_is_patches(d))

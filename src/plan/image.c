@@ -1,27 +1,67 @@
-/* plan/image.c - a plan opened from an image, in place.
- * Relies on plan/image.h. Must never change an image, or use any part of it before that part was checked. */
+/* plan/image.c - a plan opened from an image, in place: of its graph, which a hash tells, the same on every machine.
+ * Relies on plan/image.h. Must never change an image, use any part of it before that part was checked, or let an
+ * address, or bytes between fields, into the hash. */
 #include "plan/image.h"
+
+#include "ops/structure.h"
+
+/* ----------------------------------------------------------------------------------------- which graph it is */
+
+/* Continues a checksum with fields from `first` to `last`, of four bytes each, that follow each other. */
+#define IMAGE_MIX(crc, of, first, last) \
+    bs_crc32(crc, &(of)->first, (size_t)((const uint8_t *)(&(of)->last + 1) - (const uint8_t *)&(of)->first))
+
+/* An enum: some compilers give it a byte. */
+static uint32_t mix_enum(uint32_t crc, int32_t number) { return bs_crc32(crc, &number, sizeof number); }
+static uint32_t mix_text(uint32_t crc, const char *text) { return bs_crc32(crc, text, strlen(text) + 1); }
+
+/* The op goes in by name: another library may number ops differently. Every descriptor is a name, then fields of four
+ * bytes. */
+static uint32_t mix_work(uint32_t crc, const bs_graph *g, const bs_node *node)
+{
+    const bs_op *op = bs_op_get(node->op);
+    crc = IMAGE_MIX(mix_text(crc, op->name), node, n_in, n_out);
+    crc = bs_crc32(crc, bs_node_in(g, node), (size_t)node->n_in * sizeof(int32_t));
+    return node->params ? bs_crc32(crc, (const char *)node->params + sizeof(char *), (size_t)op->n_fields * 4) : crc;
+}
+
+/* Domains and routers follow from nodes, as the builder makes them. */
+static uint32_t mix_node(uint32_t crc, const bs_graph *g, const bs_node *node)
+{
+    crc = IMAGE_MIX(mix_text(mix_work(crc, g, node), bs_node_name(node)), node, first_out, writer);
+    for (int32_t i = 0; i < node->n_tail; i++) {
+        const bs_tail *t = &g->tails[node->tail + i];
+        crc = mix_enum(mix_enum(IMAGE_MIX(mix_work(crc, g, &t->node), t, at, own), (int32_t)t->from), (int32_t)t->to);
+    }
+    return crc;
+}
+
+uint32_t bs_image_graph(const bs_graph *g)
+{
+    uint32_t crc = IMAGE_MIX(0, g, n_nodes, n_values);
+    crc = IMAGE_MIX(crc, g, n_domains, n_routers); /* and dims and blocks; paths follow from routers */
+    for (int32_t n = 1; n < g->n_nodes; n++)
+        crc = mix_node(crc, g, &g->nodes[n]);
+    for (const bs_value_info *v = g->values + 1; v < g->values + g->n_values; v++) {
+        crc = mix_enum(mix_enum(IMAGE_MIX(crc, v, domain, domain), (int32_t)v->dtype), v->rank);
+        crc = bs_crc32(crc, v->dims, (size_t)v->rank * sizeof *v->dims);
+    }
+    for (const bs_dim_info *d = g->dims; d < g->dims + g->n_dims; d++)
+        crc = IMAGE_MIX(mix_enum(crc, (int32_t)d->kind), d, parent, maximum);
+    for (const bs_block *b = g->blocks + 1; b < g->blocks + g->n_blocks; b++)
+        crc = IMAGE_MIX(mix_text(crc, g->text + b->name), b, parent, end_node);
+    return crc;
+}
+
+/* -------------------------------------------------------------------------------------------------- the head */
 
 static const char image_magic[sizeof((bs_image_head *)0)->magic] = {'b', 's', ' ', 'p', 'l', 'a', 'n', '\n'};
 
-void bs_image_place(const bs_plan *plan, bs_image_places *places)
-{
-    places->bytes = bs_bytes_align(bs_bytes_of(sizeof(bs_image_head)));
-    for (int32_t t = 0; t < BS_IMAGE_TABLES; t++)
-        places->table[t] = bs_bytes_place(&places->bytes, bs_image_rows(plan, t), bs_image_row_bytes(t));
-}
-
 bs_image_head bs_image_head_of(const bs_graph *g, int32_t dataflow, size_t bytes)
 {
-    bs_image_head head;
-    memset(&head, 0, sizeof head);
+    bs_image_head head = {.format = BS_IMAGE_FORMAT, .bytes = bytes, .library = BS_VERSION,
+                          .layout = bs_image_layout(), .graph = bs_image_graph(g), .dataflow = dataflow};
     memcpy(head.magic, image_magic, sizeof head.magic);
-    head.format = BS_IMAGE_FORMAT;
-    head.bytes = bytes;
-    head.library = BS_VERSION;
-    head.layout = bs_image_layout();
-    head.graph = bs_image_graph(g);
-    head.dataflow = dataflow;
     return head;
 }
 
@@ -30,8 +70,7 @@ bs_image_head bs_image_head_of(const bs_graph *g, int32_t dataflow, size_t bytes
 static bool is_image(const void *image, size_t bytes, bs_image_head *head, bs_error *error)
 {
     if (bytes < sizeof *head || memcmp(image, image_magic, sizeof image_magic) != 0)
-        return bs_refuse(error, BS_ERROR_FORMAT, "these %llu bytes are no image of a plan",
-                         (unsigned long long)bytes);
+        return bs_refuse(error, BS_ERROR_FORMAT, "these %llu bytes are no image of a plan", (unsigned long long)bytes);
     memcpy(head, image, sizeof *head);
     if (head->format != BS_IMAGE_FORMAT)
         return bs_refuse(error, BS_ERROR_VERSION, "the image is of format %u, this library reads %d",
@@ -53,56 +92,43 @@ static bool is_whole(const void *image, size_t bytes, const bs_image_head *head,
                          (unsigned long long)bytes, (unsigned long long)head->bytes);
     const uint32_t crc = bs_crc32(0, (const uint8_t *)image + BS_IMAGE_CRC_FROM,
                                   (size_t)head->bytes - BS_IMAGE_CRC_FROM);
-    return crc == head->crc || bs_refuse(error, BS_ERROR_FORMAT,
-                                         "the image is damaged: its CRC-32 is %08x, expected %08x",
-                                         (unsigned)crc, (unsigned)head->crc);
+    return crc == head->crc ||
+           bs_refuse(error, BS_ERROR_FORMAT, "the image is damaged: its CRC-32 is %08x, expected %08x", (unsigned)crc,
+                     (unsigned)head->crc);
 }
 
-static bool no_plan(bs_error *error)
+bool bs_image_no_plan(bs_error *error)
 {
     return bs_refuse(error, BS_ERROR_FORMAT, "the image is no plan that this library makes");
 }
 
-/* The numbers come first: they tell where the tables are. The tables stay in the image, which nothing writes to: a
- * session's plan is const. */
-static bool take_image(bs_plan *p, const uint8_t *image, const bs_image_head *head, bs_error *error)
-{
-    bs_image_places places;
-    bs_image_place(p, &places); /* the place of the numbers depends on nothing */
-    bool fits = head->bytes >= bs_bytes_figure(places.bytes);
-    if (fits && !bs_image_take_numbers(p, bs_bytes_read_at(image, places.table[BS_IMAGE_plan]), error))
-        return false;
-    bs_image_place(p, &places);
-    fits = fits && head->bytes == bs_bytes_figure(places.bytes);
-    for (int32_t t = BS_IMAGE_plan + 1; t < BS_IMAGE_TABLES && fits; t++)
-        bs_image_set_table(p, t, bs_bytes_read_at(image, places.table[t]));
-    p->desc.tier = (int32_t)p->tier;
-    return fits || no_plan(error);
-}
-
-/* Whether it is a plan of its graph; with workspace that is given back. */
-static bool is_plan(bs_plan *p, bs_arena *lender, int32_t dataflow, bs_error *error)
+/* Whether it is a plan of its graph; with workspace that is given back. What follows from rows is computed again. */
+static bool is_plan(bs_plan *p, bs_arena *lender, bs_error *error)
 {
     const bs_bytes bytes = bs_plan_walk_workspace(p->graph->n_nodes, p->graph->n_operands);
     void *workspace = bs_lend(lender, bytes);
     if (!workspace)
         return bs_fail_arena(error, lender, bytes, "what walks the plan"), false;
-    return (bs_dataflow_of(&p->desc) == dataflow && bs_image_values_sound(p) &&
-            bs_plan_walk(p, true, workspace) == BS_WALK_SOUND && !bs_plan_domain_beyond_shared(p) &&
-            bs_plan_each(p, 0, p->n_top, bs_image_side_sound) && bs_image_sums_sound(p) && bs_image_phases_sound(p)) ||
-           no_plan(error);
+    if (!bs_image_values_sound(p) || bs_plan_walk(p, true, workspace) != BS_WALK_SOUND ||
+        bs_plan_domain_beyond_shared(p))
+        return bs_image_no_plan(error);
+    bs_plan_sum(p);
+    bs_plan_size_slots(p);
+    return !bs_bytes_less(p->slot_bytes, p->largest_unit_bytes) || bs_image_no_plan(error);
 }
 
-static bool open_image(bs_plan *p, bs_arena *lender, const uint8_t *image, const bs_image_head *head,
-                       bs_error *error)
+static bool open_image(bs_plan *p, bs_arena *lender, const uint8_t *image, const bs_image_head *head, bs_error *error)
 {
-    if (!take_image(p, image, head, error) || !bs_plan_desc_sound(&p->desc, error))
+    if (!bs_image_take(p, image, head->bytes, error))
         return false;
+    p->desc.tier = (int32_t)p->tier;
     p->desc.no_dataflow = !(head->dataflow & BS_DATAFLOW_MOVES);
     p->desc.no_fusion = !(head->dataflow & BS_DATAFLOW_FUSES);
+    if (!bs_plan_desc_sound(&p->desc, error))
+        return false;
     bs_plan_begin(p);
-    return bs_image_rows_sound(p, error) && bs_plan_rows_fit(p, error) && is_plan(p, lender, head->dataflow, error) &&
-           bs_plan_bytes_fit(p, error);
+    return (bs_dataflow_of(&p->desc) == head->dataflow || bs_image_no_plan(error)) && bs_plan_rows_fit(p, error) &&
+           is_plan(p, lender, error) && bs_plan_bytes_fit(p, error);
 }
 
 size_t bs_plan_open_bytes(const bs_graph *graph)
@@ -113,20 +139,16 @@ size_t bs_plan_open_bytes(const bs_graph *graph)
     const bs_dataflow_room flow = bs_dataflow_takes(graph, BS_DATAFLOW_ALL, false);
     const bs_bytes walk = bs_plan_walk_workspace(graph->n_nodes + flow.nodes, graph->n_operands + flow.operands);
     const bs_bytes opened = bs_bytes_add(walk, bs_bytes_of(sizeof(bs_plan) + 2 * BS_ALIGNMENT));
-    const bs_bytes needed = bs_bytes_add(bs_bytes_add(flow.graph, bs_bytes_max(flow.work, opened)),
-                                         bs_bytes_of(BS_ALIGNMENT));
-    return bs_bytes_fit(needed, SIZE_MAX, &bytes) ? bytes : 0;
+    const bs_bytes work = bs_bytes_add(bs_bytes_max(flow.work, opened), bs_bytes_of(BS_ALIGNMENT));
+    return bs_bytes_fit(bs_bytes_add(flow.graph, work), SIZE_MAX, &bytes) ? bytes : 0;
 }
 
 /* The graph that the image is about, made of the caller's. NULL: it is of another one, or there is no room. */
 static const bs_graph *graph_of(bs_arena *arena, bs_arena *scratch, const bs_graph *graph, const bs_image_head *head,
                                 bs_error *error)
 {
-    if (!bs_in_range(head->dataflow, 0, BS_DATAFLOW_END)) {
-        no_plan(error);
-        return NULL;
-    }
-    const bs_graph *planned = bs_dataflow_make(arena, scratch, graph, head->dataflow, error);
+    const bool known = bs_in_range(head->dataflow, 0, BS_DATAFLOW_END) || bs_image_no_plan(error);
+    const bs_graph *planned = known ? bs_dataflow_make(arena, scratch, graph, head->dataflow, error) : NULL;
     if (!planned || head->graph == bs_image_graph(planned))
         return planned;
     bs_fail(error, BS_ERROR_GRAPH, "the image is of another graph: a node, a name, a parameter or an extent differs");
@@ -137,8 +159,7 @@ const bs_plan *bs_plan_open(bs_arena *arena, bs_arena *scratch, const bs_graph *
                             bs_error *error)
 {
     const bs_bytes own = bs_bytes_align(bs_bytes_of(sizeof(bs_plan)));
-    bs_image_head head;
-    memset(&head, 0, sizeof head);
+    bs_image_head head = {.bytes = 0};
     if (bs_graph_check(graph, error) != BS_OK)
         return NULL;
     if (!arena || !image || bs_to_aligned(image, BS_IMAGE_ALIGNMENT) != 0 ||

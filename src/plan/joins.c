@@ -5,8 +5,8 @@
  * An instruction that joins stands before others of its domain, so it may only write what is its own until then:
  * transient rows, which share no bytes with anything that is alive at one of their times, both ends included
  * (plan/memory.c), and which nothing wrote before. It reads what is there by then, and what is written later anew (what
- * a loop carries, states) is written after all that came before it (bs_lower_pass.floor, plan/places.c). bs_plan_open
- * takes none of that on trust (plan/image_side.c).
+ * a loop carries, states) is written after all that came before it (bs_lower_pass.floor, plan/places.c).
+ * bs_plan_verify looks (plan/walk_bytes.c); a saved plan that lies about it computes any numbers, in its memory.
  * Relies on plan/lower.h. Must never move one that may be refused, whose result others already write, or so many that
  * memory grows by much. */
 #include "plan/lower.h"

@@ -219,7 +219,6 @@ static void choose_orders(bs_plan *plan)
         const bool wanted = plan->desc.order == BS_ORDER_DEPTH || /* a tile of the only image would keep all of it */
                             (plan->desc.order == BS_ORDER_AUTO && (images ? tree->max_rows > 1 : tree->streams));
         p->order = top > 0 && wanted && !tree->whole && !tree->nested ? BS_ORDER_DEPTH : BS_ORDER_BREADTH;
-        p->tile_rows = images ? 1 : BS_TILE_ROWS;
     }
     bs_plan_spread_orders(plan);
 }

@@ -347,13 +347,15 @@ static inline bs_bytes bs_plan_end(const bs_value_plan *value)
 {
     return bs_bytes_add(value->offset, bs_bytes_times(value->row_bytes, value->rows));
 }
-/* Patch size and most rows of a domain, parents first; and for a router, where it decides and about how many rows. */
+/* Patch size, most rows and those of a tile of a domain, parents first; and for a router, where it decides and about how
+ * many rows. */
 void bs_plan_size_domain(const bs_plan *plan, int32_t domain, bs_domain_plan *p);
 void bs_plan_size_router(const bs_plan *plan, int32_t router, bs_router_plan *r);
 
 /* The end of what may run side by side with instruction `first`, and one with another: the next ones at top level of
- * its time, at most BS_SIDE_BY_SIDE in all. None touches what another writes: the planner sees to it (plan/joins.c),
- * and who opens an image looks (plan/image_side.c). Each stands by itself at the end of a run, and where weights
+ * its time, at most BS_SIDE_BY_SIDE in all. None touches what another writes: the planner sees to it (plan/joins.c).
+ * Of a saved plan that lies about it an index that one checks may be another one when it is read again: so it is read
+ * once, and on a CPU what may refuse its data runs alone. Each stands by itself at the end of a run, and where weights
  * stream. */
 int32_t bs_plan_side_by_side(const bs_plan *plan, int32_t first);
 #define BS_SIDE_BY_SIDE 1024

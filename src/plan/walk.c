@@ -15,8 +15,10 @@
  *   nodes: instr                     rows beyond buffers                    counted before they are seen
  *   the order of all                 what was there before is read          written before (plan/walk_reads.c)
  *   a node without instruction       the same                               all have come in the end
- *   instrs: phase; parts: unit       weights that are not there             in a part those of its unit; lists of
- *                                                                             phases: plan/image_phases.c
+ *   values: rows, row_bytes, offset  rows beyond arenas                     room for rows at their maxima, where they
+ *                                                                             are written or read
+ *   instrs: phase; parts: unit       weights that are not there             in a part those of its unit; at top level
+ *                                                                             waited for, in a phase
  *
  * Of a trip of a loop the walk knows as much as of all: what a trip reads was there before the loop, or was made
  * before in the same trip, or is carried, and then it was there before the first trip, and what follows it is moved
@@ -155,11 +157,23 @@ static inline void begin_part(const bs_walk *w) { (void)w; }
 static inline int32_t goes_on(bs_walk *w, int32_t at) { return (void)w, at; }
 #endif
 
-/* In a part weights are there that it waits for, and resident ones. */
+/* Whether one of a region's parts needs weights that are loaded. */
+static bool waits(const bs_plan *p, const bs_region *region)
+{
+    bool any = false;
+    for (int32_t k = region->first; k < region->first + region->count && !any; k++)
+        any = p->parts[p->region_parts[k]].unit != 0;
+    return any;
+}
+
+/* In a part weights are there that it waits for, and resident ones; at top level what needs others, and nothing else,
+ * is of a phase: a run waits for them there. */
 static inline bool has_its_weights(const bs_walk *w, const bs_instr *i)
 {
     const int32_t unit = i->kind == BS_INSTR_CALL ? w->p->nodes[i->node].unit : 0;
-    return i->phase < 0 && (unit == 0 || unit == w->p->parts[i->part].unit);
+    if (w->tile)
+        return i->phase < 0 && (unit == 0 || unit == w->p->parts[i->part].unit);
+    return (i->phase >= 0) == (unit != 0 || (i->kind == BS_INSTR_RUN && waits(w->p, &w->p->regions[i->region])));
 }
 
 static inline bool instr_sound(bs_walk *w, const bs_instr *i, int32_t at)
@@ -168,8 +182,8 @@ static inline bool instr_sound(bs_walk *w, const bs_instr *i, int32_t at)
     w->at = at;
     w->node = &w->g->nodes[i->node];
     w->op = bs_op_table[w->node->op];
-    return i->part + 1 == w->list && (!w->tile || has_its_weights(w, i)) && (!w->whole || bs_walk_makes(w)) &&
-           bs_walk_may_run(w) && bytes_sound(w) && comes(w, i);
+    return i->part + 1 == w->list && (!w->whole || bs_walk_makes(w)) && has_its_weights(w, i) && bs_walk_may_run(w) &&
+           bytes_sound(w) && comes(w, i);
 }
 
 /* The list at top level is in order of time. */

@@ -1,6 +1,6 @@
 /* plan/walk.h - what the files of the walk share: plan/walk.c (the list of instructions, from the first to the last),
  * plan/walk_reads.c (what has been written when one of them runs), plan/walk_makes.c (which instruction a node gets),
- * plan/walk_bytes.c (whose rows each byte holds); plan/image_side.c asks it what an instruction touches.
+ * plan/walk_bytes.c (whose rows each byte holds).
  *
  * Inline functions of headers become calls in a part that builds `once` (base/effort.h), so what is done for each
  * instruction reads tables itself.
@@ -57,10 +57,6 @@ bool bs_walk_has_ended(const bs_walk *w, int32_t router);
 bool bs_walk_may_write(bs_walk *w, int32_t value);
 /* Whether all that the instruction reads is there: written on every way to it. */
 bool bs_walk_may_run(bs_walk *w);
-/* A value that instruction i touches, number k: what it writes comes first. 0: none; -1: there are no more. */
-int32_t bs_walk_touched(const bs_plan *plan, const bs_instr *i, int32_t k, bool *is_written);
-/* Whether rows of both domains are apart from each other: of two paths of a router. */
-bool bs_walk_are_paths(const bs_graph *graph, int32_t a, int32_t b);
 
 /* How many instructions a node needs, beside those for rings; and how many of them are still to come. */
 int32_t bs_walk_due(const bs_walk *w, int32_t node);
@@ -83,6 +79,10 @@ int32_t bs_walk_all(bs_walk *w);
  * result was written before. Then: a part begins, with a scratch of its own. */
 bool bs_walk_bytes_sound(bs_walk_bytes *b, bool first);
 void bs_walk_bytes_part(bs_walk_bytes *b);
+/* A value that instruction i touches, number k: what it writes comes first. 0: none; -1: there are no more. */
+int32_t bs_walk_touched(const bs_plan *plan, const bs_instr *i, int32_t k, bool *is_written);
+/* Whether rows of both domains are apart from each other: of two paths of a router. */
+bool bs_walk_are_paths(const bs_graph *graph, int32_t a, int32_t b);
 #endif
 
 #endif

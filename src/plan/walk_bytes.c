@@ -69,6 +69,37 @@ static int32_t cut_at(walk_space *a, uint64_t at)
     return low;
 }
 
+/* --------------------------------------------------------------------------------------------- what is touched */
+
+int32_t bs_walk_touched(const bs_plan *p, const bs_instr *i, int32_t k, bool *is_written)
+{
+    const bs_graph *g = p->graph;
+    const bs_node *node = &g->nodes[i->node];
+    const bool call = i->kind == BS_INSTR_CALL, view = bs_instr_loads(i) && bs_node_is_view(node);
+    const int32_t written = call ? node->n_out : 1;
+    int32_t n_in;
+    const int32_t *in = bs_plan_in(p, i->node, &n_in);
+    *is_written = k < written;
+    if (k < written)
+        return call ? node->first_out + k : i->target;
+    k -= written + 2;
+    if (k == -2)
+        return i->value;
+    if (k == -1 && call && bs_node_op(node)->rows.of == BS_ROWS_AROUND)
+        return bs_view_of(g, &g->nodes[g->values[in[0]].node]);
+    if (k == -1)
+        return view ? bs_view_of(g, node) : 0;
+    if (k >= n_in || (i->kind == BS_INSTR_MOVE && !bs_instr_gathers(i)))
+        return -1;
+    return bs_plan_reads(p, node, k) ? in[k] : 0;
+}
+
+bool bs_walk_are_paths(const bs_graph *g, int32_t a, int32_t b)
+{
+    const bs_domain *x = &g->domains[a], *y = &g->domains[b];
+    return x->kind == BS_DOMAIN_PATH && y->kind == BS_DOMAIN_PATH && x->router == y->router && x->path != y->path;
+}
+
 /* The value in whose storage a value's rows are. */
 static int32_t stored_in(const bs_plan *p, int32_t value)
 {

@@ -63,11 +63,27 @@ static inline bool sees(bs_walk *w, int32_t domain)
     return domain == 0 || w->of[domain].known == w->list || looks_for(w, domain);
 }
 
+/* Whether a value's storage holds its rows at their maxima, those of a tile in the scratch of its part. (The transient
+ * arena is as large as what lies in it.) */
+static bool holds_rows(const bs_walk *w, int32_t value)
+{
+    const bs_value_plan *v = &w->p->values[value];
+    if (v->storage == BS_STORAGE_SCRATCH && (!bs_plan_is_within(w->g, w->g->values[value].domain, w->tile) ||
+                                             bs_bytes_less(w->p->parts[v->scope].scratch_bytes, bs_plan_end(v))))
+        return false;
+    return v->rows >= bs_plan_storage_rows(w->p, value) &&
+           !bs_bytes_less(v->row_bytes, bs_plan_row_bytes(w->p, value)) &&
+           bs_bytes_aligned_to(v->row_bytes, BS_ALIGNMENT) && bs_bytes_aligned_to(v->offset, BS_ALIGNMENT);
+}
+
+/* Whether it has storage where the instruction stands. */
 static inline bool has_storage(const bs_walk *w, int32_t value)
 {
     const bs_value_plan *v = &w->p->values[value];
-    return v->storage == BS_STORAGE_SCRATCH ? v->scope == w->i->part
-                                            : v->storage != BS_STORAGE_NONE && v->storage != BS_STORAGE_FRAME;
+    if (v->storage == BS_STORAGE_NONE || v->storage == BS_STORAGE_FRAME ||
+        (v->storage == BS_STORAGE_SCRATCH && (!w->tile || v->scope != w->i->part)))
+        return false;
+    return !w->whole || !bs_plan_is_stored(w->p, value) || holds_rows(w, value);
 }
 
 bool bs_walk_may_write(bs_walk *w, int32_t value)
@@ -302,33 +318,4 @@ bool bs_walk_may_run(bs_walk *w)
             return true;
     }
     return may_read_operands(w);
-}
-
-int32_t bs_walk_touched(const bs_plan *p, const bs_instr *i, int32_t k, bool *is_written)
-{
-    const bs_graph *g = p->graph;
-    const bs_node *node = &g->nodes[i->node];
-    const bool call = i->kind == BS_INSTR_CALL, view = bs_instr_loads(i) && bs_node_is_view(node);
-    const int32_t written = call ? node->n_out : 1;
-    int32_t n_in;
-    const int32_t *in = bs_plan_in(p, i->node, &n_in);
-    *is_written = k < written;
-    if (k < written)
-        return call ? node->first_out + k : i->target;
-    k -= written + 2;
-    if (k == -2)
-        return i->value;
-    if (k == -1 && call && bs_node_op(node)->rows.of == BS_ROWS_AROUND)
-        return bs_view_of(g, &g->nodes[g->values[in[0]].node]);
-    if (k == -1)
-        return view ? bs_view_of(g, node) : 0;
-    if (k >= n_in || (i->kind == BS_INSTR_MOVE && !bs_instr_gathers(i)))
-        return -1;
-    return bs_plan_reads(p, node, k) ? in[k] : 0;
-}
-
-bool bs_walk_are_paths(const bs_graph *g, int32_t a, int32_t b)
-{
-    const bs_domain *x = &g->domains[a], *y = &g->domains[b];
-    return x->kind == BS_DOMAIN_PATH && y->kind == BS_DOMAIN_PATH && x->router == y->router && x->path != y->path;
 }

@@ -292,7 +292,8 @@ static void run_look_ahead(bs_session *s, const bs_instr *i)
         bool any = false;
         for (int32_t k = phase->first_unit; phase->router == router && k < phase->first_unit + phase->n_units; k++) {
             const int32_t unit = s->plan->phase_units[k] + 1;
-            const float margin = margins[s->graph->domains[s->plan->units[unit].domain].path];
+            const bs_domain *of = &s->graph->domains[s->plan->units[unit].domain];
+            const float margin = of->kind == BS_DOMAIN_PATH && of->router == router ? margins[of->path] : -1;
             if (margin < 0)
                 continue;
             bs_store_expect(&s->store, j, unit, (double)margin);
