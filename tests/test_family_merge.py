@@ -33,8 +33,6 @@ def branches(convolution, x):
     y = F.conv2d(x, convolution.weight, convolution.bias, padding=kernel // 2)
     if convolution.wide is None:
         return y
-    if convolution.first is not None:
-        x = F.conv2d(x, convolution.first[:, :, None, None])
     x = F.conv2d(x, convolution.wide, padding=kernel // 2)
     return y + F.conv2d(x, convolution.narrow[:, :, None, None])
 
@@ -61,11 +59,11 @@ def same(a, b):
     return float((a - b).abs().max()) <= CLOSE
 
 
-def merged(name, expand, first, x):
-    net = unlike(nets.ExitNet(name, expand, first).double())
+def merged(name, expand, x):
+    net = unlike(nets.ExitNet(name, expand).double())
     trained, wanted = net(x)[-1], on_pixels(net, x)
     exported = plain_net(name, net.plain())(x)[-1]
-    label = f"{name}, products {expand} and {first}"
+    label = f"{name}, products of {expand}"
     report(f"{label}: trained as its branches are", same(trained, wanted), (trained - wanted).abs().max())
     report(f"{label}: exported as trained", same(exported, wanted), (exported - wanted).abs().max())
     report(f"{label}: not bicubic alone", not same(wanted, F.pixel_shuffle(net.base(x), nets.SCALE)))
@@ -84,9 +82,8 @@ def main():
     x = torch.from_numpy(np.random.default_rng(11).random((2, 1, 9, 12)))
     with torch.no_grad():
         for name, recipe in RECIPES.items():
-            merged(name, recipe.expand, recipe.first, x)
-        merged("n8x4", 24, 0, x)
-        merged("large", 16, 0, x)
+            merged(name, recipe.expand, x)
+        merged("large", 16, x)
         deepened(x)
     return end()
 

@@ -1,12 +1,12 @@
-"""Train the family of nets on spare time: slices of some minutes, the net that is least far first.
+"""Train the family of nets on spare time, in slices of minutes; the net that is least far comes first.
 
     python3 family.py --net n8x4=STORE --net n16x5=STORE --monitor PHOTOS --state build/training --jobs 2
 
 A net is NAME=STORE: a row of family_net.py's recipes and the store (data.py, teach.py) that it learns from. The state
-folder holds for each net what it goes on from (NAME.pt), its averaged weights (NAME.npz), its curve (NAME.csv) and, once
-its rate falls, where that began (NAME.stable.pt). The same command goes on where the last one stopped, at the same
-weights. A signal to end (SIGTERM, SIGINT) ends it after the step; SIGSTOP and SIGCONT do what they always do; what a kill
-loses is the last --save-every seconds.
+folder holds for each net what it goes on from (NAME.pt), its averaged weights (NAME.npz), its curve (NAME.csv) and,
+once its rate falls, where that began (NAME.stable.pt). The same command goes on where the last one stopped, at the
+same weights. A signal to end (SIGTERM, SIGINT) ends it after the step; SIGSTOP and SIGCONT do what they always do;
+what a kill loses is the last --save-every seconds.
 """
 
 import argparse
@@ -99,7 +99,7 @@ class Rounds:
             for name in sorted(names, key=self.share_done):
                 with held(self.path(name, ".lock")) as mine:
                     if mine:
-                        self.slice(name, min(end, time.monotonic() + self.args.slice * 60))
+                        self.slice(name, end)
                         break
             else:
                 time.sleep(1)  # more processes than nets
@@ -116,10 +116,15 @@ class Rounds:
             time.sleep(1)
 
     def slice(self, name, end):
+        """Until it had its minutes of the processor: what it has to share may leave it little of an hour."""
         training = self.open(name)
+        if training.step_number == 0:
+            say(f"{name}: {multiply_adds(name)} multiply-adds a small pixel, {parameters(name)} parameters, "
+                f"seed {training.recipe.seed}")
         begun, first, used = time.monotonic(), training.step_number, time.process_time()
         saved, losses = begun, []
-        while not self.stop and not training.finished() and time.monotonic() < end:
+        until = used + self.args.slice * 60
+        while not (self.stop or training.finished() or time.process_time() > until or time.monotonic() > end):
             self.pause(training)
             losses.append(training.step())
             if time.monotonic() - saved > self.args.save_every:
@@ -139,8 +144,9 @@ class Rounds:
         with open(path, "a") as file:
             file.write(CURVE * new + f"{training.step_number},{training.samples()},{rate:.3e},{loss:.6f},{psnr:.4f},"
                        f"{processor:.1f}\n")
-        say(f"{training.name} step {training.step_number} of {training.recipe.steps}, {steps / seconds * 60:.0f} a minute "
-            f"({steps / processor * 60:.0f} a minute of processor), loss {loss:.6f}, monitor {psnr:.3f} dB")
+        say(f"{training.name} step {training.step_number} of {training.recipe.steps}, "
+            f"{steps / seconds * 60:.0f} a minute ({steps / processor * 60:.0f} a minute of processor), "
+            f"loss {loss:.6f}, monitor {psnr:.3f} dB")
 
 
 def start_jobs(count):
@@ -159,7 +165,8 @@ def start_jobs(count):
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--net", action="append", required=True, help="NAME=STORE")
-    parser.add_argument("--init", action="append", default=[], help="NAME=FILE.npz: plain weights a new net starts from")
+    parser.add_argument("--init", action="append", default=[],
+                        help="NAME=FILE.npz: plain weights that it starts from")
     parser.add_argument("--state", default="build/training")
     parser.add_argument("--monitor", help="folder of photographs that are held out, for the curve")
     parser.add_argument("--steps", type=int, help="of each net, instead of its recipe's")
@@ -167,7 +174,8 @@ def main():
     parser.add_argument("--batch", type=int)
     parser.add_argument("--patch", type=int)
     parser.add_argument("--seed", type=int)
-    parser.add_argument("--slice", type=float, default=5, help="minutes that a net has before the next one")
+    parser.add_argument("--slice", type=float, default=2,
+                        help="minutes of the processor that a net has before the next one")
     parser.add_argument("--minutes", type=float, default=1e9, help="ends after so many")
     parser.add_argument("--save-every", type=float, default=60, help="seconds")
     parser.add_argument("--pause-file", help="waits for as long as this file is there")
@@ -177,10 +185,6 @@ def main():
         sys.exit(start_jobs(args.jobs))
     torch.set_num_threads(1)
     torch.set_flush_denormal(True)
-    for net in args.net:
-        name = net.split("=")[0]
-        say(f"{name}: {multiply_adds(name)} multiply-adds a small pixel, {parameters(name)} parameters, "
-            f"seed {args.seed or RECIPES[name].seed}")
     Rounds(args).run()
 
 

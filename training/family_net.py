@@ -3,8 +3,9 @@
 Everything follows from the number of the step: the patches, the rate and the loss. A net that was stopped and goes on
 has the weights that it would have without the stop.
 
-The rate is constant after a short warm-up, because nobody knows how much spare time there will be, and falls to nothing
-over the last share of the steps. `NAME.stable.pt` is kept from where it begins to fall: a longer training goes on there.
+The rate is constant after a short warm-up, because nobody knows how much spare time there will be, and falls to
+nothing over the last share of the steps. NAME.stable.pt is kept from where it begins to fall: a longer training goes on
+there.
 """
 
 import math
@@ -26,8 +27,7 @@ AVERAGE_EVERY = 4  # steps
 @dataclass
 class Recipe:
     rate: float
-    expand: int  # widths of the products that convolutions are trained as (nets.Convolution)
-    first: int
+    expand: int  # width of the products that convolutions are trained as (nets.Convolution)
     batch: int
     patch: int
     steps: int
@@ -38,11 +38,11 @@ class Recipe:
 
 
 RECIPES = {
-    "n8x4": Recipe(2e-3, 64, 32, 8, 48, 400_000),
-    "n16x5": Recipe(1.5e-3, 64, 32, 8, 48, 400_000),
-    "n16x11": Recipe(1e-3, 64, 32, 4, 64, 400_000),
-    "n24x5": Recipe(1e-3, 64, 32, 8, 48, 400_000),
-    "teacher": Recipe(5e-4, 40, 0, 4, 64, 200_000),
+    "n8x4": Recipe(2e-3, 128, 8, 48, 400_000),
+    "n16x5": Recipe(1.5e-3, 128, 8, 48, 300_000),
+    "n16x11": Recipe(1e-3, 128, 4, 64, 200_000),
+    "n24x5": Recipe(1e-3, 128, 8, 48, 200_000),
+    "teacher": Recipe(5e-4, 40, 4, 64, 100_000),
 }
 
 
@@ -59,7 +59,7 @@ class Training:
     def __init__(self, name, recipe, store, folder, init=None):
         self.name, self.recipe, self.folder = name, recipe, folder
         torch.manual_seed(recipe.seed)
-        self.net = nets.ExitNet(name, recipe.expand, recipe.first)
+        self.net = nets.ExitNet(name, recipe.expand)
         if init is not None:
             self.net.load_plain(init)
         self.net = self.net.to(memory_format=torch.channels_last)

@@ -41,14 +41,13 @@ def bicubic_filter():
 
 
 class Convolution(nn.Module):
-    """A 'same' convolution, optionally trained as base + narrow(1x1) * wide(kxk), or as
-    base + narrow(1x1) * wide(kxk) * first(1x1).
+    """A 'same' convolution, optionally trained as base + narrow(1x1) * wide(kxk).
 
     The product is formed in the weights, not on the pixels, so it costs next to nothing and
     vanishes at export; it only makes gradient descent find better weights.
     """
 
-    def __init__(self, width_in, width_out, kernel, identity=False, expand=0, first=0):
+    def __init__(self, width_in, width_out, kernel, identity=False, expand=0):
         super().__init__()
         self.padding = kernel // 2
         convolution = nn.Conv2d(width_in, width_out, kernel)
@@ -60,21 +59,16 @@ class Convolution(nn.Module):
                 weight[channel, channel, kernel // 2, kernel // 2] += 1.0
         self.weight = nn.Parameter(weight.clone())
         self.bias = nn.Parameter(torch.zeros(width_out))
-        self.wide = self.narrow = self.first = None
+        self.wide = self.narrow = None
         if expand:
-            self.wide = nn.Parameter(nn.Conv2d(first or width_in, expand, kernel).weight.data.clone())
+            self.wide = nn.Parameter(nn.Conv2d(width_in, expand, kernel).weight.data.clone())
             self.narrow = nn.Parameter(torch.zeros(width_out, expand))
-        if first:
-            self.first = nn.Parameter(nn.init.orthogonal_(torch.empty(first, width_in)))
 
     def effective_weight(self):
         if self.wide is None:
             return self.weight
         with torch.autocast("cpu", enabled=False):
-            wide = self.wide
-            if self.first is not None:
-                wide = torch.einsum("emhw,mi->eihw", wide, self.first)
-            product = self.narrow @ wide.flatten(1)
+            product = self.narrow @ self.wide.flatten(1)
             return self.weight + product.view_as(self.weight)
 
     def forward(self, x):
@@ -105,15 +99,14 @@ class Block(nn.Module):
 
 
 class ExitNet(nn.Module):
-    def __init__(self, name, expand=0, first=0):
+    def __init__(self, name, expand=0):
         super().__init__()
         head, width, body, exits = SHAPES[name]
         self.name = name
         self.exits = exits
-        more = {"expand": expand, "first": first}
         self.head = Block(1, width, head, expand=expand)
-        self.body = nn.ModuleList(Block(width, width, k, identity=True, **more) for k in body)
-        self.tails = nn.ModuleList(Convolution(width, SCALE**2, 3, **more) for _ in exits)
+        self.body = nn.ModuleList(Block(width, width, k, identity=True, expand=expand) for k in body)
+        self.tails = nn.ModuleList(Convolution(width, SCALE**2, 3, expand=expand) for _ in exits)
         for tail in self.tails:
             tail.weight.data *= 0.1
         self.register_buffer("bicubic", bicubic_filter(), persistent=False)
