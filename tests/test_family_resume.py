@@ -102,6 +102,9 @@ def stopped_program(store, work):
     whole, parts = os.path.join(work, "program"), os.path.join(work, "stopped")
     said = start(store, whole, 600).communicate(timeout=LONG)[0]
     report("the program ends by itself, at its last step", "step 600 of 600" in said, said)
+    os.remove(os.path.join(whole, "n8x4.csv"))
+    said = start(store, whole, 600).communicate(timeout=LONG)[0]
+    report("it ends too where a kill took the last line of the curve", "step 600 of 600, 0 a minute" in said, said)
     first = start(store, parts, 600, "--save-every", "0")
     there = until(lambda: os.path.exists(os.path.join(parts, "n8x4.pt")))
     first.send_signal(signal.SIGTERM)

@@ -130,11 +130,12 @@ class Rounds:
             if time.monotonic() - saved > self.args.save_every:
                 training.save()
                 saved = time.monotonic()
-        if not losses:
-            return
-        training.save()
-        self.report(training, training.step_number - first, time.monotonic() - begun,
-                    time.process_time() - used, float(np.mean(losses)))
+        if losses:
+            training.save()
+        # Also of a net whose last step was saved before its line was written: only the curve says that it is done.
+        if losses or training.finished():
+            self.report(training, training.step_number - first, time.monotonic() - begun,
+                        time.process_time() - used, float(np.mean(losses or np.nan)))
 
     def report(self, training, steps, seconds, processor, loss):
         psnr = training.score(self.monitor) if self.monitor and not self.stop else float("nan")
