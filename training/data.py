@@ -198,7 +198,13 @@ class Mixture:
         self.stores = [Store(folder) for folder, _ in shares]
         part = np.array([share for _, share in shares], np.float64)
         self.chance = np.cumsum(part / part.sum())
+        self.seed = seed
         self.random = np.random.default_rng(seed)
+
+    def batch_of_step(self, step, count, size):
+        """The batch that follows from the seed and the number of the step alone, whatever was drawn before."""
+        self.random = np.random.default_rng((self.seed, step))
+        return self.batch(count, size)
 
     def batch(self, count, size):
         """low and high in [0,1] as NCHW float32, and one weight per patch."""

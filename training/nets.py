@@ -20,6 +20,13 @@ SHAPES = {
     # candidates for `small` that were tried and lost, see README.md
     "small_shallow": (5, 16, (3,), (1,)),
     "small_mixed": (5, 16, (3, 1), (2,)),
+    # the family that family.py trains: channels x body convolutions, one end each
+    "n8x4": (3, 8, (3,) * 4, (4,)),
+    "n16x5": (3, 16, (3,) * 5, (5,)),
+    "n16x11": (3, 16, (3,) * 11, (11,)),
+    "n24x5": (3, 24, (3,) * 5, (5,)),
+    # what they learn from; never ships
+    "teacher": (3, 32, (3,) * 12, (12,)),
 }
 
 
@@ -31,7 +38,6 @@ def bicubic_filter():
         taps[phase] = data.cubic_kernel(np.arange(5) - centre)
     grid = np.einsum("ai,bj->abij", taps, taps).reshape(SCALE * SCALE, 1, 5, 5)
     return torch.tensor(grid, dtype=torch.float32)
-
 
 
 class Convolution(nn.Module):
@@ -84,8 +90,10 @@ class Block(nn.Module):
         self.slope = nn.Parameter(torch.full((args[1],), 0.2))
 
     def forward(self, x):
-        # PReLU, written so that its gradient is quick in bfloat16 too.
         x = self.convolution(x)
+        if x.dtype != torch.bfloat16:
+            return F.prelu(x, self.slope)
+        # PReLU, written so that its gradient is quick in bfloat16; in f32 PyTorch's is quicker.
         positive = F.relu(x)
         return positive + self.slope.to(x.dtype).view(1, -1, 1, 1) * (x - positive)
 
@@ -122,7 +130,7 @@ class ExitNet(nn.Module):
         base = self.base(x)
         with torch.autocast("cpu", dtype=torch.bfloat16, enabled=low_precision):
             corrections = self.corrections(x)
-        return [F.pixel_shuffle(base + c.float(), SCALE) for c in corrections]
+        return [F.pixel_shuffle(base + c.to(base.dtype), SCALE) for c in corrections]
 
     # ------------------------------------------------ flat weights, as exported
 
@@ -152,6 +160,26 @@ class ExitNet(nn.Module):
                 block.slope.data.copy_(torch.as_tensor(weights[name + ".prelu"]))
 
 
+def deepened(weights, name):
+    """Plain weights of a shallower net as those of `name`, which gives the same pictures: layers that change nothing
+    are put behind each old one in turn, and the last exit's tail is taken."""
+    _, width, body, _ = SHAPES[name]
+    old = sum(key.startswith("body") and key.endswith(".weight") for key in weights)
+    tails = sorted(key[: -len(".weight")] for key in weights if key.startswith("tail") and key.endswith(".weight"))
+    parts = [(part, part) for part in ("head.weight", "head.bias", "head.prelu")]
+    parts += [(f"tail.{kind}", f"{tails[-1]}.{kind}") for kind in ("weight", "bias")]
+    new = {to: np.asarray(weights[source], np.float32) for to, source in parts}
+    one = np.zeros((width, width, 3, 3), np.float32)
+    one[range(width), range(width), 1, 1] = 1
+    # A slope of 1 lets negative values through as they are.
+    nothing = {"weight": one, "bias": np.zeros(width, np.float32), "prelu": np.ones(width, np.float32)}
+    sources = [layer for number in range(old) for layer in ([number, None] if number < len(body) - old else [number])]
+    for number, source in enumerate(sources):
+        for kind in nothing:
+            new[f"body{number}.{kind}"] = nothing[kind] if source is None else weights[f"body{source}.{kind}"]
+    return new
+
+
 def guess_shape(prefix, weights):
     """The SHAPES name that a set of exported tensors fits."""
     for name, (head, width, body, exits) in SHAPES.items():
@@ -164,6 +192,14 @@ def guess_shape(prefix, weights):
         if head_shape == (width, 1, head, head) and body_kernels == body:
             return name
     raise ValueError(f"no known shape fits the weights of '{prefix}'")
+
+
+def plain_weights(path):
+    """Of a file with one net, or of the large one of a file with two."""
+    archive = dict(np.load(path))
+    if "head.weight" in archive:
+        return archive
+    return {k[len("large.") :]: v for k, v in archive.items() if k.startswith("large.")}
 
 
 def load_npz(path, prefix):
