@@ -4,6 +4,7 @@
  * what is new, and must give threads no order but that of barriers. */
 #include "block.h"
 
+#include <algorithm>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -42,6 +43,24 @@ static char *shared_make(size_t bytes)
 
 /* ---- one launch, one block ---- */
 
+/* Gives back memory that threads of blocks have seen. Only the janitor knows that the last block has ended; were it
+ * this thread, blocks would be ordered. */
+template <typename What> void Block::as_janitor_of_block(What what)
+{
+    if (thread_sanitizer) {
+        host_identity = identity_now();
+        if (!janitor)
+            janitor = identity_make();
+        order_release(&janitor_tag);
+        identity_take(janitor);
+        order_acquire(&janitor_tag);
+        order_acquire(&end_tag);
+    }
+    what();
+    if (thread_sanitizer)
+        identity_take(host_identity);
+}
+
 void Block::prepare(const Grid *launched)
 {
     grid = launched;
@@ -50,7 +69,10 @@ void Block::prepare(const Grid *launched)
     const size_t count_of = static_cast<size_t>(threads);
     const bool several = grid->grid.x > 1 || grid->grid.y > 1 || grid->grid.z > 1;
     if (slots.size() < count_of) {
-        slots.resize(count_of);
+        std::vector<Slot> more(count_of);
+        std::copy(slots.begin(), slots.end(), more.begin());
+        slots.swap(more);
+        as_janitor_of_block([&more] { std::vector<Slot>().swap(more); });
         lanes.resize(count_of);
         meetings.resize(static_cast<size_t>(warps()) * 32);
     }
@@ -82,26 +104,17 @@ void Block::prepare(const Grid *launched)
 }
 
 /* Under the thread sanitizer, memory and tags of a block are new: old accesses and old order must not be seen in
- * them. Only the janitor knows that the last block has ended; were it this thread, blocks would be ordered. */
+ * them. */
 void Block::release_shared()
 {
-    if (thread_sanitizer) {
-        host_identity = identity_now();
-        if (!janitor)
-            janitor = identity_make();
-        order_release(&janitor_tag);
-        identity_take(janitor);
-        order_acquire(&janitor_tag);
-        order_acquire(&end_tag);
-    }
-    free(dynamic);
-    for (SharedArray &array : arrays)
-        free(array.at);
-    free(tags);
-    dynamic = nullptr;
-    tags = nullptr;
-    if (thread_sanitizer)
-        identity_take(host_identity);
+    as_janitor_of_block([this] {
+        free(dynamic);
+        for (SharedArray &array : arrays)
+            free(array.at);
+        free(tags);
+        dynamic = nullptr;
+        tags = nullptr;
+    });
 }
 
 void Block::renew_shared()
@@ -175,6 +188,7 @@ Block::~Block()
             if (slot.stacks[k])
                 stack_destroy(slot.stacks[k]);
         }
+    as_janitor_of_block([this] { std::vector<Slot>().swap(slots); });
     if (janitor)
         identity_destroy(janitor);
 }

@@ -83,6 +83,7 @@ private:
     friend struct Entry;
     void begin(uint3 index);
     void renew_shared();
+    template <typename What> void as_janitor_of_block(What what);
     void release_shared();
     void start(int thread);
     void ended(int thread);
