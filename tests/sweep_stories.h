@@ -202,6 +202,20 @@ static void tell_of_units(tally *t)
         }
 }
 
+/* All that reads the weights of a unit is said to read another node's copy, so that nothing loads them, and a run would
+ * wait for ever: always refused. Resident ones hold whatever was in their memory. */
+static void tell_of_owners(tally *t)
+{
+    for (int32_t u = 0; u < plan->n_units; u++) {
+        const int64_t refused = t->refused;
+        for (int32_t n = 1; n < plan->graph->n_nodes; n++)
+            if (plan->nodes[n].unit == u)
+                plan->nodes[n].owner = n - 1;
+        tell(t);
+        t->silent += u > 0 && t->refused == refused;
+    }
+}
+
 static void test_stories(void)
 {
     tally t = {.every = 1};
@@ -217,6 +231,7 @@ static void test_stories(void)
     tell_of_layouts(&t);
     tell_of_margins(&t);
     tell_of_units(&t);
+    tell_of_owners(&t);
     tell_of_maps(&t);
     tell_of_weights(&t);
     check(t.silent == 0 && t.refused > 0, "of %d lies that agree with each other %d are refused, and %d run",

@@ -1,8 +1,9 @@
 /* tags: asan tsan */
 /* Promises: what does not depend on each other gets one time, on a device or with several threads, as long as it takes
  * little memory; results are the same bytes with any number of threads, and where nothing joins; which of two failures
- * a run reports does not depend on threads; an image in which one reads what another of its
- * time makes is refused. (Random graphs: test_planner.c, test_plan_image.c, test_cuda_random.c.) */
+ * a run reports does not depend on threads; an image in which one reads what another of its time makes is refused, and
+ * bs_plan_verify tells of one in which it touches what that writes. (Random graphs: test_planner.c, test_plan_image.c,
+ * test_cuda_random.c.) */
 #include "net.h"
 #include "plan_image.h"
 
@@ -244,7 +245,12 @@ static uint8_t *row_of(const bs_plan *p, int32_t table, int32_t row)
     return image.bytes + bs_bytes_figure(places.table[table]) + (size_t)row * bs_image_row_bytes(table);
 }
 
-/* The nth call of an op at top level, from 0. */
+static const bs_value_plan *value_at(const bs_plan *p, int32_t value)
+{
+    return (const bs_value_plan *)row_of(p, BS_IMAGE_values, value);
+}
+
+/* The nth call of an op at top level, from 0; and what it makes. */
 static int32_t call_of(const bs_plan *p, const char *op, int32_t nth)
 {
     for (int32_t k = 0; k < p->n_top; k++)
@@ -254,6 +260,11 @@ static int32_t call_of(const bs_plan *p, const char *op, int32_t nth)
     return -1;
 }
 
+static int32_t made_by(const bs_plan *p, const char *op, int32_t nth)
+{
+    return p->graph->nodes[p->instrs[call_of(p, op, nth)].node].first_out;
+}
+
 /* The activation of a branch in the time of the layer that it reads. */
 static void reads_too_early(const bs_plan *p)
 {
@@ -261,17 +272,56 @@ static void reads_too_early(const bs_plan *p)
     memcpy(row_of(p, BS_IMAGE_instrs, k) + offsetof(bs_instr, time), &p->instrs[k - 1].time, sizeof(int32_t));
 }
 
-static void test_image(network *of, const char *what, const bs_plan_desc *desc)
+static void lies_at(const bs_plan *p, int32_t value, const bs_value_plan *other)
 {
+    memcpy(row_of(p, BS_IMAGE_values, value) + offsetof(bs_value_plan, offset), &other->offset, sizeof other->offset);
+}
+
+/* Two layers of one time write the same bytes. */
+static void writes_the_same(const bs_plan *p)
+{
+    lies_at(p, made_by(p, "linear", 1), value_at(p, made_by(p, "linear", 0)));
+}
+
+/* What the second activation writes is what the first one reads. */
+static void writes_what_is_read(const bs_plan *p)
+{
+    lies_at(p, made_by(p, "activation", 1), value_at(p, made_by(p, "linear", 0)));
+}
+
+/* What the first activation writes is what the second one reads. */
+static void writes_what_is_read_later(const bs_plan *p)
+{
+    lies_at(p, made_by(p, "activation", 0), value_at(p, made_by(p, "linear", 1)));
+}
+
+/* The same with the two layers of one expert, which are alike but for their path. */
+static void path_writes_twice(const bs_plan *p)
+{
+    int32_t k = 1;
+    while (p->instrs[call_of(p, "linear", k)].domain != p->instrs[call_of(p, "linear", 1)].domain || k == 1)
+        k++;
+    lies_at(p, made_by(p, "linear", k), value_at(p, made_by(p, "linear", 1)));
+}
+
+/* A plan that lies about its order is refused; of one that lies about its bytes bs_plan_verify tells. */
+static void test_image(network *of, const char *what, const bs_plan_desc *desc, void (*tells)(const bs_plan *p))
+{
+    static BS_ALIGNED uint8_t workspace[1 << 20];
+    bs_arena arena;
     const bs_plan *p = plan_of(of, desc);
     const bool saved = p && plan_image_save(&image, p);
     check(saved && plan_image_open(&image, p->graph), "an image is opened: %s", image.error.message);
     if (!saved)
         return;
-    reads_too_early(p);
+    tells(p);
     plan_image_mend(&image);
     memset(&image.error, 0, sizeof image.error);
-    check(!plan_image_open(&image, p->graph), "%s: %s", what, image.error.message);
+    bs_arena_init(&arena, "verifying", workspace, sizeof workspace);
+    const bs_plan *opened = plan_image_open(&image, p->graph);
+    const bs_status status = opened ? bs_plan_verify(opened, &arena, &image.error) : image.error.status;
+    check(status == (opened ? BS_ERROR_INTERNAL : BS_ERROR_FORMAT) && (!opened) == (tells == reads_too_early), "%s: %s",
+          what, image.error.message);
 }
 
 int main(void)
@@ -286,8 +336,12 @@ int main(void)
     test_results(experts, "experts");
     test_failures();
     const bs_plan_desc two = {.no_fusion = 1, .threads = 2}, gpu = {.no_fusion = 1, .tier = BS_TIER_CUDA};
-    test_image(branches, "read while it is written", &two);
-    test_image(branches, "read while it is written, on a device", &gpu);
+    test_image(branches, "read while it is written", &two, reads_too_early);
+    test_image(branches, "read while it is written, on a device", &gpu, reads_too_early);
+    test_image(branches, "written twice", &two, writes_the_same);
+    test_image(branches, "written while it is read", &two, writes_what_is_read);
+    test_image(branches, "written before it is read", &two, writes_what_is_read_later);
+    test_image(experts, "one path writes twice", &two, path_writes_twice);
     plan_image_free(&image);
     return check_end();
 }
