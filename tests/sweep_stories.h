@@ -202,6 +202,18 @@ static void tell_of_units(tally *t)
         }
 }
 
+/* The units of a phase are said to begin one later than they do, those of the last one beyond all: refused. */
+static void tell_of_lists(tally *t)
+{
+    for (int32_t k = 0; k < plan->n_phases; k++) {
+        const int64_t refused = t->refused;
+        const bool last = k == plan->n_phases - 1;
+        plan->phases[k].first_unit++;
+        tell(t);
+        t->silent += last && t->refused == refused;
+    }
+}
+
 /* All that reads the weights of a unit is said to read another node's copy, so that nothing loads them, and a run would
  * wait for ever: always refused. Resident ones hold whatever was in their memory. */
 static void tell_of_owners(tally *t)
@@ -232,6 +244,7 @@ static void test_stories(void)
     tell_of_margins(&t);
     tell_of_units(&t);
     tell_of_owners(&t);
+    tell_of_lists(&t);
     tell_of_maps(&t);
     tell_of_weights(&t);
     check(t.silent == 0 && t.refused > 0, "of %d lies that agree with each other %d are refused, and %d run",
