@@ -1,6 +1,6 @@
 /* brainstorm.c - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: 8a92be1d171876148076fecdfb5af1f6f00bc72fd1289efee2d8adfcc23c79aa
+ * sha256 of the parts: e967df5aa68195b3caca078ae7c89c2d06db7458011aa7ceb7182c214d194be2
  */
 #if !defined(_POSIX_C_SOURCE) && !defined(BS_NO_POSIX)
 #define _POSIX_C_SOURCE 200809L
@@ -38240,8 +38240,8 @@ static inline bs_bytes bs_plan_end(const bs_value_plan *value)
 {
     return bs_bytes_add(value->offset, bs_bytes_times(value->row_bytes, value->rows));
 }
-/* Patch size, most rows and those of a tile of a domain, parents first; and for a router, where it decides and about how
- * many rows. */
+/* Patch size, most rows and those of a tile of a domain, parents first; and for a router, where it decides and about
+ * how many rows. */
 BS_INTERNAL void bs_plan_size_domain(const bs_plan *plan, int32_t domain, bs_domain_plan *p);
 BS_INTERNAL void bs_plan_size_router(const bs_plan *plan, int32_t router, bs_router_plan *r);
 
@@ -38575,7 +38575,11 @@ typedef struct bs_device_layout {
 enum { BS_DEVICE_FAILED, BS_DEVICE_NODE, BS_DEVICE_ANY, BS_DEVICE_FAULT, BS_DEVICE_STATUS = BS_DEVICE_FAULT + 4 };
 
 /* Bytes of shared memory beside the rows of a tile: what a kernel may use, what is known of its step, and both. */
-enum { BS_DEVICE_WORKSPACE = 24576, BS_DEVICE_RECORD = 2560, BS_DEVICE_SHARED = BS_DEVICE_WORKSPACE + BS_DEVICE_RECORD };
+enum {
+    BS_DEVICE_WORKSPACE = 24576,
+    BS_DEVICE_RECORD = 2560,
+    BS_DEVICE_SHARED = BS_DEVICE_WORKSPACE + BS_DEVICE_RECORD
+};
 #define BS_DEVICE_SESSION_BYTES 2048 /* pinned bytes that the backend keeps for a session, */
 #define BS_DEVICE_BOUND_BYTES 48     /* and for the buffer of a node */
 

@@ -1,6 +1,6 @@
 /* brainstorm_cuda.cu - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: 10de194ab82f2327fccb64597f8e25c5ca72a69a094e3b8d816c47de86d47537
+ * sha256 of the parts: 502fce39572f71a5ea753039b825b2246d01f10ab1c215685def3d8c3a89b4b6
  */
 #include "brainstorm.h"
 
@@ -2025,8 +2025,8 @@ static inline bs_bytes bs_plan_end(const bs_value_plan *value)
 {
     return bs_bytes_add(value->offset, bs_bytes_times(value->row_bytes, value->rows));
 }
-/* Patch size, most rows and those of a tile of a domain, parents first; and for a router, where it decides and about how
- * many rows. */
+/* Patch size, most rows and those of a tile of a domain, parents first; and for a router, where it decides and about
+ * how many rows. */
 void bs_plan_size_domain(const bs_plan *plan, int32_t domain, bs_domain_plan *p);
 void bs_plan_size_router(const bs_plan *plan, int32_t router, bs_router_plan *r);
 
@@ -2336,7 +2336,11 @@ typedef struct bs_device_layout {
 enum { BS_DEVICE_FAILED, BS_DEVICE_NODE, BS_DEVICE_ANY, BS_DEVICE_FAULT, BS_DEVICE_STATUS = BS_DEVICE_FAULT + 4 };
 
 /* Bytes of shared memory beside the rows of a tile: what a kernel may use, what is known of its step, and both. */
-enum { BS_DEVICE_WORKSPACE = 24576, BS_DEVICE_RECORD = 2560, BS_DEVICE_SHARED = BS_DEVICE_WORKSPACE + BS_DEVICE_RECORD };
+enum {
+    BS_DEVICE_WORKSPACE = 24576,
+    BS_DEVICE_RECORD = 2560,
+    BS_DEVICE_SHARED = BS_DEVICE_WORKSPACE + BS_DEVICE_RECORD
+};
 #define BS_DEVICE_SESSION_BYTES 2048 /* pinned bytes that the backend keeps for a session, */
 #define BS_DEVICE_BOUND_BYTES 48     /* and for the buffer of a node */
 

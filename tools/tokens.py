@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 """tokens.py REVISION [--each] - how much code there is, beside a revision before.
 
-Counts the tokens of C of all files in src/: names, numbers, texts, signs; comments and space are none. Files that lay in
-src/kernels at REVISION are left out, wherever they are now; a file that has moved counts where it was, as git finds it;
-one that is new is listed by itself, since it says what was built and not what became shorter.
+Counts the tokens of C of all files in src/: names, numbers, texts, signs; comments and space are none. Files that lay
+in src/kernels at REVISION are left out, wherever they are now; a file that has moved counts where it was, as git finds
+it; one that is new is listed by itself, since it says what was built and not what became shorter.
 
 Prints a line a folder (of --each: a file) with tokens then and now, the new files, and the ratio of all of it."""
 import argparse

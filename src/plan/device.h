@@ -191,7 +191,11 @@ typedef struct bs_device_layout {
 enum { BS_DEVICE_FAILED, BS_DEVICE_NODE, BS_DEVICE_ANY, BS_DEVICE_FAULT, BS_DEVICE_STATUS = BS_DEVICE_FAULT + 4 };
 
 /* Bytes of shared memory beside the rows of a tile: what a kernel may use, what is known of its step, and both. */
-enum { BS_DEVICE_WORKSPACE = 24576, BS_DEVICE_RECORD = 2560, BS_DEVICE_SHARED = BS_DEVICE_WORKSPACE + BS_DEVICE_RECORD };
+enum {
+    BS_DEVICE_WORKSPACE = 24576,
+    BS_DEVICE_RECORD = 2560,
+    BS_DEVICE_SHARED = BS_DEVICE_WORKSPACE + BS_DEVICE_RECORD
+};
 #define BS_DEVICE_SESSION_BYTES 2048 /* pinned bytes that the backend keeps for a session, */
 #define BS_DEVICE_BOUND_BYTES 48     /* and for the buffer of a node */
 

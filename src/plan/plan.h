@@ -347,8 +347,8 @@ static inline bs_bytes bs_plan_end(const bs_value_plan *value)
 {
     return bs_bytes_add(value->offset, bs_bytes_times(value->row_bytes, value->rows));
 }
-/* Patch size, most rows and those of a tile of a domain, parents first; and for a router, where it decides and about how
- * many rows. */
+/* Patch size, most rows and those of a tile of a domain, parents first; and for a router, where it decides and about
+ * how many rows. */
 void bs_plan_size_domain(const bs_plan *plan, int32_t domain, bs_domain_plan *p);
 void bs_plan_size_router(const bs_plan *plan, int32_t router, bs_router_plan *r);
 
