@@ -19,8 +19,8 @@ from brainstorm import Graph
 IN, OUT, PLACE = 8, 32, 4  # columns; bytes of a number
 
 
-def experts(path):
-    """Each row goes to one of two linears, as its scores say."""
+def experts(path, given=2):
+    """Each row goes to one of two linears, as its scores say; the results of the first `given` come back."""
     g = Graph("experts")
     n = g.symbol("n", 20)
     x = g.rows(g.input("x", "f32", [n, IN]))
@@ -30,7 +30,7 @@ def experts(path):
     for p in range(2):
         with g.branch(route, p, f"expert{p}", x) as y:
             out.append(g.linear(y, f"expert{p}.up", random(OUT, IN), random(OUT)))
-    g.output("y", g.collect(g.gather(route, out)))
+    g.output("y", g.collect(g.gather(route, out[:given] + [None] * (2 - given))))
     g.write(path)
 
 
@@ -122,9 +122,16 @@ def test_experts(folder):
     few.is_so(name, "linear", node=7, op="linear", name="expert0.up", steps=2, blocks=4, items=4, empty=0,
               bytes=4 * (row + result) + 2 * weights, least_bytes=4 * row + 2 * weights)
     few.is_so(name, "store", steps=2, bytes=2 * 4 * result, identity_bytes=2 * 4 * result, least_bytes=4 * result)
-    few.is_so(name, "fill", items=0, empty=1, bytes=0)
-    few.sums(name, idle=1, moves=1, bytes=4 * (2 * PLACE + row + 3 * result) + 2 * weights,
+    few.sums(name, launches=4, idle=0, moves=1, bytes=4 * (2 * PLACE + row + 3 * result) + 2 * weights,
              least_bytes=4 * (2 * PLACE + row + result) + 2 * weights, identity_bytes=2 * 4 * result)
+
+    # where one gives nothing its rows are filled
+    first = os.path.join(folder, "first.gguf")
+    experts(first, given=1)
+    none = Ledger(first, *scores_of(folder, 0, 0, 0, 0))
+    none.is_so("4 rows, none to fill", "fill", items=0, empty=1, bytes=0)
+    none.sums("4 rows, none to fill", idle=1)
+    Ledger(first, *scores_of(folder, 0, 0, 1, 0)).is_so("4 rows, one to fill", "fill", items=1, empty=0, bytes=result)
 
     many = Ledger(path, *scores_of(folder, *[1] * 20))
     name = "20 rows for the second of them"
