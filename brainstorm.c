@@ -1,6 +1,6 @@
 /* brainstorm.c - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: e967df5aa68195b3caca078ae7c89c2d06db7458011aa7ceb7182c214d194be2
+ * sha256 of the parts: 82f8212630e81a490089f202d1a79197db41377c95dbc8975571646292f961a0
  */
 #if !defined(_POSIX_C_SOURCE) && !defined(BS_NO_POSIX)
 #define _POSIX_C_SOURCE 200809L
@@ -36024,20 +36024,21 @@ typedef struct bs_protocol_rule {
     int32_t score_width; /* 0: one score a path */
     bool score_f32, score_i32;
     bool all_rows; /* what a row takes depends on other rows or on the caller: never decided in a tile */
+    bool gives;    /* each row takes a path, whatever the scores are */
 } bs_protocol_rule;
 
 static const bs_protocol_rule protocol_rules[BS_PROTOCOL_COUNT + 1] = {
-    [BS_ROUTE_TOP1] = {"top1", 0, true, true, false},
-    [BS_ROUTE_TOPK] = {"topk", 0, true, true, false},
-    [BS_ROUTE_THRESHOLD] = {"threshold", 0, true, false, false},
-    [BS_ROUTE_RESIDUAL_THRESHOLD] = {"residual_threshold", 0, true, false, false},
-    [BS_ROUTE_BINARY] = {"binary", 1, true, false, false},
-    [BS_ROUTE_LABEL] = {"label", 1, false, true, false},
-    [BS_ROUTE_TABLE] = {"table", 1, false, true, false},
-    [BS_ROUTE_CAPACITY] = {"capacity", 0, true, true, true},
-    [BS_ROUTE_BUDGET] = {"budget", 0, false, true, true},
-    [BS_ROUTE_CALLBACK] = {"callback", -1, true, true, true},
-    [BS_ROUTE_LOOP] = {"loop", 1, true, true, false},
+    [BS_ROUTE_TOP1] = {"top1", 0, true, true, false, true},
+    [BS_ROUTE_TOPK] = {"topk", 0, true, true, false, true},
+    [BS_ROUTE_THRESHOLD] = {"threshold", 0, true, false, false, false},
+    [BS_ROUTE_RESIDUAL_THRESHOLD] = {"residual_threshold", 0, true, false, false, true},
+    [BS_ROUTE_BINARY] = {"binary", 1, true, false, false, true},
+    [BS_ROUTE_LABEL] = {"label", 1, false, true, false, true},
+    [BS_ROUTE_TABLE] = {"table", 1, false, true, false, true},
+    [BS_ROUTE_CAPACITY] = {"capacity", 0, true, true, true, false},
+    [BS_ROUTE_BUDGET] = {"budget", 0, false, true, true, true},
+    [BS_ROUTE_CALLBACK] = {"callback", -1, true, true, true, false},
+    [BS_ROUTE_LOOP] = {"loop", 1, true, true, false, false},
 };
 
 const char *bs_protocol_name(bs_protocol protocol)
@@ -36049,13 +36050,8 @@ bool bs_protocol_sees_all_rows(int32_t protocol) { return protocol_rules[protoco
 
 bool bs_route_leaves_none(const bs_route_desc *d)
 {
-    switch (d->protocol) {
-    case BS_ROUTE_THRESHOLD: return d->fallback > 0;
-    case BS_ROUTE_CAPACITY: return d->spill > 0;
-    case BS_ROUTE_CALLBACK:
-    case BS_ROUTE_LOOP: return false;
-    default: return true;
-    }
+    return protocol_rules[d->protocol].gives || (d->protocol == BS_ROUTE_THRESHOLD && d->fallback > 0) ||
+           (d->protocol == BS_ROUTE_CAPACITY && d->spill > 0);
 }
 
 bool bs_infer_router_name(bs_infer *infer)

@@ -8,20 +8,21 @@ typedef struct bs_protocol_rule {
     int32_t score_width; /* 0: one score a path */
     bool score_f32, score_i32;
     bool all_rows; /* what a row takes depends on other rows or on the caller: never decided in a tile */
+    bool gives;    /* each row takes a path, whatever the scores are */
 } bs_protocol_rule;
 
 static const bs_protocol_rule protocol_rules[BS_PROTOCOL_COUNT + 1] = {
-    [BS_ROUTE_TOP1] = {"top1", 0, true, true, false},
-    [BS_ROUTE_TOPK] = {"topk", 0, true, true, false},
-    [BS_ROUTE_THRESHOLD] = {"threshold", 0, true, false, false},
-    [BS_ROUTE_RESIDUAL_THRESHOLD] = {"residual_threshold", 0, true, false, false},
-    [BS_ROUTE_BINARY] = {"binary", 1, true, false, false},
-    [BS_ROUTE_LABEL] = {"label", 1, false, true, false},
-    [BS_ROUTE_TABLE] = {"table", 1, false, true, false},
-    [BS_ROUTE_CAPACITY] = {"capacity", 0, true, true, true},
-    [BS_ROUTE_BUDGET] = {"budget", 0, false, true, true},
-    [BS_ROUTE_CALLBACK] = {"callback", -1, true, true, true},
-    [BS_ROUTE_LOOP] = {"loop", 1, true, true, false},
+    [BS_ROUTE_TOP1] = {"top1", 0, true, true, false, true},
+    [BS_ROUTE_TOPK] = {"topk", 0, true, true, false, true},
+    [BS_ROUTE_THRESHOLD] = {"threshold", 0, true, false, false, false},
+    [BS_ROUTE_RESIDUAL_THRESHOLD] = {"residual_threshold", 0, true, false, false, true},
+    [BS_ROUTE_BINARY] = {"binary", 1, true, false, false, true},
+    [BS_ROUTE_LABEL] = {"label", 1, false, true, false, true},
+    [BS_ROUTE_TABLE] = {"table", 1, false, true, false, true},
+    [BS_ROUTE_CAPACITY] = {"capacity", 0, true, true, true, false},
+    [BS_ROUTE_BUDGET] = {"budget", 0, false, true, true, true},
+    [BS_ROUTE_CALLBACK] = {"callback", -1, true, true, true, false},
+    [BS_ROUTE_LOOP] = {"loop", 1, true, true, false, false},
 };
 
 const char *bs_protocol_name(bs_protocol protocol)
@@ -33,13 +34,8 @@ bool bs_protocol_sees_all_rows(int32_t protocol) { return protocol_rules[protoco
 
 bool bs_route_leaves_none(const bs_route_desc *d)
 {
-    switch (d->protocol) {
-    case BS_ROUTE_THRESHOLD: return d->fallback > 0;
-    case BS_ROUTE_CAPACITY: return d->spill > 0;
-    case BS_ROUTE_CALLBACK:
-    case BS_ROUTE_LOOP: return false;
-    default: return true;
-    }
+    return protocol_rules[d->protocol].gives || (d->protocol == BS_ROUTE_THRESHOLD && d->fallback > 0) ||
+           (d->protocol == BS_ROUTE_CAPACITY && d->spill > 0);
 }
 
 bool bs_infer_router_name(bs_infer *infer)
