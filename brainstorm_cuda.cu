@@ -1,6 +1,6 @@
 /* brainstorm_cuda.cu - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: 502fce39572f71a5ea753039b825b2246d01f10ab1c215685def3d8c3a89b4b6
+ * sha256 of the parts: 3839669fa42328c3f1f1b856850eb969467578d044a3a9498097d0f24a90be71
  */
 #include "brainstorm.h"
 
@@ -14519,11 +14519,18 @@ __device__ inline void bs_cu_take_record(const bs_cu_program &program, const bs_
     }
 }
 
+/* A step that is known by its number. */
 __device__ __forceinline__ bs_cu_found bs_cu_step_number(const bs_cu_program &program, int32_t number)
 {
     const bs_device_step *s = program.steps + number;
     const bs_cu_found found = {number, s->operands, s->n_in, s->n_out, s->router};
     return found;
+}
+
+/* Where a block's record lies, in its shared memory. */
+__device__ __forceinline__ bs_cu_record *bs_cu_record_in(uint8_t *shared)
+{
+    return reinterpret_cast<bs_cu_record *>(shared + BS_CU_WORKSPACE);
 }
 
 __device__ __forceinline__ bs_cu_tile bs_cu_everything(const bs_cu_program *p, uint8_t *workspace,
@@ -14557,7 +14564,7 @@ __global__ void __launch_bounds__(256, KERNEL <= BS_CU_LAST_LIGHT || KERNEL > BS
     bs_cu_group(BS_CU_ARGUMENT bs_cu_program program, int32_t first, int32_t count, int32_t items)
 {
     BS_DYNAMIC_SHARED(uint8_t, shared);
-    bs_cu_record *record = reinterpret_cast<bs_cu_record *>(shared + BS_CU_WORKSPACE);
+    bs_cu_record *record = bs_cu_record_in(shared);
     bs_cu_tile t = bs_cu_everything(&program, shared, record);
     if (bs_cu_sees_all_rows(KERNEL)) {
         const bs_cu_work w = {0, bs_cu_count(t, program.steps + first), (int32_t)blockIdx.x, (int32_t)gridDim.x};
@@ -14590,7 +14597,7 @@ __global__ void __launch_bounds__(256, KERNEL <= BS_CU_LAST_LIGHT || KERNEL > BS
 __device__ __forceinline__ bs_cu_tile bs_cu_tile_of(const bs_cu_program *p, uint8_t *shared, uint8_t *context,
                                                     uint8_t *scratch, int32_t domain, int32_t first, int32_t rows)
 {
-    bs_cu_tile t = bs_cu_everything(p, shared, reinterpret_cast<bs_cu_record *>(shared + BS_CU_WORKSPACE));
+    bs_cu_tile t = bs_cu_everything(p, shared, bs_cu_record_in(shared));
     t.context = context;
     t.scratch = scratch;
     t.domain = domain;
@@ -14605,8 +14612,8 @@ __device__ __noinline__ void bs_cu_call(uint8_t *context, uint8_t *scratch, int3
                                         int32_t row, int32_t end)
 {
     BS_DYNAMIC_SHARED(uint8_t, shared);
-    const bs_cu_record *record = reinterpret_cast<const bs_cu_record *>(shared + BS_CU_WORKSPACE);
-    const bs_cu_tile t = bs_cu_tile_of(&record->program, shared, context, scratch, domain, first, rows);
+    const bs_cu_program *p = &bs_cu_record_in(shared)->program;
+    const bs_cu_tile t = bs_cu_tile_of(p, shared, context, scratch, domain, first, rows);
     const bs_cu_work w = {row, end, 0, 1};
     bs_cu_run<KERNEL>(t, &t.record->step, w);
 }
@@ -14614,9 +14621,9 @@ __device__ __noinline__ void bs_cu_call(uint8_t *context, uint8_t *scratch, int3
 __device__ inline void bs_cu_dispatch(const bs_cu_tile &t, int32_t row, int32_t end)
 {
     switch (t.record->step.kernel) {
-#define BS_CU_CASE(name)                                                                                        \
-    case BS_CU_##name:                                                                                          \
-        bs_cu_call<BS_CU_##name>(t.context, t.scratch, t.domain, t.first, t.rows, row, end);                    \
+#define BS_CU_CASE(name)                                                                     \
+    case BS_CU_##name:                                                                       \
+        bs_cu_call<BS_CU_##name>(t.context, t.scratch, t.domain, t.first, t.rows, row, end); \
         break;
         BS_CU_KERNELS(BS_CU_CASE)
 #undef BS_CU_CASE
@@ -14673,7 +14680,7 @@ __global__ void __launch_bounds__(256, 1)
     bs_cu_region(BS_CU_ARGUMENT bs_cu_program program, int32_t first, int32_t count)
 {
     BS_DYNAMIC_SHARED(uint8_t, shared);
-    bs_cu_record *record = reinterpret_cast<bs_cu_record *>(shared + BS_CU_WORKSPACE);
+    bs_cu_record *record = bs_cu_record_in(shared);
     uint8_t *context = program.contexts + blockIdx.x * program.context_bytes;
     uint8_t *rows = program.scratch_bytes ? program.scratch + blockIdx.x * program.scratch_bytes
                                           : shared + BS_DEVICE_SHARED;
