@@ -181,6 +181,7 @@ static inline bs_status naive_run(naive *n)
     n->used = 0;
     n->status = BS_OK;
     n->closest = INFINITY;
+    n->tied = false;
     memset(naive_found, 0, sizeof naive_found);
     naive_last = 0;
     memset(n->dropped, 0, sizeof n->dropped);

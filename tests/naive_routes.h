@@ -246,8 +246,10 @@ static inline void naive_scores_decide(naive *n, int32_t router, double threshol
         for (int64_t i = 0; i < width; i++) {
             naive_decides(n, line[i], threshold);
             for (int32_t other = 0; other < r && info->desc->protocol == BS_ROUTE_CAPACITY; other++)
-                if (present[other])
+                if (present[other]) {
                     naive_decides(n, line[i], n->cell[info->score][other][i]);
+                    n->tied = n->tied || line[i] == n->cell[info->score][other][i];
+                }
         }
     }
 }
