@@ -160,19 +160,19 @@ static bs_value step_larger_small(bs_graph *g, bs_value in)
 static bs_value step_by_three(bs_graph *g, bs_value in) { return larger(g, in, "by_three", 3, CHANNELS, 0); }
 static bs_value step_of_few(bs_graph *g, bs_value in) { return larger(g, in, "few_by_two", 2, 3, 0); }
 
-/* x clip(x / 6 + 1 / 2): what the kernel gave is read by two steps. */
-static bs_value gate(bs_graph *g, bs_value x)
+/* in clip(in / 6 + 1 / 2): what the kernel gave is read by two steps. */
+static bs_value gate(bs_graph *g, bs_value in)
 {
-    return bs_mul(g, x, bs_clip(g, bs_affine(g, x, 1.0f / 6, 0.5f), 0, 1));
+    return bs_mul(g, in, bs_clip(g, bs_affine(g, in, 1.0f / 6, 0.5f), 0, 1));
 }
 static bs_value step_gate(bs_graph *g, bs_value in) { return gate(g, conv(g, in)); }
 /* Nine steps, five of which read what the kernel gave. */
 static bs_value step_line_gelu(bs_graph *g, bs_value in)
 {
-    const bs_value x = bs_linear(g, in, &(bs_linear_desc){.name = "linear", .out = WIDTH});
-    const bs_value cubed = bs_mul(g, x, bs_mul(g, x, bs_affine(g, x, 0.044715f, 0)));
-    const bs_value t = bs_activation(g, bs_affine(g, bs_add(g, x, cubed), 0.797885f, 0), BS_TANH, 0);
-    return bs_mul(g, x, bs_affine(g, bs_affine(g, t, 1, 1), 0.5f, 0));
+    const bs_value made = bs_linear(g, in, &(bs_linear_desc){.name = "linear", .out = WIDTH});
+    const bs_value cubed = bs_mul(g, made, bs_mul(g, made, bs_affine(g, made, 0.044715f, 0)));
+    const bs_value t = bs_activation(g, bs_affine(g, bs_add(g, made, cubed), 0.797885f, 0), BS_TANH, 0);
+    return bs_mul(g, made, bs_affine(g, bs_affine(g, t, 1, 1), 0.5f, 0));
 }
 static bs_value step_gate_of_a_sum(bs_graph *g, bs_value in) /* the sum is a step that keeps nothing */
 {
@@ -180,8 +180,8 @@ static bs_value step_gate_of_a_sum(bs_graph *g, bs_value in) /* the sum is a ste
 }
 static bs_value step_sum_that_keeps(bs_graph *g, bs_value in)
 {
-    const bs_value x = conv(g, in);
-    return bs_mul(g, bs_add(g, x, in), x);
+    const bs_value made = conv(g, in);
+    return bs_mul(g, bs_add(g, made, in), made);
 }
 static bs_value step_gate_of_a_gate(bs_graph *g, bs_value in) { return gate(g, step_gate(g, in)); }
 static bs_value step_gate_in_codes(bs_graph *g, bs_value in) { return to(g, step_gate(g, in), BS_U8, 100); }
@@ -191,22 +191,22 @@ static bs_value step_codes_in_a_gate(bs_graph *g, bs_value in)
 }
 static bs_value step_gate_apart(bs_graph *g, bs_value in) /* something else reads it, too */
 {
-    const bs_value x = conv(g, in);
-    return bs_add(g, most(g, x), gate(g, x));
+    const bs_value made = conv(g, in);
+    return bs_add(g, most(g, made), gate(g, made));
 }
 static bs_value step_square(bs_graph *g, bs_value in)
 {
-    const bs_value x = bs_affine(g, conv(g, in), 2, -1);
-    return bs_mul(g, x, x);
+    const bs_value made = bs_affine(g, conv(g, in), 2, -1);
+    return bs_mul(g, made, made);
 }
 /* The first of eleven steps keeps what the kernel gave for the last, which has no room: so it keeps nothing. */
 static bs_value step_kept_too_long(bs_graph *g, bs_value in)
 {
-    const bs_value x = conv(g, in);
-    bs_value y = x;
+    const bs_value made = conv(g, in);
+    bs_value line = made;
     for (int32_t i = 0; i < 10; i++)
-        y = bs_affine(g, y, 0.75f, 0.125f);
-    return bs_sub(g, y, x);
+        line = bs_affine(g, line, 0.75f, 0.125f);
+    return bs_sub(g, line, made);
 }
 
 static const step_net nets[] = {
