@@ -1,6 +1,6 @@
 /* brainstorm.c - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: 82f8212630e81a490089f202d1a79197db41377c95dbc8975571646292f961a0
+ * sha256 of the parts: ce45caa6ba7c36fe16ccd60eb79e45d9e3f0d86dd6767c3a30539eaaf842f7a5
  */
 #if !defined(_POSIX_C_SOURCE) && !defined(BS_NO_POSIX)
 #define _POSIX_C_SOURCE 200809L
@@ -24205,10 +24205,13 @@ typedef struct bs_tail {
     int32_t at;
     int32_t other; /* which operand of the whole the first of its others is, in their order; -1: it has none */
     int32_t own;   /* how many operands the whole has without its tail */
+    bool keeps;    /* it leaves what it changes as it was: steps from this one on read that too, as an operand that is
+                    * no other */
     bs_dtype from, to; /* what it changes, what its result is */
 } bs_tail;
 
-#define BS_MAX_TAIL 4       /* steps */
+#define BS_MAX_TAIL 10      /* steps; */
+#define BS_MAX_CHAIN 4      /* of a device */
 #define BS_MAX_TAIL_OTHERS 2 /* operands of all of them together */
 
 typedef struct bs_block {
@@ -25851,7 +25854,9 @@ typedef struct bs_graph_room {
 /* A step of a tail: what node n of `from` does with the result so far, its operand `at`. */
 typedef struct bs_graph_step {
     int32_t n, at;
-    int32_t others[BS_MAX_TAIL_OTHERS], n_others; /* its other operands, values of the copy, in their order */
+    bool keeps;    /* it leaves that as it was */
+    uint32_t made; /* bit k: operand k is that, or what was kept of it */
+    int32_t others[BS_MAX_TAIL_OTHERS], n_others; /* operands from elsewhere, values of the copy, in their order */
 } bs_graph_step;
 
 /* Begins to count, or to fill the tables. */
@@ -25978,8 +25983,9 @@ static bs_node step_of(const bs_graph_copy *copy, const bs_graph_step *step)
     node.in = to->n_operands;
     node.first_out = to->n_values - 1;
     node.domain = to->nodes[to->n_nodes - 1].domain;
+    int32_t others = 0;
     for (int32_t i = 0; i < node.n_in; i++)
-        to->operands[node.in + i] = i == step->at ? node.first_out : step->others[i - (i > step->at)];
+        to->operands[node.in + i] = (step->made >> i & 1) ? node.first_out : step->others[others++];
     return node;
 }
 
@@ -26010,7 +26016,8 @@ void bs_graph_copy_add_tail(bs_graph_copy *copy, const bs_graph_step *steps, int
             memcpy(result->dims, made->dims, sizeof made->dims);
             result->scale_num = made->scale_num;
             result->scale_den = made->scale_den;
-            const bs_tail tail = {step_of(copy, &steps[i]), steps[i].at, others[i], own, from, result->dtype};
+            const bs_tail tail = {step_of(copy, &steps[i]), steps[i].at, others[i], own, steps[i].keeps, from,
+                                  result->dtype};
             copy->tails[to->n_tails] = tail;
         }
         to->n_operands += copy->from->nodes[steps[i].n].n_in;
@@ -28923,6 +28930,14 @@ static bool compare_infer(bs_infer *infer)
     return true;
 }
 
+/* Whether one operand of two is one element, and nothing else lies apart; then it is written out, for loops as below. */
+static bool one_is_repeated(const ptrdiff_t *step)
+{
+    return BS_DENSE_PAYS && step[0] == 4 && step[1] + step[2] == 4 && step[1] * step[2] == 0;
+}
+
+enum { REPEATED = 128 };
+
 /* Loops that compilers make vectors of, of the kinds that are not others with their operands exchanged. */
 #define COMPARE_LOOP(kind, of)                \
     case kind:                                \
@@ -28948,11 +28963,21 @@ static bool compare_infer(bs_infer *infer)
         const bs_compare_kind kind = (bs_compare_kind)((const bs_compare_desc *)context)->kind;                      \
         int32_t *out = (int32_t *)(void *)at[0];                                                                     \
         const type *a = (const type *)(const void *)at[1], *b = (const type *)(const void *)at[2];                   \
-        if (bs_span_dense_f32(step, 3))                                                                              \
+        if (bs_span_dense_f32(step, 3)) {                                                                            \
             name##_dense(kind, n, a, b, out);                                                                        \
-        else                                                                                                         \
-            for (int64_t i = 0; i < n; i++)                                                                          \
-                out[i * (step[0] / 4)] = of(kind, a[i * (step[1] / 4)], b[i * (step[2] / 4)]);                       \
+            return;                                                                                                  \
+        }                                                                                                            \
+        if (one_is_repeated(step)) {                                                                                 \
+            type same[REPEATED];                                                                                     \
+            for (int32_t i = 0; i < REPEATED; i++)                                                                   \
+                same[i] = step[1] ? *b : *a;                                                                         \
+            for (int64_t i = 0; i < n; i += REPEATED)                                                                \
+                name##_dense(kind, bs_min_i64(REPEATED, n - i), step[1] ? a + i : same, step[2] ? b + i : same,      \
+                             out + i);                                                                               \
+            return;                                                                                                  \
+        }                                                                                                            \
+        for (int64_t i = 0; i < n; i++)                                                                              \
+            out[i * (step[0] / 4)] = of(kind, a[i * (step[1] / 4)], b[i * (step[2] / 4)]);                           \
     }
 COMPARE_INNER(compare_f32, float, bs_compare_apply)
 COMPARE_INNER(compare_i32, int32_t, bs_compare_apply_i32)
@@ -34927,6 +34952,12 @@ static void convert_any(const void *context, int64_t n, char *const *at, const p
         convert_store(job, at[0] + i * step[0], bs_load_f32(at[1] + i * step[1], job->from, 0) * job->scale);
 }
 
+static void convert_numbers(const int32_t *in, float *out, int32_t n, float scale)
+{
+    for (int32_t i = 0; i < n; i++)
+        out[i] = (float)in[i] * scale;
+}
+
 /* Codes to f32 and back, a contiguous line at a time. */
 static bool convert_line(const convert_job *job, int32_t n, void *out, const void *in)
 {
@@ -34938,6 +34969,8 @@ static bool convert_line(const convert_job *job, int32_t n, void *out, const voi
         bs_row_f32_to_u8(job->tier, in, out, n, job->scale);
     else if (job->from == BS_F32 && job->to == BS_U16)
         bs_row_f32_to_u16(job->tier, in, out, n, job->scale, (uint16_t)job->high);
+    else if (BS_DENSE_PAYS && job->from == BS_I32 && job->to == BS_F32)
+        convert_numbers(in, out, n, job->scale);
     else
         return false;
     return true;
@@ -37262,11 +37295,11 @@ typedef struct bs_tails {
 
 #define BS_TAIL_BYTES (64 << 10) /* that a step takes at a time which moves what it changes */
 
-/* Whether a step cannot work in the place of what it changes: an element has more or fewer bytes then, or the image is
- * larger. */
+/* Whether a step cannot work in the place of what it changes: later steps read that, too, an element has more or fewer
+ * bytes then, or the image is larger. */
 static inline bool bs_tail_moves(const bs_tail *tail)
 {
-    return bs_dtype_bytes(tail->from) != bs_dtype_bytes(tail->to) || bs_node_enlarges(&tail->node) > 1;
+    return tail->keeps || bs_dtype_bytes(tail->from) != bs_dtype_bytes(tail->to) || bs_node_enlarges(&tail->node) > 1;
 }
 /* Whether a step of the node's tail does that: what is before it lies in the scratch of a thread. */
 BS_INTERNAL bool bs_tails_move(const bs_graph *graph, const bs_node *node);
@@ -37292,8 +37325,10 @@ BS_INTERNAL int32_t bs_tails_most(const bs_graph *graph);
 BS_INTERNAL int32_t bs_tails_find(bs_tails *tails);
 /* The steps of the chain that ends at node n, the first one first; returns how many. *head: the node they follow. */
 BS_INTERNAL int32_t bs_tails_chain(const bs_tails *tails, int32_t n, int32_t steps[BS_MAX_TAIL], int32_t *head);
-/* Which operand of node n is the result that it changes. */
+/* Which operand of node n is the result that it changes. Whether operand `index` is what the kernel, or a step before
+ * this one, gave: which that operand is, or what was kept. */
 BS_INTERNAL int32_t bs_tails_operand(const bs_tails *tails, int32_t n);
+BS_INTERNAL bool bs_tails_has_made(const bs_tails *tails, int32_t n, int32_t index);
 
 #endif
 /* ==== end src/plan/tails.h ==================================================================== */
@@ -37345,7 +37380,8 @@ BS_INTERNAL bs_dataflow_room bs_dataflow_takes(const bs_graph *graph, int32_t wh
 BS_EFFORT_ONCE
 /* plan/tails.c - finds chains of nodes behind a kernel: each changes a result that nothing else reads, element by
  * element or line by line, on the same rows, without changing its extents. The chain becomes one node, which stands
- * where the last one stood: all that its steps read is there by then.
+ * where the last one stood: all that its steps read is there by then. One result may be read by several of its nodes,
+ * as x is in x * sigmoid(x): that is kept while they change it.
  * What may be a step, and what may have one, its contract says (bs_memory_contract). Relies on plan/tails.h. Must never
  * put together what anything could see apart. */
 /* #include "plan/tails.h" */
@@ -37376,21 +37412,58 @@ static bool may_have_tail(const bs_node *node, bool chains)
     return !node->makes && (chains ? memory.chained || memory.lines : makes_rows(node));
 }
 
-/* Whether the element types fit. In a tail the bytes of an element change once, and only where little is kept in
- * scratch: of an image some lines. */
-static bool fits_type(const bs_tails *t, const bs_value_info *a, const bs_value_info *b)
+static int32_t made_by(const bs_tails *t, int32_t n, int32_t index)
+{
+    const bs_graph *g = t->graph;
+    return g->values[t->source[bs_node_in(g, &g->nodes[n])[index]]].node;
+}
+
+bool bs_tails_has_made(const bs_tails *t, int32_t n, int32_t index)
+{
+    const int32_t by = made_by(t, n, index);
+    int32_t m = t->before[n];
+    while (m && m != by)
+        m = t->before[m];
+    return m != 0;
+}
+
+/* How many operands of a step come from elsewhere. */
+static int32_t others_of(const bs_tails *t, int32_t n)
+{
+    int32_t others = 0;
+    for (int32_t i = 0; i < t->graph->nodes[n].n_in; i++)
+        others += !bs_tails_has_made(t, n, i);
+    return others;
+}
+
+/* Whether a step up to node m, which may be none, leaves what it changes as it was. */
+static bool keeps_already(const bs_tails *t, int32_t m)
+{
+    for (; t->before[m]; m = t->before[m])
+        if (others_of(t, m) < t->graph->nodes[m].n_in - 1)
+            return true;
+    return false;
+}
+
+/* Whether a step can make b of a elsewhere: a tail has one such step, and only where little is kept in scratch: of an
+ * image some lines. */
+static bool may_go_elsewhere(const bs_tails *t, const bs_value_info *a)
 {
     const bs_graph *g = t->graph;
     int32_t steps[BS_MAX_TAIL], head;
     size_t few;
-    if (t->chains)
-        return a->dtype == BS_F32 && b->dtype == BS_F32;
-    if (bs_dtype_bytes(a->dtype) == bs_dtype_bytes(b->dtype))
-        return true;
     const int32_t count = bs_tails_chain(t, a->node, steps, &head);
     return bs_dtype_bytes(a->dtype) == bs_dtype_bytes(g->values[g->nodes[head].first_out].dtype) &&
-           (count == 0 || bs_node_enlarges(&g->nodes[steps[0]]) == 1) &&
+           (count == 0 || bs_node_enlarges(&g->nodes[steps[0]]) == 1) && !keeps_already(t, a->node) &&
            (a->image || bs_bytes_fit(bs_value_bytes(g, a), BS_TAIL_BYTES, &few));
+}
+
+/* Whether the element types fit: their bytes change where a step may move what it changes. */
+static bool fits_type(const bs_tails *t, const bs_value_info *a, const bs_value_info *b)
+{
+    if (t->chains)
+        return a->dtype == BS_F32 && b->dtype == BS_F32;
+    return bs_dtype_bytes(a->dtype) == bs_dtype_bytes(b->dtype) || may_go_elsewhere(t, a);
 }
 
 /* Whether b, r times as large, can be made by the kernel of a, which is no step; not in patches, which are cut where
@@ -37467,34 +37540,94 @@ int32_t bs_tails_chain(const bs_tails *t, int32_t n, int32_t steps[BS_MAX_TAIL],
 
 int32_t bs_tails_operand(const bs_tails *t, int32_t n)
 {
-    const bs_graph *g = t->graph;
-    const int32_t *in = bs_node_in(g, &g->nodes[n]);
     int32_t at = 0;
-    while (g->values[t->source[in[at]]].node != t->before[n])
+    while (made_by(t, n, at) != t->before[n])
         at++;
     return at;
 }
 
-/* Whether another step fits behind node m, which may have some. */
-static bool has_room(const bs_tails *t, int32_t m, int32_t more)
+/* Whether as many steps as end with node n fit, and what they read. */
+static bool has_room(const bs_tails *t, int32_t n)
 {
-    const bs_graph *g = t->graph;
-    int32_t steps[BS_MAX_TAIL], head, others = more;
-    const int32_t count = bs_tails_chain(t, m, steps, &head);
-    for (int32_t i = 0; i < count; i++)
-        others += g->nodes[steps[i]].n_in - 1;
-    return count < BS_MAX_TAIL && others <= BS_MAX_TAIL_OTHERS && g->nodes[head].n_in + others <= BS_MAX_OPERANDS;
+    int32_t count = 0, others = 0;
+    for (; t->before[n]; n = t->before[n], count++)
+        others += others_of(t, n);
+    return count <= (t->chains ? BS_MAX_CHAIN : BS_MAX_TAIL) && others <= BS_MAX_TAIL_OTHERS &&
+           t->graph->nodes[n].n_in + others <= BS_MAX_OPERANDS;
 }
 
-/* Whether node n can be a step that changes its operand `index`. */
-static bool can_follow(const bs_tails *t, int32_t n, int32_t index)
+static void part(bs_tails *t, int32_t n)
+{
+    t->after[t->before[n]] = 0;
+    t->before[n] = 0;
+}
+
+/* Makes node n a step that changes its operand `index`, if it can be one. */
+static bool follow(bs_tails *t, int32_t n, int32_t index)
 {
     const bs_graph *g = t->graph;
     const bs_node *node = &g->nodes[n];
-    const int32_t value = t->source[bs_node_in(g, node)[index]], m = g->values[value].node;
-    return m != 0 && t->place[m] == t->place[n] && g->nodes[m].block == node->block && g->nodes[m].n_out == 1 &&
-           t->reads[value] == 1 && may_have_tail(&g->nodes[m], t->chains) &&
-           is_alike(t, &g->values[value], &g->values[node->first_out], n) && has_room(t, m, node->n_in - 1);
+    const int32_t m = made_by(t, n, index);
+    if (m == 0 || t->place[m] != t->place[n] || g->nodes[m].block != node->block || g->nodes[m].n_out != 1 ||
+        !is_step(node, t->chains) || !may_have_tail(&g->nodes[m], t->chains) ||
+        !is_alike(t, &g->values[g->nodes[m].first_out], &g->values[node->first_out], n))
+        return false;
+    t->before[n] = m;
+    t->after[m] = n;
+    if (has_room(t, n))
+        return true;
+    part(t, n);
+    return false;
+}
+
+/* How often node n reads what node m made. */
+static int32_t reads_of(const bs_tails *t, int32_t n, int32_t m)
+{
+    int32_t reads = 0;
+    for (int32_t i = 0; i < t->graph->nodes[n].n_in; i++)
+        reads += made_by(t, n, i) == m;
+    return reads;
+}
+
+static int32_t read_of(const bs_tails *t, int32_t m) { return t->reads[t->graph->nodes[m].first_out]; }
+
+/* The node that alone reads what node m made, if it stands not far behind it; else 0. */
+static int32_t only_reader(const bs_tails *t, int32_t m)
+{
+    enum { FAR = 16 };
+    const int32_t end = bs_min_i32(t->graph->n_nodes, m + FAR);
+    for (int32_t n = m + 1; n < end && read_of(t, m) == 1; n++)
+        if (t->place[n] >= 0 && reads_of(t, n, m))
+            return n;
+    return 0;
+}
+
+/* Makes node n, and those behind it, steps that change what node m made, if they alone read that: the first one keeps
+ * it for the others. Not of many small images, of which a kernel takes some at a time. Returns how many they are. */
+static int32_t follow_and_keep(bs_tails *t, int32_t n, int32_t m)
+{
+    const bs_value_info *x = &t->graph->values[t->graph->nodes[m].first_out];
+    int32_t left = read_of(t, m), count = 0, last = m;
+    if (m == 0 || t->chains || (x->image && x->domain != 0 && !bs_value_in_patches(t->graph, x)) || !may_go_elsewhere(t, x))
+        return 0;
+    for (; n && left > 0 && bs_dtype_bytes(t->graph->values[t->graph->nodes[n].first_out].dtype) ==
+                                bs_dtype_bytes(x->dtype); n = only_reader(t, last), count++) {
+        int32_t at = 0;
+        while (made_by(t, n, at) != last)
+            at++;
+        if (!follow(t, n, at))
+            break;
+        left -= reads_of(t, n, m);
+        last = n;
+    }
+    if (left == 0)
+        return count;
+    for (; last != m; count--) {
+        const int32_t before = t->before[last];
+        part(t, last);
+        last = before;
+    }
+    return 0;
 }
 
 static void count_all_reads(bs_tails *t)
@@ -37506,6 +37639,23 @@ static void count_all_reads(bs_tails *t)
             t->reads[t->source[bs_node_in(g, &g->nodes[n])[i]]]++;
 }
 
+/* Makes node n a step, and perhaps nodes behind it: of that operand which is computed last. Returns how many. */
+static int32_t find_steps(bs_tails *t, int32_t n)
+{
+    const int32_t n_in = t->graph->nodes[n].n_in;
+    int32_t last = -1, found = 0;
+    for (int32_t i = 0; i < n_in; i++)
+        if (read_of(t, made_by(t, n, i)) == 1 && follow(t, n, i)) {
+            part(t, n);
+            last = last < 0 || made_by(t, n, i) > made_by(t, n, last) ? i : last;
+        }
+    if (last >= 0)
+        return follow(t, n, last);
+    for (int32_t i = 0; i < n_in && !found; i++)
+        found = follow_and_keep(t, n, made_by(t, n, i));
+    return found;
+}
+
 int32_t bs_tails_find(bs_tails *t)
 {
     const bs_graph *g = t->graph;
@@ -37513,18 +37663,8 @@ int32_t bs_tails_find(bs_tails *t)
     count_all_reads(t);
     memset(t->before, 0, (size_t)g->n_nodes * sizeof *t->before);
     memset(t->after, 0, (size_t)g->n_nodes * sizeof *t->after);
-    for (int32_t n = 1; n < g->n_nodes; n++) {
-        const bs_node *node = &g->nodes[n];
-        int32_t m = 0; /* of two, the one that is computed later */
-        for (int32_t i = 0; i < node->n_in && t->place[n] >= 0 && is_step(node, t->chains); i++)
-            if (can_follow(t, n, i))
-                m = bs_max_i32(m, g->values[t->source[bs_node_in(g, node)[i]]].node);
-        if (m == 0)
-            continue;
-        t->before[n] = m;
-        t->after[m] = n;
-        found++;
-    }
+    for (int32_t n = 1; n < g->n_nodes; n++)
+        found += t->place[n] >= 0 && t->before[n] == 0 ? find_steps(t, n) : 0;
     return found;
 }
 BS_EFFORT_END
@@ -37730,12 +37870,16 @@ static void write_node(dataflow_pass *f, int32_t n)
     for (int32_t i = 0; i < count; i++) {
         const int32_t at = bs_tails_operand(&f->tails, chain[i]);
         const bs_node *step = &g->nodes[chain[i]];
-        steps[i].n = chain[i];
-        steps[i].at = at;
-        steps[i].n_others = 0;
-        for (int32_t k = 0; k < step->n_in; k++)
-            if (k != at)
-                steps[i].others[steps[i].n_others++] = seen(f, bs_node_in(g, step)[k], f->place[n], step->block);
+        steps[i] = (bs_graph_step){.n = chain[i], .at = at};
+        for (int32_t k = 0; k < step->n_in; k++) {
+            const int32_t in = bs_node_in(g, step)[k];
+            if (bs_tails_has_made(&f->tails, chain[i], k))
+                steps[i].made |= 1u << k;
+            else
+                steps[i].others[steps[i].n_others++] = seen(f, in, f->place[n], step->block);
+            for (int32_t j = 0; j <= i && k != at; j++)
+                steps[j].keeps = steps[j].keeps || g->values[f->source[in]].node == f->tails.before[chain[j]];
+        }
     }
     write_whole(f, head);
     bs_graph_copy_add_tail(&f->copy, steps, count);
@@ -38496,7 +38640,7 @@ typedef struct bs_device_step {
     uint8_t empty;   /* it has a result even where an operand has no elements */
     uint8_t rounded; /* what each op of a chain gives to the next is rounded to f16 */
     int32_t n_tail;  /* ops of a chain: the node's own, then its tail; else 0 */
-    bs_device_tail tail[1 + BS_MAX_TAIL];
+    bs_device_tail tail[1 + BS_MAX_CHAIN];
     uint32_t none[2]; /* to a multiple of 16 bytes */
 } bs_device_step;
 
@@ -52206,7 +52350,7 @@ BS_EFFORT_LESS
 static const bs_operand *residual_of(const bs_call *call, const bs_operand *out)
 {
     const bs_tail *first = &call->graph->tails[call->node->tail];
-    if (!bs_node_op(&first->node)->memory.sums || !call->plan->adds)
+    if (!bs_node_op(&first->node)->memory.sums || first->keeps || !call->plan->adds)
         return NULL;
     const bs_operand *other = &call->in[first->other];
     const bool last = other->stride[0] == 1 && out->stride[0] == 1;
@@ -52230,15 +52374,19 @@ static bs_status run_near(const bs_call *call, bs_operand near, bool stores)
     own.residual = residual_of(call, &near);
     bs_status status = bs_node_op(node)->run(&own);
     const int32_t done = stores || own.residual;
+    bs_operand kept;
     near = stores ? call->out[0] : near;
+    kept = near;
     tail += done;
     for (int32_t i = done; i < node->n_tail && status == BS_OK; i++, tail++) {
-        bs_operand in[1 + BS_MAX_TAIL_OTHERS];
+        bs_operand in[BS_MAX_OPERANDS];
         bs_call step = *call;
-        in[tail->at] = near;
-        for (int32_t k = 0; k < tail->node.n_in; k++)
-            if (k != tail->at)
-                in[k] = call->in[tail->other + k - (k > tail->at)];
+        int32_t other = tail->other;
+        kept = tail->keeps ? near : kept;
+        for (int32_t k = 0; k < tail->node.n_in; k++) {
+            const bool made = bs_node_in(call->graph, &tail->node)[k] == tail->node.first_out;
+            in[k] = k == tail->at ? near : made ? kept : call->in[other++];
+        }
         near = bs_tail_moves(tail) ? call->out[0] : near;
         near.dtype = tail->to;
         step.node = &tail->node;

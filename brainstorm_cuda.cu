@@ -1,6 +1,6 @@
 /* brainstorm_cuda.cu - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: 3839669fa42328c3f1f1b856850eb969467578d044a3a9498097d0f24a90be71
+ * sha256 of the parts: a0bfdd40aa84dfd6ec1427336006e2f46f25a4ee0d2ab86bdf2b8fc5ff7c3785
  */
 #include "brainstorm.h"
 
@@ -863,10 +863,13 @@ typedef struct bs_tail {
     int32_t at;
     int32_t other; /* which operand of the whole the first of its others is, in their order; -1: it has none */
     int32_t own;   /* how many operands the whole has without its tail */
+    bool keeps;    /* it leaves what it changes as it was: steps from this one on read that too, as an operand that is
+                    * no other */
     bs_dtype from, to; /* what it changes, what its result is */
 } bs_tail;
 
-#define BS_MAX_TAIL 4       /* steps */
+#define BS_MAX_TAIL 10      /* steps; */
+#define BS_MAX_CHAIN 4      /* of a device */
 #define BS_MAX_TAIL_OTHERS 2 /* operands of all of them together */
 
 typedef struct bs_block {
@@ -2261,7 +2264,7 @@ typedef struct bs_device_step {
     uint8_t empty;   /* it has a result even where an operand has no elements */
     uint8_t rounded; /* what each op of a chain gives to the next is rounded to f16 */
     int32_t n_tail;  /* ops of a chain: the node's own, then its tail; else 0 */
-    bs_device_tail tail[1 + BS_MAX_TAIL];
+    bs_device_tail tail[1 + BS_MAX_CHAIN];
     uint32_t none[2]; /* to a multiple of 16 bytes */
 } bs_device_step;
 

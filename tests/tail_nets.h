@@ -12,10 +12,13 @@ enum { TAIL_CHANNELS = 16, TAIL_HEIGHT = 21, TAIL_WIDTH = 26, TAIL_CELL = 8 };
 typedef enum tail_cells { TAIL_ROOT, TAIL_ROWS, TAIL_TILES, TAIL_CELLS } tail_cells;
 static const char *const tail_cells_name[] = {"the root", "rows", "tiles"};
 
+/* More at the root than elsewhere; one, but none on rows, of whose images a kernel takes some at a time. */
+enum { TAIL_MORE_AT_THE_ROOT = -1, TAIL_NOT_ON_ROWS = -2 };
+
 typedef struct tail_net {
     const char *what;
     bs_value (*build)(bs_graph *g, bs_value x, const struct tail_net *of);
-    int32_t steps; /* nodes that become part of others */
+    int32_t steps; /* nodes that become part of others, or one of these */
     bs_conv2d_desc conv;
 } tail_net;
 
@@ -130,11 +133,11 @@ static const tail_net tail_nets[] = {
     {"what comes later", tail_late, 1, {.kernel = 3}},
     {"two convolutions", tail_two, 1, {.kernel = 3}},
     {"read twice", tail_read_twice, 1, {.kernel = 3}},
-    {"with itself", tail_with_itself, 0, {.kernel = 3}},
+    {"with itself", tail_with_itself, TAIL_NOT_ON_ROWS, {.kernel = 3}},
     {"spread operands", tail_spread, 2, {.kernel = 3}},
     {"a result that grows", tail_grows, 2, {.kernel = 3}},
     {"a chain", tail_chain, 5, {.kernel = 3}},
-    {"on a path", tail_on_a_path, -1, {.kernel = 3}},
+    {"on a path", tail_on_a_path, TAIL_MORE_AT_THE_ROOT, {.kernel = 3}},
 };
 #define TAIL_NETS ((int32_t)(sizeof tail_nets / sizeof *tail_nets))
 

@@ -160,7 +160,67 @@ static bs_value step_larger_small(bs_graph *g, bs_value in)
 static bs_value step_by_three(bs_graph *g, bs_value in) { return larger(g, in, "by_three", 3, CHANNELS, 0); }
 static bs_value step_of_few(bs_graph *g, bs_value in) { return larger(g, in, "few_by_two", 2, 3, 0); }
 
+/* in clip(in / 6 + 1 / 2): what the kernel gave is read by two steps. */
+static bs_value gate(bs_graph *g, bs_value in)
+{
+    return bs_mul(g, in, bs_clip(g, bs_affine(g, in, 1.0f / 6, 0.5f), 0, 1));
+}
+static bs_value step_gate(bs_graph *g, bs_value in) { return gate(g, conv(g, in)); }
+/* Nine steps, five of which read what the kernel gave. */
+static bs_value step_line_gelu(bs_graph *g, bs_value in)
+{
+    const bs_value made = bs_linear(g, in, &(bs_linear_desc){.name = "linear", .out = WIDTH});
+    const bs_value cubed = bs_mul(g, made, bs_mul(g, made, bs_affine(g, made, 0.044715f, 0)));
+    const bs_value t = bs_activation(g, bs_affine(g, bs_add(g, made, cubed), 0.797885f, 0), BS_TANH, 0);
+    return bs_mul(g, made, bs_affine(g, bs_affine(g, t, 1, 1), 0.5f, 0));
+}
+static bs_value step_gate_of_a_sum(bs_graph *g, bs_value in) /* the sum is a step that keeps nothing */
+{
+    return bs_add(g, gate(g, bs_add(g, conv(g, in), in)), in);
+}
+static bs_value step_sum_that_keeps(bs_graph *g, bs_value in)
+{
+    const bs_value made = conv(g, in);
+    return bs_mul(g, bs_add(g, made, in), made);
+}
+static bs_value step_gate_of_a_gate(bs_graph *g, bs_value in) { return gate(g, step_gate(g, in)); }
+static bs_value step_gate_in_codes(bs_graph *g, bs_value in) { return to(g, step_gate(g, in), BS_U8, 100); }
+static bs_value step_codes_in_a_gate(bs_graph *g, bs_value in)
+{
+    return gate(g, to(g, to(g, conv(g, in), BS_U8, 100), BS_F32, 0.01f));
+}
+static bs_value step_gate_apart(bs_graph *g, bs_value in) /* something else reads it, too */
+{
+    const bs_value made = conv(g, in);
+    return bs_add(g, most(g, made), gate(g, made));
+}
+static bs_value step_square(bs_graph *g, bs_value in)
+{
+    const bs_value made = bs_affine(g, conv(g, in), 2, -1);
+    return bs_mul(g, made, made);
+}
+/* The first of eleven steps keeps what the kernel gave for the last, which has no room: so it keeps nothing. */
+static bs_value step_kept_too_long(bs_graph *g, bs_value in)
+{
+    const bs_value made = conv(g, in);
+    bs_value line = made;
+    for (int32_t i = 0; i < 10; i++)
+        line = bs_affine(g, line, 0.75f, 0.125f);
+    return bs_sub(g, line, made);
+}
+
 static const step_net nets[] = {
+    {"a gate", step_gate, 3, IN(ROOT) | IN(TILES)},
+    {"a gate of rows", step_gate, 2, IN(IN_ROWS)},
+    {"a polynomial gate of lines", step_line_gelu, 9, IN(LINES)},
+    {"a gate of a sum", step_gate_of_a_sum, 5, IN(ROOT) | IN(TILES)},
+    {"a sum that keeps", step_sum_that_keeps, 2, IN(ROOT) | IN(TILES)},
+    {"a gate of a gate", step_gate_of_a_gate, 5, IN(ROOT) | IN(TILES)},
+    {"a gate, then codes", step_gate_in_codes, 3, IN(ROOT) | IN(TILES)},
+    {"codes, then a gate", step_codes_in_a_gate, 4, IN(ROOT) | IN(TILES)},
+    {"a gate of what others read", step_gate_apart, 3, IMAGES},
+    {"a square", step_square, 2, IN(ROOT) | IN(TILES)},
+    {"kept for too long", step_kept_too_long, 10, IN(ROOT) | IN(TILES)},
     {"softmax behind a convolution", step_softmax, 2, IN(ROOT) | IN(IN_ROWS)},
     {"softmax behind a sum", step_line_softmax, 2, IN(LINES)},
     {"a sum behind a norm", step_behind_norm, 1, IN(ROOT) | IN(IN_ROWS) | IN(LINES)},

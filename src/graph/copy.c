@@ -101,8 +101,9 @@ static bs_node step_of(const bs_graph_copy *copy, const bs_graph_step *step)
     node.in = to->n_operands;
     node.first_out = to->n_values - 1;
     node.domain = to->nodes[to->n_nodes - 1].domain;
+    int32_t others = 0;
     for (int32_t i = 0; i < node.n_in; i++)
-        to->operands[node.in + i] = i == step->at ? node.first_out : step->others[i - (i > step->at)];
+        to->operands[node.in + i] = (step->made >> i & 1) ? node.first_out : step->others[others++];
     return node;
 }
 
@@ -133,7 +134,8 @@ void bs_graph_copy_add_tail(bs_graph_copy *copy, const bs_graph_step *steps, int
             memcpy(result->dims, made->dims, sizeof made->dims);
             result->scale_num = made->scale_num;
             result->scale_den = made->scale_den;
-            const bs_tail tail = {step_of(copy, &steps[i]), steps[i].at, others[i], own, from, result->dtype};
+            const bs_tail tail = {step_of(copy, &steps[i]), steps[i].at, others[i], own, steps[i].keeps, from,
+                                  result->dtype};
             copy->tails[to->n_tails] = tail;
         }
         to->n_operands += copy->from->nodes[steps[i].n].n_in;

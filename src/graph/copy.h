@@ -26,7 +26,9 @@ typedef struct bs_graph_room {
 /* A step of a tail: what node n of `from` does with the result so far, its operand `at`. */
 typedef struct bs_graph_step {
     int32_t n, at;
-    int32_t others[BS_MAX_TAIL_OTHERS], n_others; /* its other operands, values of the copy, in their order */
+    bool keeps;    /* it leaves that as it was */
+    uint32_t made; /* bit k: operand k is that, or what was kept of it */
+    int32_t others[BS_MAX_TAIL_OTHERS], n_others; /* operands from elsewhere, values of the copy, in their order */
 } bs_graph_step;
 
 /* Begins to count, or to fill the tables. */

@@ -105,10 +105,13 @@ typedef struct bs_tail {
     int32_t at;
     int32_t other; /* which operand of the whole the first of its others is, in their order; -1: it has none */
     int32_t own;   /* how many operands the whole has without its tail */
+    bool keeps;    /* it leaves what it changes as it was: steps from this one on read that too, as an operand that is
+                    * no other */
     bs_dtype from, to; /* what it changes, what its result is */
 } bs_tail;
 
-#define BS_MAX_TAIL 4       /* steps */
+#define BS_MAX_TAIL 10      /* steps; */
+#define BS_MAX_CHAIN 4      /* of a device */
 #define BS_MAX_TAIL_OTHERS 2 /* operands of all of them together */
 
 typedef struct bs_block {

@@ -22,6 +22,14 @@ static bool compare_infer(bs_infer *infer)
     return true;
 }
 
+/* Whether one operand of two is one element, and nothing else lies apart; then it is written out, for loops as below. */
+static bool one_is_repeated(const ptrdiff_t *step)
+{
+    return BS_DENSE_PAYS && step[0] == 4 && step[1] + step[2] == 4 && step[1] * step[2] == 0;
+}
+
+enum { REPEATED = 128 };
+
 /* Loops that compilers make vectors of, of the kinds that are not others with their operands exchanged. */
 #define COMPARE_LOOP(kind, of)                \
     case kind:                                \
@@ -47,11 +55,21 @@ static bool compare_infer(bs_infer *infer)
         const bs_compare_kind kind = (bs_compare_kind)((const bs_compare_desc *)context)->kind;                      \
         int32_t *out = (int32_t *)(void *)at[0];                                                                     \
         const type *a = (const type *)(const void *)at[1], *b = (const type *)(const void *)at[2];                   \
-        if (bs_span_dense_f32(step, 3))                                                                              \
+        if (bs_span_dense_f32(step, 3)) {                                                                            \
             name##_dense(kind, n, a, b, out);                                                                        \
-        else                                                                                                         \
-            for (int64_t i = 0; i < n; i++)                                                                          \
-                out[i * (step[0] / 4)] = of(kind, a[i * (step[1] / 4)], b[i * (step[2] / 4)]);                       \
+            return;                                                                                                  \
+        }                                                                                                            \
+        if (one_is_repeated(step)) {                                                                                 \
+            type same[REPEATED];                                                                                     \
+            for (int32_t i = 0; i < REPEATED; i++)                                                                   \
+                same[i] = step[1] ? *b : *a;                                                                         \
+            for (int64_t i = 0; i < n; i += REPEATED)                                                                \
+                name##_dense(kind, bs_min_i64(REPEATED, n - i), step[1] ? a + i : same, step[2] ? b + i : same,      \
+                             out + i);                                                                               \
+            return;                                                                                                  \
+        }                                                                                                            \
+        for (int64_t i = 0; i < n; i++)                                                                              \
+            out[i * (step[0] / 4)] = of(kind, a[i * (step[1] / 4)], b[i * (step[2] / 4)]);                           \
     }
 COMPARE_INNER(compare_f32, float, bs_compare_apply)
 COMPARE_INNER(compare_i32, int32_t, bs_compare_apply_i32)

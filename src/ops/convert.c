@@ -93,6 +93,12 @@ static void convert_any(const void *context, int64_t n, char *const *at, const p
         convert_store(job, at[0] + i * step[0], bs_load_f32(at[1] + i * step[1], job->from, 0) * job->scale);
 }
 
+static void convert_numbers(const int32_t *in, float *out, int32_t n, float scale)
+{
+    for (int32_t i = 0; i < n; i++)
+        out[i] = (float)in[i] * scale;
+}
+
 /* Codes to f32 and back, a contiguous line at a time. */
 static bool convert_line(const convert_job *job, int32_t n, void *out, const void *in)
 {
@@ -104,6 +110,8 @@ static bool convert_line(const convert_job *job, int32_t n, void *out, const voi
         bs_row_f32_to_u8(job->tier, in, out, n, job->scale);
     else if (job->from == BS_F32 && job->to == BS_U16)
         bs_row_f32_to_u16(job->tier, in, out, n, job->scale, (uint16_t)job->high);
+    else if (BS_DENSE_PAYS && job->from == BS_I32 && job->to == BS_F32)
+        convert_numbers(in, out, n, job->scale);
     else
         return false;
     return true;

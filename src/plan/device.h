@@ -116,7 +116,7 @@ typedef struct bs_device_step {
     uint8_t empty;   /* it has a result even where an operand has no elements */
     uint8_t rounded; /* what each op of a chain gives to the next is rounded to f16 */
     int32_t n_tail;  /* ops of a chain: the node's own, then its tail; else 0 */
-    bs_device_tail tail[1 + BS_MAX_TAIL];
+    bs_device_tail tail[1 + BS_MAX_CHAIN];
     uint32_t none[2]; /* to a multiple of 16 bytes */
 } bs_device_step;
 

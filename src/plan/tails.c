@@ -1,6 +1,7 @@
 /* plan/tails.c - finds chains of nodes behind a kernel: each changes a result that nothing else reads, element by
  * element or line by line, on the same rows, without changing its extents. The chain becomes one node, which stands
- * where the last one stood: all that its steps read is there by then.
+ * where the last one stood: all that its steps read is there by then. One result may be read by several of its nodes,
+ * as x is in x * sigmoid(x): that is kept while they change it.
  * What may be a step, and what may have one, its contract says (bs_memory_contract). Relies on plan/tails.h. Must never
  * put together what anything could see apart. */
 #include "plan/tails.h"
@@ -31,21 +32,58 @@ static bool may_have_tail(const bs_node *node, bool chains)
     return !node->makes && (chains ? memory.chained || memory.lines : makes_rows(node));
 }
 
-/* Whether the element types fit. In a tail the bytes of an element change once, and only where little is kept in
- * scratch: of an image some lines. */
-static bool fits_type(const bs_tails *t, const bs_value_info *a, const bs_value_info *b)
+static int32_t made_by(const bs_tails *t, int32_t n, int32_t index)
+{
+    const bs_graph *g = t->graph;
+    return g->values[t->source[bs_node_in(g, &g->nodes[n])[index]]].node;
+}
+
+bool bs_tails_has_made(const bs_tails *t, int32_t n, int32_t index)
+{
+    const int32_t by = made_by(t, n, index);
+    int32_t m = t->before[n];
+    while (m && m != by)
+        m = t->before[m];
+    return m != 0;
+}
+
+/* How many operands of a step come from elsewhere. */
+static int32_t others_of(const bs_tails *t, int32_t n)
+{
+    int32_t others = 0;
+    for (int32_t i = 0; i < t->graph->nodes[n].n_in; i++)
+        others += !bs_tails_has_made(t, n, i);
+    return others;
+}
+
+/* Whether a step up to node m, which may be none, leaves what it changes as it was. */
+static bool keeps_already(const bs_tails *t, int32_t m)
+{
+    for (; t->before[m]; m = t->before[m])
+        if (others_of(t, m) < t->graph->nodes[m].n_in - 1)
+            return true;
+    return false;
+}
+
+/* Whether a step can make b of a elsewhere: a tail has one such step, and only where little is kept in scratch: of an
+ * image some lines. */
+static bool may_go_elsewhere(const bs_tails *t, const bs_value_info *a)
 {
     const bs_graph *g = t->graph;
     int32_t steps[BS_MAX_TAIL], head;
     size_t few;
-    if (t->chains)
-        return a->dtype == BS_F32 && b->dtype == BS_F32;
-    if (bs_dtype_bytes(a->dtype) == bs_dtype_bytes(b->dtype))
-        return true;
     const int32_t count = bs_tails_chain(t, a->node, steps, &head);
     return bs_dtype_bytes(a->dtype) == bs_dtype_bytes(g->values[g->nodes[head].first_out].dtype) &&
-           (count == 0 || bs_node_enlarges(&g->nodes[steps[0]]) == 1) &&
+           (count == 0 || bs_node_enlarges(&g->nodes[steps[0]]) == 1) && !keeps_already(t, a->node) &&
            (a->image || bs_bytes_fit(bs_value_bytes(g, a), BS_TAIL_BYTES, &few));
+}
+
+/* Whether the element types fit: their bytes change where a step may move what it changes. */
+static bool fits_type(const bs_tails *t, const bs_value_info *a, const bs_value_info *b)
+{
+    if (t->chains)
+        return a->dtype == BS_F32 && b->dtype == BS_F32;
+    return bs_dtype_bytes(a->dtype) == bs_dtype_bytes(b->dtype) || may_go_elsewhere(t, a);
 }
 
 /* Whether b, r times as large, can be made by the kernel of a, which is no step; not in patches, which are cut where
@@ -122,34 +160,94 @@ int32_t bs_tails_chain(const bs_tails *t, int32_t n, int32_t steps[BS_MAX_TAIL],
 
 int32_t bs_tails_operand(const bs_tails *t, int32_t n)
 {
-    const bs_graph *g = t->graph;
-    const int32_t *in = bs_node_in(g, &g->nodes[n]);
     int32_t at = 0;
-    while (g->values[t->source[in[at]]].node != t->before[n])
+    while (made_by(t, n, at) != t->before[n])
         at++;
     return at;
 }
 
-/* Whether another step fits behind node m, which may have some. */
-static bool has_room(const bs_tails *t, int32_t m, int32_t more)
+/* Whether as many steps as end with node n fit, and what they read. */
+static bool has_room(const bs_tails *t, int32_t n)
 {
-    const bs_graph *g = t->graph;
-    int32_t steps[BS_MAX_TAIL], head, others = more;
-    const int32_t count = bs_tails_chain(t, m, steps, &head);
-    for (int32_t i = 0; i < count; i++)
-        others += g->nodes[steps[i]].n_in - 1;
-    return count < BS_MAX_TAIL && others <= BS_MAX_TAIL_OTHERS && g->nodes[head].n_in + others <= BS_MAX_OPERANDS;
+    int32_t count = 0, others = 0;
+    for (; t->before[n]; n = t->before[n], count++)
+        others += others_of(t, n);
+    return count <= (t->chains ? BS_MAX_CHAIN : BS_MAX_TAIL) && others <= BS_MAX_TAIL_OTHERS &&
+           t->graph->nodes[n].n_in + others <= BS_MAX_OPERANDS;
 }
 
-/* Whether node n can be a step that changes its operand `index`. */
-static bool can_follow(const bs_tails *t, int32_t n, int32_t index)
+static void part(bs_tails *t, int32_t n)
+{
+    t->after[t->before[n]] = 0;
+    t->before[n] = 0;
+}
+
+/* Makes node n a step that changes its operand `index`, if it can be one. */
+static bool follow(bs_tails *t, int32_t n, int32_t index)
 {
     const bs_graph *g = t->graph;
     const bs_node *node = &g->nodes[n];
-    const int32_t value = t->source[bs_node_in(g, node)[index]], m = g->values[value].node;
-    return m != 0 && t->place[m] == t->place[n] && g->nodes[m].block == node->block && g->nodes[m].n_out == 1 &&
-           t->reads[value] == 1 && may_have_tail(&g->nodes[m], t->chains) &&
-           is_alike(t, &g->values[value], &g->values[node->first_out], n) && has_room(t, m, node->n_in - 1);
+    const int32_t m = made_by(t, n, index);
+    if (m == 0 || t->place[m] != t->place[n] || g->nodes[m].block != node->block || g->nodes[m].n_out != 1 ||
+        !is_step(node, t->chains) || !may_have_tail(&g->nodes[m], t->chains) ||
+        !is_alike(t, &g->values[g->nodes[m].first_out], &g->values[node->first_out], n))
+        return false;
+    t->before[n] = m;
+    t->after[m] = n;
+    if (has_room(t, n))
+        return true;
+    part(t, n);
+    return false;
+}
+
+/* How often node n reads what node m made. */
+static int32_t reads_of(const bs_tails *t, int32_t n, int32_t m)
+{
+    int32_t reads = 0;
+    for (int32_t i = 0; i < t->graph->nodes[n].n_in; i++)
+        reads += made_by(t, n, i) == m;
+    return reads;
+}
+
+static int32_t read_of(const bs_tails *t, int32_t m) { return t->reads[t->graph->nodes[m].first_out]; }
+
+/* The node that alone reads what node m made, if it stands not far behind it; else 0. */
+static int32_t only_reader(const bs_tails *t, int32_t m)
+{
+    enum { FAR = 16 };
+    const int32_t end = bs_min_i32(t->graph->n_nodes, m + FAR);
+    for (int32_t n = m + 1; n < end && read_of(t, m) == 1; n++)
+        if (t->place[n] >= 0 && reads_of(t, n, m))
+            return n;
+    return 0;
+}
+
+/* Makes node n, and those behind it, steps that change what node m made, if they alone read that: the first one keeps
+ * it for the others. Not of many small images, of which a kernel takes some at a time. Returns how many they are. */
+static int32_t follow_and_keep(bs_tails *t, int32_t n, int32_t m)
+{
+    const bs_value_info *x = &t->graph->values[t->graph->nodes[m].first_out];
+    int32_t left = read_of(t, m), count = 0, last = m;
+    if (m == 0 || t->chains || (x->image && x->domain != 0 && !bs_value_in_patches(t->graph, x)) || !may_go_elsewhere(t, x))
+        return 0;
+    for (; n && left > 0 && bs_dtype_bytes(t->graph->values[t->graph->nodes[n].first_out].dtype) ==
+                                bs_dtype_bytes(x->dtype); n = only_reader(t, last), count++) {
+        int32_t at = 0;
+        while (made_by(t, n, at) != last)
+            at++;
+        if (!follow(t, n, at))
+            break;
+        left -= reads_of(t, n, m);
+        last = n;
+    }
+    if (left == 0)
+        return count;
+    for (; last != m; count--) {
+        const int32_t before = t->before[last];
+        part(t, last);
+        last = before;
+    }
+    return 0;
 }
 
 static void count_all_reads(bs_tails *t)
@@ -161,6 +259,23 @@ static void count_all_reads(bs_tails *t)
             t->reads[t->source[bs_node_in(g, &g->nodes[n])[i]]]++;
 }
 
+/* Makes node n a step, and perhaps nodes behind it: of that operand which is computed last. Returns how many. */
+static int32_t find_steps(bs_tails *t, int32_t n)
+{
+    const int32_t n_in = t->graph->nodes[n].n_in;
+    int32_t last = -1, found = 0;
+    for (int32_t i = 0; i < n_in; i++)
+        if (read_of(t, made_by(t, n, i)) == 1 && follow(t, n, i)) {
+            part(t, n);
+            last = last < 0 || made_by(t, n, i) > made_by(t, n, last) ? i : last;
+        }
+    if (last >= 0)
+        return follow(t, n, last);
+    for (int32_t i = 0; i < n_in && !found; i++)
+        found = follow_and_keep(t, n, made_by(t, n, i));
+    return found;
+}
+
 int32_t bs_tails_find(bs_tails *t)
 {
     const bs_graph *g = t->graph;
@@ -168,17 +283,7 @@ int32_t bs_tails_find(bs_tails *t)
     count_all_reads(t);
     memset(t->before, 0, (size_t)g->n_nodes * sizeof *t->before);
     memset(t->after, 0, (size_t)g->n_nodes * sizeof *t->after);
-    for (int32_t n = 1; n < g->n_nodes; n++) {
-        const bs_node *node = &g->nodes[n];
-        int32_t m = 0; /* of two, the one that is computed later */
-        for (int32_t i = 0; i < node->n_in && t->place[n] >= 0 && is_step(node, t->chains); i++)
-            if (can_follow(t, n, i))
-                m = bs_max_i32(m, g->values[t->source[bs_node_in(g, node)[i]]].node);
-        if (m == 0)
-            continue;
-        t->before[n] = m;
-        t->after[m] = n;
-        found++;
-    }
+    for (int32_t n = 1; n < g->n_nodes; n++)
+        found += t->place[n] >= 0 && t->before[n] == 0 ? find_steps(t, n) : 0;
     return found;
 }

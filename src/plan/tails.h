@@ -16,11 +16,11 @@ typedef struct bs_tails {
 
 #define BS_TAIL_BYTES (64 << 10) /* that a step takes at a time which moves what it changes */
 
-/* Whether a step cannot work in the place of what it changes: an element has more or fewer bytes then, or the image is
- * larger. */
+/* Whether a step cannot work in the place of what it changes: later steps read that, too, an element has more or fewer
+ * bytes then, or the image is larger. */
 static inline bool bs_tail_moves(const bs_tail *tail)
 {
-    return bs_dtype_bytes(tail->from) != bs_dtype_bytes(tail->to) || bs_node_enlarges(&tail->node) > 1;
+    return tail->keeps || bs_dtype_bytes(tail->from) != bs_dtype_bytes(tail->to) || bs_node_enlarges(&tail->node) > 1;
 }
 /* Whether a step of the node's tail does that: what is before it lies in the scratch of a thread. */
 bool bs_tails_move(const bs_graph *graph, const bs_node *node);
@@ -46,7 +46,9 @@ int32_t bs_tails_most(const bs_graph *graph);
 int32_t bs_tails_find(bs_tails *tails);
 /* The steps of the chain that ends at node n, the first one first; returns how many. *head: the node they follow. */
 int32_t bs_tails_chain(const bs_tails *tails, int32_t n, int32_t steps[BS_MAX_TAIL], int32_t *head);
-/* Which operand of node n is the result that it changes. */
+/* Which operand of node n is the result that it changes. Whether operand `index` is what the kernel, or a step before
+ * this one, gave: which that operand is, or what was kept. */
 int32_t bs_tails_operand(const bs_tails *tails, int32_t n);
+bool bs_tails_has_made(const bs_tails *tails, int32_t n, int32_t index);
 
 #endif

@@ -13,7 +13,7 @@
 static const bs_operand *residual_of(const bs_call *call, const bs_operand *out)
 {
     const bs_tail *first = &call->graph->tails[call->node->tail];
-    if (!bs_node_op(&first->node)->memory.sums || !call->plan->adds)
+    if (!bs_node_op(&first->node)->memory.sums || first->keeps || !call->plan->adds)
         return NULL;
     const bs_operand *other = &call->in[first->other];
     const bool last = other->stride[0] == 1 && out->stride[0] == 1;
@@ -37,15 +37,19 @@ static bs_status run_near(const bs_call *call, bs_operand near, bool stores)
     own.residual = residual_of(call, &near);
     bs_status status = bs_node_op(node)->run(&own);
     const int32_t done = stores || own.residual;
+    bs_operand kept;
     near = stores ? call->out[0] : near;
+    kept = near;
     tail += done;
     for (int32_t i = done; i < node->n_tail && status == BS_OK; i++, tail++) {
-        bs_operand in[1 + BS_MAX_TAIL_OTHERS];
+        bs_operand in[BS_MAX_OPERANDS];
         bs_call step = *call;
-        in[tail->at] = near;
-        for (int32_t k = 0; k < tail->node.n_in; k++)
-            if (k != tail->at)
-                in[k] = call->in[tail->other + k - (k > tail->at)];
+        int32_t other = tail->other;
+        kept = tail->keeps ? near : kept;
+        for (int32_t k = 0; k < tail->node.n_in; k++) {
+            const bool made = bs_node_in(call->graph, &tail->node)[k] == tail->node.first_out;
+            in[k] = k == tail->at ? near : made ? kept : call->in[other++];
+        }
         near = bs_tail_moves(tail) ? call->out[0] : near;
         near.dtype = tail->to;
         step.node = &tail->node;
