@@ -1,6 +1,6 @@
 /* brainstorm.c - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: 82f8212630e81a490089f202d1a79197db41377c95dbc8975571646292f961a0
+ * sha256 of the parts: 6381ecc3ff59f550dc5e06d8f230c7468881a3be0021339b191b6cd42b56dcba
  */
 #if !defined(_POSIX_C_SOURCE) && !defined(BS_NO_POSIX)
 #define _POSIX_C_SOURCE 200809L
@@ -52152,6 +52152,21 @@ static inline const bs_step *bs_step_of(const bs_session *s, const bs_instr *i)
 /* Rows of a task in this run. */
 BS_INTERNAL int32_t bs_exec_batch(const bs_session *s, const bs_instr *i);
 
+/* run/alike.c */
+/* How many of a call's rows its kernel computes: 1 if that one stands for all. */
+BS_INTERNAL int32_t bs_alike_rows(const bs_call *call);
+/* Runs the kernel of a call of several rows on so many, and gives the others the same result. */
+BS_INTERNAL bs_status bs_exec_alike(const bs_call *call);
+
+static inline bs_status bs_exec_own(bs_status (*run)(const bs_call *call), const bs_call *call)
+{
+#ifdef BS_SMALL
+    return run(call);
+#else
+    return call->rows > 1 ? bs_exec_alike(call) : run(call);
+#endif
+}
+
 /* run/tail.c */
 /* Runs the kernel of a prepared call, and the steps of its tail. */
 BS_INTERNAL bs_status bs_exec_tail(const bs_call *call);
@@ -52159,7 +52174,7 @@ BS_INTERNAL bs_status bs_exec_tail(const bs_call *call);
 /* The kernel of a step, and what is done with it. (By name: what is called through a pointer calls none of these.) */
 static inline bs_status bs_exec_run(const bs_step *step, const bs_call *call)
 {
-    return step->fusion ? bs_fusion_run(call) : step->tail ? bs_exec_tail(call) : step->run(call);
+    return step->fusion ? bs_fusion_run(call) : step->tail ? bs_exec_tail(call) : bs_exec_own(step->run, call);
 }
 
 /* run/side.c */
@@ -52188,6 +52203,55 @@ BS_INTERNAL void bs_exec_region_units(bs_session *s, int32_t region, int32_t *co
 
 #endif
 /* ==== end src/run/exec.h ====================================================================== */
+
+/* ==== begin src/run/alike.c =================================================================== */
+BS_EFFORT_LESS
+/* run/alike.c - rows that are all the same: a kernel computes the first, and the others are copies of its result. So
+ * rows are in the first trip of a loop that begins with one value for all, and where they are padded.
+ * Relies on run/exec.h, and on kernels that give a row the same bits in whatever call it is. Must never take bytes that
+ * differ for the same: -0 is not 0; and never leave a product out: 0 times infinity is no 0. */
+/* #include "run/exec.h" */
+
+#ifndef BS_SMALL /* for few bytes each row is computed */
+
+/* Most that are not show it in the first bytes that are compared. */
+static bool is_repeated(const bs_operand *o, int32_t rows)
+{
+    const ptrdiff_t step = o->row_stride * (ptrdiff_t)bs_dtype_bytes(o->dtype);
+    const int64_t line = o->image ? -1 : bs_operand_line(o);
+    bool alike = line >= 0;
+    for (int32_t row = 1; row < rows && alike && step != 0; row++)
+        alike = memcmp(o->data, (const char *)o->data + row * step, (size_t)line * bs_dtype_bytes(o->dtype)) == 0;
+    return alike;
+}
+
+int32_t bs_alike_rows(const bs_call *call)
+{
+    const bs_op *op = bs_node_op(call->node);
+    bool alike = op->flops && bs_op_is_by_row(op);
+    for (int32_t k = 0; k < call->n_out && alike; k++)
+        alike = !call->out[k].image && bs_operand_line(&call->out[k]) >= 0;
+    for (int32_t k = 0; k < call->n_in && alike; k++)
+        alike = is_repeated(&call->in[k], call->rows);
+    return alike ? 1 : call->rows;
+}
+
+bs_status bs_exec_alike(const bs_call *call)
+{
+    bs_call some = *call;
+    some.rows = bs_alike_rows(call);
+    const bs_status status = bs_node_op(call->node)->run(&some);
+    for (int32_t k = 0; k < call->n_out && status == BS_OK; k++) {
+        const bs_operand *out = &call->out[k];
+        const size_t bytes = (size_t)bs_operand_line(out) * bs_dtype_bytes(out->dtype);
+        for (int32_t row = some.rows; row < call->rows; row++)
+            bs_copy(bs_operand_at(out, row * out->row_stride), out->data, bytes);
+    }
+    return status;
+}
+#endif
+BS_EFFORT_END
+/* ==== end src/run/alike.c ===================================================================== */
 
 /* ==== begin src/run/tail.c ==================================================================== */
 BS_EFFORT_LESS
@@ -52228,7 +52292,7 @@ static bs_status run_near(const bs_call *call, bs_operand near, bool stores)
     near.dtype = tail->from;
     own.phases = stores ? bs_node_enlarges(&tail->node) : 1;
     own.residual = residual_of(call, &near);
-    bs_status status = bs_node_op(node)->run(&own);
+    bs_status status = bs_exec_own(bs_node_op(node)->run, &own);
     const int32_t done = stores || own.residual;
     near = stores ? call->out[0] : near;
     tail += done;
