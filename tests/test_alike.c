@@ -319,8 +319,8 @@ static void test_loop(body of, const char *name, begins begin, weighs weigh)
         for (int32_t threads = 1; threads <= 3; threads += 2) {
             memset(y[1], 0xFF, sizeof y[1]);
             run_loop(of, &(bs_plan_desc){.threads = threads, .order = order}, 0, ROWS, y[1]);
-            check(memcmp(y[0], y[1], sizeof y[0]) == 0, "%s from %d by %d, order %d, %d threads: each row as alone", name,
-                  begin, weigh, order, threads);
+            check(memcmp(y[0], y[1], sizeof y[0]) == 0, "%s from %d by %d, order %d, %d threads: each row as alone",
+                  name, begin, weigh, order, threads);
         }
 }
 
