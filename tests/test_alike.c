@@ -44,6 +44,14 @@ static float next_float(void) { return (float)(check_random() % 2001) / 1000 - 1
 typedef enum begins { ZEROS, MINUS_ZEROS, FRACTIONS, BEGINS } begins;
 typedef enum weighs { FINITE, INFINITE, NANS, WEIGHS } weighs;
 
+/* An infinity, or a NaN, of which there are several kinds, among infinities. */
+static float no_fraction(weighs weigh, int32_t i)
+{
+    if (weigh == INFINITE || i % 3 == 0)
+        return i % 2 ? INFINITY : -INFINITY;
+    return of_bits((i % 5 == 0 ? 0xFFC01234u : 0x7FC01234u) + (uint32_t)i % 4);
+}
+
 static void set_numbers(begins begin, weighs weigh)
 {
     check_seed(7);
@@ -53,8 +61,8 @@ static void set_numbers(begins begin, weighs weigh)
         w[i] = next_float() / 4;
     for (int32_t i = 0; i < 4 * UNITS; i++)
         bias[i] = weigh == FINITE && i % 3 == 0 ? -0.0f : next_float();
-    for (int32_t i = 5; i < 4 * UNITS * UNITS && weigh != FINITE; i += 7 * UNITS)
-        w[i] = weigh == INFINITE ? (i % 2 ? INFINITY : -INFINITY) : of_bits(0x7FC01234u);
+    for (int32_t i = 5; i < 4 * UNITS * UNITS && weigh != FINITE; i += weigh == INFINITE ? 7 * UNITS + 1 : 11)
+        w[i] = no_fraction(weigh, i);
 }
 
 static bs_graph *new_graph(void)
