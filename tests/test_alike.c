@@ -175,8 +175,9 @@ static void test_layouts(void)
     bs_operand *const in = &room.in[0], *const out = &room.out[0];
     fill(0.25f);
     in->row_stride = UNITS + 3;
+    float *const all = x[0];
     for (int32_t row = 0; row < FEW; row++)
-        x[0][row * (UNITS + 3) + UNITS] = (float)row;
+        all[row * (UNITS + 3) + UNITS] = (float)row;
     check(bs_alike_rows(&room.call) == 1, "what lies between rows is none of theirs");
     fill(0.25f);
     in->stride[0] = FEW;
