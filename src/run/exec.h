@@ -39,6 +39,21 @@ static inline const bs_step *bs_step_of(const bs_session *s, const bs_instr *i)
 /* Rows of a task in this run. */
 int32_t bs_exec_batch(const bs_session *s, const bs_instr *i);
 
+/* run/alike.c */
+/* How many of a call's rows its kernel computes: 1 if that one stands for all. */
+int32_t bs_alike_rows(const bs_call *call);
+/* Runs the kernel of a call of several rows on so many, and gives the others the same result. */
+bs_status bs_exec_alike(const bs_call *call);
+
+static inline bs_status bs_exec_own(bs_status (*run)(const bs_call *call), const bs_call *call)
+{
+#ifdef BS_SMALL
+    return run(call);
+#else
+    return call->rows > 1 ? bs_exec_alike(call) : run(call);
+#endif
+}
+
 /* run/tail.c */
 /* Runs the kernel of a prepared call, and the steps of its tail. */
 bs_status bs_exec_tail(const bs_call *call);
@@ -46,7 +61,7 @@ bs_status bs_exec_tail(const bs_call *call);
 /* The kernel of a step, and what is done with it. (By name: what is called through a pointer calls none of these.) */
 static inline bs_status bs_exec_run(const bs_step *step, const bs_call *call)
 {
-    return step->fusion ? bs_fusion_run(call) : step->tail ? bs_exec_tail(call) : step->run(call);
+    return step->fusion ? bs_fusion_run(call) : step->tail ? bs_exec_tail(call) : bs_exec_own(step->run, call);
 }
 
 /* run/side.c */

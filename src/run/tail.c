@@ -35,7 +35,7 @@ static bs_status run_near(const bs_call *call, bs_operand near, bool stores)
     near.dtype = tail->from;
     own.phases = stores ? bs_node_enlarges(&tail->node) : 1;
     own.residual = residual_of(call, &near);
-    bs_status status = bs_node_op(node)->run(&own);
+    bs_status status = bs_exec_own(bs_node_op(node)->run, &own);
     const int32_t done = stores || own.residual;
     bs_operand kept;
     near = stores ? call->out[0] : near;
