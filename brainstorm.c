@@ -1,6 +1,6 @@
 /* brainstorm.c - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: 82f8212630e81a490089f202d1a79197db41377c95dbc8975571646292f961a0
+ * sha256 of the parts: 1b3d576ba4ce9b6cbac36040efdca14dcb299e392e5d46d415eac001d94997d4
  */
 #if !defined(_POSIX_C_SOURCE) && !defined(BS_NO_POSIX)
 #define _POSIX_C_SOURCE 200809L
@@ -543,6 +543,10 @@ static inline uint64_t bs_add_u64(uint64_t a, uint64_t b)
 /* Elements from one value to another. The rows of a plan from a file may lie over each other: then nothing sensible is
  * copied, but nothing undefined happens either. */
 static inline void bs_copy(void *to, const void *from, size_t bytes) { memmove(to, from, bytes); }
+
+/* A number of an operand that is checked before it is used, as an index: read once, whatever else writes there
+ * meanwhile. */
+static inline BS_BOTH int32_t bs_read_once(const void *at) { return *(const volatile int32_t *)at; }
 
 static inline BS_BOTH int32_t bs_min_i32(int32_t a, int32_t b) { return a < b ? a : b; }
 static inline BS_BOTH int32_t bs_max_i32(int32_t a, int32_t b) { return a > b ? a : b; }
@@ -27633,16 +27637,17 @@ static inline BS_BOTH void bs_decide_threshold(const bs_rule *rule, float thresh
 static inline BS_BOTH bs_route_fault bs_decide_label(const bs_rule *rule, const bs_scores *x, int32_t row,
                                                      const bs_choices *to)
 {
-    const bs_route_fault fault = bs_route_range(BS_ROUTE_BAD_LABEL, row, bs_score_int(x, 0), rule->paths);
+    const int32_t path = bs_read_once(x->data);
+    const bs_route_fault fault = bs_route_range(BS_ROUTE_BAD_LABEL, row, path, rule->paths);
     if (fault.kind == BS_ROUTE_SOUND)
-        bs_choose(to, 0, bs_score_int(x, 0), 1.0f);
+        bs_choose(to, 0, path, 1.0f);
     return fault;
 }
 
 static inline BS_BOTH bs_route_fault bs_decide_table(const bs_rule *rule, const bs_scores *x, const int32_t *table,
                                                      int32_t row, const bs_choices *to)
 {
-    const int32_t key = bs_score_int(x, 0);
+    const int32_t key = bs_read_once(x->data);
     bs_route_fault fault = bs_route_range(BS_ROUTE_BAD_KEY, row, key, rule->capacity);
     if (fault.kind == BS_ROUTE_SOUND)
         fault = bs_route_range(BS_ROUTE_BAD_ENTRY, row, table[key], rule->paths);
@@ -30694,7 +30699,7 @@ BS_EFFORT_LOOPS
  * (scatter_elements, scatter_rows). Read and written are elements of any type.
  * One walk serves all five: it goes over the elements that are read into or written from, beside them over the indices,
  * and of the operand that is indexed it knows where the line along the axis begins.
- * Relies on span.h. Must never trust an index. */
+ * Relies on span.h. Must never trust an index, nor read one again that was checked. */
 /* #include "ops/common.h" */
 /* #include "ops/span.h" */
 
@@ -30803,9 +30808,10 @@ static const int32_t *indexed_words(const indexed *k, int64_t n, char *const *at
     const int32_t *index = (const int32_t *)(const void *)at[1];
     char *to = at[0];
     for (int64_t i = 0; i < n; i++) {
-        if (index[i] < 0 || index[i] >= k->extent)
+        const int32_t from = bs_read_once(index + i);
+        if (from < 0 || from >= k->extent)
             return index + i;
-        memcpy(to + 4 * i, at[2] + index[i] * k->step, 4);
+        memcpy(to + 4 * i, at[2] + from * k->step, 4);
     }
     return NULL;
 }
@@ -30823,12 +30829,12 @@ static void indexed_line(const void *context, int64_t n, char *const *at, const 
     const bool whole = step[1] == 0 && k->move != INDEXED_ADD && step[0] == bytes && step[2] == bytes;
     for (int64_t i = 0; i < n; i++) {
         const void *at_index = at[1] + i * step[1];
-        const int32_t *index = at_index;
-        if (*index < 0 || *index >= k->extent) {
-            *k->bad = *k->bad ? *k->bad : index;
+        const int32_t index = bs_read_once(at_index);
+        if (index < 0 || index >= k->extent) {
+            *k->bad = *k->bad ? *k->bad : at_index;
             return;
         }
-        char *named = at[2] + i * step[2] + *index * k->step;
+        char *named = at[2] + i * step[2] + index * k->step;
         if (whole) { /* a row */
             const bool reads = k->move == INDEXED_READ;
             bs_copy(reads ? at[0] : named, reads ? named : at[0], (size_t)(n * bytes));
@@ -30846,13 +30852,13 @@ typedef struct indexed_runs {
 
 static bool indexed_interleaves(const int32_t *index, ptrdiff_t step, int32_t n, int32_t extent, indexed_runs *runs)
 {
-    const int32_t first = n > 1 ? index[0] : -1;
+    const int32_t first = n > 1 ? bs_read_once(index) : -1;
     int32_t groups = 1;
     if (first < 0 || first >= extent)
         return false;
     while (groups < n && index[groups * step] != first + 1)
         groups++;
-    const int64_t apart = groups > 1 ? (int64_t)index[step] - first : 0, length = n / groups;
+    const int64_t apart = groups > 1 ? (int64_t)bs_read_once(index + step) - first : 0, length = n / groups;
     if (n % groups != 0 || apart < 0 || first + (groups - 1) * apart + length > extent)
         return false;
     for (int32_t i = 0; i < length; i++)
@@ -31985,7 +31991,7 @@ static bs_status loop_rows_run(const bs_call *call)
     const size_t bytes = line < 0 ? 0 : (size_t)line * bs_dtype_bytes(x->dtype);
     for (int32_t i = 0; i < call->rows * count; i++) {
         const int32_t row = i / count, k = i % count;
-        const int32_t named = *(const int32_t *)bs_operand_at(index, row * index->row_stride + k * index->stride[0]);
+        const int32_t named = bs_read_once(bs_operand_at(index, row * index->row_stride + k * index->stride[0]));
         if (named < -1 || named >= call->around)
             return bs_call_fail(call, "index %d is %d, expected -1 .. %d", (int)k, (int)named, (int)call->around - 1);
         to.data = bs_operand_at(out, row * out->row_stride + (index->rank ? k * out->stride[0] : 0));
@@ -34487,7 +34493,8 @@ static bs_status children_run(const bs_call *call)
     const bs_operand *lengths = &call->in[0], *indices = &call->in[1], *out = &call->out[0];
     int32_t taken = 0;
     for (int32_t row = 0; row < out->dim[0]; row++) {
-        const int32_t length = *index_at(lengths, row, 0), most = bs_min_i32(out->dim[1], indices->dim[0] - taken);
+        const int32_t length = bs_read_once(index_at(lengths, row, 0)),
+                      most = bs_min_i32(out->dim[1], indices->dim[0] - taken);
         if (length < 0 || length > most)
             return bs_call_fail(call, "row %" PRId32 " has %" PRId32 " children, expected 0 .. %" PRId32, row, length,
                                 most);
@@ -34559,7 +34566,7 @@ static bs_status levels_list(const bs_call *call, levels_job *job)
     for (int32_t row = 0; row < rows; row++) {
         int32_t waits = 0;
         for (int32_t k = 0; k < slots; k++) {
-            const int32_t child = *index_at(job->children, row, k), at = row * slots + k;
+            const int32_t child = bs_read_once(index_at(job->children, row, k)), at = row * slots + k;
             if (child < -1 || child >= rows)
                 return bs_call_fail(call,
                                     "child %" PRId32 " of row %" PRId32 " is %" PRId32 ", expected -1 .. %" PRId32, k,
@@ -51593,7 +51600,7 @@ static bool bs_team_failed(const bs_team *team, const bs_route_fault *fault)
 static int32_t bs_team_count(const bs_team *team, int32_t row)
 {
     const bs_scores count = bs_scores_of(team->c, team->count, row);
-    return bs_score_int(&count, 0);
+    return bs_read_once(count.data);
 }
 
 static bs_scores bs_team_answer(const bs_team *team, int32_t k) { return bs_scores_of(team->c, team->answer, k); }
@@ -51670,7 +51677,7 @@ BS_TEAM int32_t bs_trips_goes_on(bs_trips *t, int32_t k, int32_t row)
 BS_TEAM int32_t bs_trips_offspring(bs_trips *t, int32_t k, int32_t row)
 {
     const bs_scores asked = bs_team_answer(&t->team, k);
-    const int32_t number = bs_score_int(&asked, 0);
+    const int32_t number = bs_read_once(asked.data);
     if (number > 0 && t->d->trip == t->rule.bound)
         bs_trips_refuse(t, BS_ROUTE_ENDLESS, row, t->d->trip, t->rule.bound);
     return number > 0 ? number : 0;

@@ -1,6 +1,6 @@
 /* brainstorm_cuda.cu - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: 3839669fa42328c3f1f1b856850eb969467578d044a3a9498097d0f24a90be71
+ * sha256 of the parts: f2dc0e3f54435b4dfda10cf20eed9d840ef1bf8049eb0852b680e9d14c7ede27
  */
 #include "brainstorm.h"
 
@@ -633,6 +633,10 @@ static inline uint64_t bs_add_u64(uint64_t a, uint64_t b)
 /* Elements from one value to another. The rows of a plan from a file may lie over each other: then nothing sensible is
  * copied, but nothing undefined happens either. */
 static inline void bs_copy(void *to, const void *from, size_t bytes) { memmove(to, from, bytes); }
+
+/* A number of an operand that is checked before it is used, as an index: read once, whatever else writes there
+ * meanwhile. */
+static inline BS_BOTH int32_t bs_read_once(const void *at) { return *(const volatile int32_t *)at; }
 
 static inline BS_BOTH int32_t bs_min_i32(int32_t a, int32_t b) { return a < b ? a : b; }
 static inline BS_BOTH int32_t bs_max_i32(int32_t a, int32_t b) { return a > b ? a : b; }
@@ -2749,15 +2753,9 @@ struct bs_cu_view : bs_cu_rect {
     int32_t margin, max_h, max_w;
 };
 
-/* A number that is checked before it is used, as an index: read once, whatever else writes there meanwhile. */
-__device__ __forceinline__ int32_t bs_cu_read_once(const int32_t *at)
-{
-    return *static_cast<const volatile int32_t *>(at);
-}
-
 __device__ __forceinline__ int32_t bs_cu_index_at(const bs_cu_view &which, int64_t at)
 {
-    return bs_cu_read_once(reinterpret_cast<const int32_t *>(which.data) + at);
+    return bs_read_once(reinterpret_cast<const int32_t *>(which.data) + at);
 }
 
 /* Whether this run has failed, as this thread sees it. */
@@ -9992,16 +9990,17 @@ static inline BS_BOTH void bs_decide_threshold(const bs_rule *rule, float thresh
 static inline BS_BOTH bs_route_fault bs_decide_label(const bs_rule *rule, const bs_scores *x, int32_t row,
                                                      const bs_choices *to)
 {
-    const bs_route_fault fault = bs_route_range(BS_ROUTE_BAD_LABEL, row, bs_score_int(x, 0), rule->paths);
+    const int32_t path = bs_read_once(x->data);
+    const bs_route_fault fault = bs_route_range(BS_ROUTE_BAD_LABEL, row, path, rule->paths);
     if (fault.kind == BS_ROUTE_SOUND)
-        bs_choose(to, 0, bs_score_int(x, 0), 1.0f);
+        bs_choose(to, 0, path, 1.0f);
     return fault;
 }
 
 static inline BS_BOTH bs_route_fault bs_decide_table(const bs_rule *rule, const bs_scores *x, const int32_t *table,
                                                      int32_t row, const bs_choices *to)
 {
-    const int32_t key = bs_score_int(x, 0);
+    const int32_t key = bs_read_once(x->data);
     bs_route_fault fault = bs_route_range(BS_ROUTE_BAD_KEY, row, key, rule->capacity);
     if (fault.kind == BS_ROUTE_SOUND)
         fault = bs_route_range(BS_ROUTE_BAD_ENTRY, row, table[key], rule->paths);
@@ -10733,7 +10732,7 @@ __device__ inline int32_t bs_team_count(const bs_team *team, int32_t row)
 {
     const bs_cu_router &r = *team->r;
     const bs_scores count = bs_cu_scores_of(*r.t, bs_cu_in(*r.t, r.s, r.s->n_in - 1), row);
-    return bs_score_int(&count, 0);
+    return bs_read_once(count.data);
 }
 
 __device__ inline bs_scores bs_team_answer(const bs_team *team, int32_t k)
@@ -10820,7 +10819,7 @@ BS_TEAM int32_t bs_trips_goes_on(bs_trips *t, int32_t k, int32_t row)
 BS_TEAM int32_t bs_trips_offspring(bs_trips *t, int32_t k, int32_t row)
 {
     const bs_scores asked = bs_team_answer(&t->team, k);
-    const int32_t number = bs_score_int(&asked, 0);
+    const int32_t number = bs_read_once(asked.data);
     if (number > 0 && t->d->trip == t->rule.bound)
         bs_trips_refuse(t, BS_ROUTE_ENDLESS, row, t->d->trip, t->rule.bound);
     return number > 0 ? number : 0;
@@ -13481,7 +13480,7 @@ __device__ inline void bs_cu_children_run(const bs_cu_tile &t, const bs_device_s
     int64_t taken = bs_cu_sum_before(own, reinterpret_cast<int64_t *>(t.workspace), &all);
     (void)w;
     for (int32_t row = first; row < end; row++) {
-        const int32_t length = bs_cu_read_once(bs_cu_list_at(lengths, row, 0));
+        const int32_t length = bs_read_once(bs_cu_list_at(lengths, row, 0));
         if (length < 0 || length > out.slots || length > indices.rows - taken) {
             bs_cu_fail(t, s, BS_ERROR_DATA);
             return;
@@ -13506,7 +13505,7 @@ __device__ inline bool bs_cu_levels_list(const bs_cu_lists &children, const bs_c
     for (int32_t row = bs_cu_thread(); row < children.rows; row += bs_cu_threads()) {
         int32_t waits = 0;
         for (int32_t k = 0; k < children.slots; k++) {
-            const int32_t child = bs_cu_read_once(bs_cu_list_at(children, row, k)), at = row * children.slots + k;
+            const int32_t child = bs_read_once(bs_cu_list_at(children, row, k)), at = row * children.slots + k;
             bad = bad || child < -1 || child >= children.rows;
             if (child < 0 || bad)
                 continue;
