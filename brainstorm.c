@@ -1,6 +1,6 @@
 /* brainstorm.c - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: 1b3d576ba4ce9b6cbac36040efdca14dcb299e392e5d46d415eac001d94997d4
+ * sha256 of the parts: df2fc57141180e135254770dd3dc3feb4cf570c9422704c5caaa9ec60fb3381e
  */
 #if !defined(_POSIX_C_SOURCE) && !defined(BS_NO_POSIX)
 #define _POSIX_C_SOURCE 200809L
@@ -44740,12 +44740,10 @@ BS_EFFORT_END
 /* #include "plan/dataflow.h" */
 /* #include "plan/plan.h" */
 
-#define BS_IMAGE_FORMAT 4
 #define BS_IMAGE_ALIGNMENT 8 /* of the address at which it is opened: the largest that any field needs */
 
 typedef struct bs_image_head {
-    char magic[8];
-    uint32_t format;
+    char magic[12];   /* the last one that is not 0: the format */
     uint32_t crc;     /* of everything behind this field */
     uint64_t bytes;   /* of the image */
     uint32_t library; /* BS_VERSION */
@@ -44795,12 +44793,11 @@ typedef struct bs_image_places {
 } bs_image_places;
 BS_INTERNAL void bs_image_place(const bs_plan *plan, bs_image_places *places);
 
-/* Makes an image of so many bytes the plan of its graph: its numbers, then its tables where they are, all fields within
- * bounds that follow from the graph and the numbers before them. */
-BS_INTERNAL bool bs_image_take(bs_plan *plan, const uint8_t *image, uint64_t bytes, bs_error *error);
+/* Makes an image of so many bytes the plan of its graph: its numbers, then its tables where they are. Whether all
+ * fields are within bounds that follow from the graph and the numbers before them. */
+BS_INTERNAL bool bs_image_take(bs_plan *plan, const uint8_t *image, uint64_t bytes);
 /* Then: whether no row leads a run out of its memory, as far as its instructions are sound (bs_plan_walk). */
 BS_INTERNAL bool bs_image_values_sound(const bs_plan *plan);
-BS_INTERNAL bool bs_image_no_plan(bs_error *error);
 #endif
 /* ==== end src/plan/image.h ==================================================================== */
 
@@ -44944,48 +44941,42 @@ bool bs_image_same(int32_t table, const void *a, const void *b)
 /* ------------------------------------------------------------------------------------------------ taking */
 
 /* Whether a field of rows is within its range. in: where it is in a row. */
-static bool is_within(const bs_plan *p, const bs_image_field *f, const bs_image_field *in, const uint8_t *row,
-                      bs_error *error)
+static bool is_within(const bs_plan *p, const bs_image_field *f, const bs_image_field *in, const uint8_t *row)
 {
     const bs_graph *g = p->graph;
 #define IMAGE_LOW(name, low, high) low,
 #define IMAGE_HIGH(name, low, high) high,
     const int64_t lows[] = {IMAGE_RANGES(IMAGE_LOW)}, highs[] = {IMAGE_RANGES(IMAGE_HIGH)};
-    for (int32_t r = 0; r < bs_image_rows(p, f->table); r++, row += bs_image_row_bytes(f->table)) {
-        const int64_t number = bs_image_get(in, row), low = lows[f->range], high = highs[f->range];
-        if (number < low || number > high)
-            return bs_refuse(error, BS_ERROR_FORMAT, "field %d of row %" PRId32 " is %lld, expected %lld .. %lld",
-                             (int)(f - bs_image_fields), r, (long long)number, (long long)low, (long long)high);
+    bool within = true;
+    for (int32_t r = 0; within && r < bs_image_rows(p, f->table); r++, row += bs_image_row_bytes(f->table)) {
+        const int64_t number = bs_image_get(in, row);
+        within = number >= lows[f->range] && number <= highs[f->range];
     }
-    return true;
+    return within;
 }
 
 /* The numbers come first: they tell where the tables are. The tables stay in the image, which nothing writes to: a
  * session's plan is const. */
-bool bs_image_take(bs_plan *p, const uint8_t *image, uint64_t bytes, bs_error *error)
+bool bs_image_take(bs_plan *p, const uint8_t *image, uint64_t bytes)
 {
     static const bs_image_field whole = {.bytes = sizeof(int64_t)};
     bs_image_places places;
     bs_image_place(p, &places); /* the place of the numbers depends on nothing */
     const uint8_t *at = bs_bytes_read_at(image, places.table[BS_IMAGE_plan]);
     const bs_image_field *f = bs_image_fields;
-    if (bytes < bs_bytes_figure(places.bytes))
-        return bs_image_no_plan(error);
-    for (; f < bs_image_fields + N_NUMBERS; f++, at += sizeof(int64_t)) {
-        if (!is_within(p, f, &whole, at, error))
-            return false;
-        bs_image_set(f, p, bs_image_get(&whole, at));
+    bool within = bytes >= bs_bytes_figure(places.bytes);
+    for (; within && f < bs_image_fields + N_NUMBERS; f++, at += sizeof(int64_t)) {
+        within = is_within(p, f, &whole, at);
+        bs_image_set(f, p, within ? bs_image_get(&whole, at) : 0);
     }
     bs_image_place(p, &places);
-    if (bytes != bs_bytes_figure(places.bytes))
-        return bs_image_no_plan(error);
-    for (int32_t t = BS_IMAGE_plan + 1; t < BS_IMAGE_TABLES; t++) {
+    within = within && bytes == bs_bytes_figure(places.bytes);
+    for (int32_t t = BS_IMAGE_plan + 1; within && t < BS_IMAGE_TABLES; t++) {
         at = bs_bytes_read_at(image, places.table[t]);
         memcpy((uint8_t *)p + image_tables[t].pointer, &at, sizeof at);
     }
-    bool within = true;
-    for (; f->bytes && within; f++)
-        within = is_within(p, f, f, bs_bytes_read_at(image, places.table[f->table]), error);
+    for (; within && f->bytes; f++)
+        within = is_within(p, f, f, bs_bytes_read_at(image, places.table[f->table]));
     return within;
 }
 
@@ -45053,8 +45044,8 @@ BS_EFFORT_ONCE
  * again; arenas have the bytes that rows add up to (bs_plan_sum); what each instruction does, and whether there is room
  * for what it reads and writes, is the walk's to say.
  *
- *   domains; routers; nodes: tables and     computed again, and the same; a router that is needed has its table
- *     scratch that they have, kernels
+ *   domains; routers; nodes: tables and     computed again, and the same (a domain's order but decides where its
+ *     scratch that they have, kernels         routers do); a router that is needed has its table
  *   nodes: fusion, ahead_of                 the chain is there; a router that has as many paths as there are scores
  *   nodes: unit, prepared_offset            weights end within what is loaded of their unit, and some are loaded
  *   values: storage, source, scope          memory that the value's node may have, of what has as many bytes
@@ -45071,10 +45062,8 @@ BS_EFFORT_ONCE
 
 static bool domain_sound(const bs_plan *p, int32_t d)
 {
-    const int32_t top = bs_plan_top_domain(p->graph, d);
     bs_domain_plan sized = p->domains[d];
     bs_plan_size_domain(p, d, &sized);
-    sized.order = top == 0 ? BS_ORDER_BREADTH : p->domains[top].order;
     return bs_image_same(BS_IMAGE_domains, &sized, &p->domains[d]);
 }
 
@@ -45083,9 +45072,8 @@ static bool router_sound(const bs_plan *p, int32_t r)
     const bs_router_info *info = &p->graph->routers[r];
     bs_router_plan sized = p->routers[r];
     bs_plan_size_router(p, r, &sized);
-    sized.forced = bs_min_i32(sized.forced, info->desc->paths);
     sized.live = p->node_live[info->node];
-    return bs_image_same(BS_IMAGE_routers, &sized, &p->routers[r]) &&
+    return bs_image_same(BS_IMAGE_routers, &sized, &p->routers[r]) && sized.forced <= info->desc->paths &&
            !(sized.live && info->loop.again && !p->node_live[info->loop.again]) &&
            !(sized.live && sized.in_tile && !sized.forced && bs_protocol_sees_all_rows(info->desc->protocol));
 }
@@ -45178,17 +45166,15 @@ static bool phase_sound(const bs_plan *p, int32_t k)
 static bool ends_in_place(const bs_plan *p, int32_t value)
 {
     const bs_graph *g = p->graph;
-    const int32_t source = p->values[value].source;
-    if (source >= g->n_nodes || !p->node_live[source])
-        return false;
-    const bs_node *node = &g->nodes[source];
-    const bool output = p->values[value].storage != BS_STORAGE_STATE;
-    const int32_t end = output ? source : node->writer;
-    return (output ? bs_node_is_output(node) : bs_node_is_state(node)) && end > 0 && p->node_live[end] &&
-           p->values[value].margin == 0 && g->values[value].domain == 0 &&
-           bs_node_in(g, &g->nodes[end])[bs_node_operand(&g->nodes[end], BS_ROLE_DATA)] == value;
+    const int32_t source = p->values[value].source < g->n_nodes ? p->values[value].source : 0;
+    const bool state = p->values[value].storage == BS_STORAGE_STATE;
+    const bs_node *port = &g->nodes[source], *end = state ? &g->nodes[port->writer] : port;
+    return p->node_live[source] && (state ? bs_node_is_state(port) : bs_node_is_output(port)) &&
+           bs_node_ends_run(end) && g->values[value].domain == 0 && p->values[value].margin == 0 &&
+           bs_node_in(g, end)[bs_node_operand(end, BS_ROLE_DATA)] == value;
 }
 
+/* Whether its rows are what the root tensor `source` joins: each has a place there. */
 static bool frames(const bs_plan *p, int32_t value)
 {
     const bs_graph *g = p->graph;
@@ -45196,7 +45182,7 @@ static bool frames(const bs_plan *p, int32_t value)
     const int32_t frame = p->values[value].source < g->n_values ? p->values[value].source : 0;
     const bs_node *joins = &g->nodes[g->values[frame].node];
     return bs_node_gathers(node) && !bs_plan_is_packed(g, node) && !p->routers[node->router].in_tile &&
-           !bs_router_loops(g, node->router) && bs_node_joins_cells(joins) && bs_node_in(g, joins)[0] == value;
+           bs_node_joins_cells(joins) && bs_node_in(g, joins)[0] == value;
 }
 
 /* Whether a value's memory is what its node may have: that of the node itself, or of what has as many bytes. */
@@ -45274,7 +45260,7 @@ static uint32_t mix_work(uint32_t crc, const bs_graph *g, const bs_node *node)
     return node->params ? bs_crc32(crc, (const char *)node->params + sizeof(char *), (size_t)op->n_fields * 4) : crc;
 }
 
-/* Domains and routers follow from nodes, as the builder makes them. */
+/* Values, domains and routers follow from nodes, as the builder makes them. */
 static uint32_t mix_node(uint32_t crc, const bs_graph *g, const bs_node *node)
 {
     crc = IMAGE_MIX(mix_text(mix_work(crc, g, node), bs_node_name(node)), node, first_out, writer);
@@ -45291,10 +45277,6 @@ uint32_t bs_image_graph(const bs_graph *g)
     crc = IMAGE_MIX(crc, g, n_domains, n_routers); /* and dims and blocks; paths follow from routers */
     for (int32_t n = 1; n < g->n_nodes; n++)
         crc = mix_node(crc, g, &g->nodes[n]);
-    for (const bs_value_info *v = g->values + 1; v < g->values + g->n_values; v++) {
-        crc = mix_enum(mix_enum(IMAGE_MIX(crc, v, domain, domain), (int32_t)v->dtype), v->rank);
-        crc = bs_crc32(crc, v->dims, (size_t)v->rank * sizeof *v->dims);
-    }
     for (const bs_dim_info *d = g->dims; d < g->dims + g->n_dims; d++)
         crc = IMAGE_MIX(mix_enum(crc, (int32_t)d->kind), d, parent, maximum);
     for (const bs_block *b = g->blocks + 1; b < g->blocks + g->n_blocks; b++)
@@ -45304,26 +45286,23 @@ uint32_t bs_image_graph(const bs_graph *g)
 
 /* -------------------------------------------------------------------------------------------------- the head */
 
-static const char image_magic[sizeof((bs_image_head *)0)->magic] = {'b', 's', ' ', 'p', 'l', 'a', 'n', '\n'};
+static const char image_magic[sizeof((bs_image_head *)0)->magic] = "bs plan\n4";
 
 bs_image_head bs_image_head_of(const bs_graph *g, int32_t dataflow, size_t bytes)
 {
-    bs_image_head head = {.format = BS_IMAGE_FORMAT, .bytes = bytes, .library = BS_VERSION,
-                          .layout = bs_image_layout(), .graph = bs_image_graph(g), .dataflow = dataflow};
+    bs_image_head head = {.bytes = bytes, .library = BS_VERSION, .layout = bs_image_layout(),
+                          .graph = bs_image_graph(g), .dataflow = dataflow};
     memcpy(head.magic, image_magic, sizeof head.magic);
     return head;
 }
 
-/* ------------------------------------------------------------------------------------------------- opening */
-
-static bool is_image(const void *image, size_t bytes, bs_image_head *head, bs_error *error)
+/* Whether all of an image is there, as this library writes it. */
+static bool is_sealed(const void *image, size_t bytes, bs_image_head *head, bs_error *error)
 {
     if (bytes < sizeof *head || memcmp(image, image_magic, sizeof image_magic) != 0)
-        return bs_refuse(error, BS_ERROR_FORMAT, "these %llu bytes are no image of a plan", (unsigned long long)bytes);
+        return bs_refuse(error, BS_ERROR_FORMAT, "these %llu bytes are no image of a plan that this library reads",
+                         (unsigned long long)bytes);
     memcpy(head, image, sizeof *head);
-    if (head->format != BS_IMAGE_FORMAT)
-        return bs_refuse(error, BS_ERROR_VERSION, "the image is of format %u, this library reads %d",
-                         (unsigned)head->format, BS_IMAGE_FORMAT);
     if (head->library != BS_VERSION)
         return bs_refuse(error, BS_ERROR_VERSION,
                          "the image was made by version %u.%u.%u of the library, this is %d.%d.%d",
@@ -45331,11 +45310,6 @@ static bool is_image(const void *image, size_t bytes, bs_image_head *head, bs_er
                          (unsigned)head->library % 100, BS_VERSION_MAJOR, BS_VERSION_MINOR, BS_VERSION_PATCH);
     if (head->layout != bs_image_layout())
         return bs_refuse(error, BS_ERROR_VERSION, "the image is of another kind of processor");
-    return true;
-}
-
-static bool is_whole(const void *image, size_t bytes, const bs_image_head *head, bs_error *error)
-{
     if (head->bytes > bytes || head->bytes < sizeof *head)
         return bs_refuse(error, BS_ERROR_FORMAT, "%llu bytes given, the image says that it has %llu",
                          (unsigned long long)bytes, (unsigned long long)head->bytes);
@@ -45346,38 +45320,25 @@ static bool is_whole(const void *image, size_t bytes, const bs_image_head *head,
                      (unsigned)head->crc);
 }
 
-bool bs_image_no_plan(bs_error *error)
-{
-    return bs_refuse(error, BS_ERROR_FORMAT, "the image is no plan that this library makes");
-}
+/* ------------------------------------------------------------------------------------------------- opening */
 
-/* Whether it is a plan of its graph; with workspace that is given back. What follows from rows is computed again. */
-static bool is_plan(bs_plan *p, bs_arena *lender, bs_error *error)
+/* Whether it is a plan of its graph. What follows from rows is computed again. */
+static bool is_plan(bs_plan *p, const void *image, const bs_image_head *head, void *workspace)
 {
-    const bs_bytes bytes = bs_plan_walk_workspace(p->graph->n_nodes, p->graph->n_operands);
-    void *workspace = bs_lend(lender, bytes);
-    if (!workspace)
-        return bs_fail_arena(error, lender, bytes, "what walks the plan"), false;
-    if (!bs_image_values_sound(p) || bs_plan_walk(p, true, workspace) != BS_WALK_SOUND ||
-        bs_plan_domain_beyond_shared(p))
-        return bs_image_no_plan(error);
-    bs_plan_sum(p);
-    bs_plan_size_slots(p);
-    return !bs_bytes_less(p->slot_bytes, p->largest_unit_bytes) || bs_image_no_plan(error);
-}
-
-static bool open_image(bs_plan *p, bs_arena *lender, const uint8_t *image, const bs_image_head *head, bs_error *error)
-{
-    if (!bs_image_take(p, image, head->bytes, error))
+    if (!bs_image_take(p, image, head->bytes))
         return false;
     p->desc.tier = (int32_t)p->tier;
     p->desc.no_dataflow = !(head->dataflow & BS_DATAFLOW_MOVES);
     p->desc.no_fusion = !(head->dataflow & BS_DATAFLOW_FUSES);
-    if (!bs_plan_desc_sound(&p->desc, error))
+    if (!bs_plan_desc_sound(&p->desc, NULL) || bs_dataflow_of(&p->desc) != head->dataflow)
         return false;
     bs_plan_begin(p);
-    return (bs_dataflow_of(&p->desc) == head->dataflow || bs_image_no_plan(error)) && bs_plan_rows_fit(p, error) &&
-           is_plan(p, lender, error) && bs_plan_bytes_fit(p, error);
+    if (!bs_plan_rows_fit(p, NULL) || !bs_image_values_sound(p) || bs_plan_walk(p, true, workspace) != BS_WALK_SOUND ||
+        bs_plan_domain_beyond_shared(p))
+        return false;
+    bs_plan_sum(p);
+    bs_plan_size_slots(p);
+    return !bs_bytes_less(p->slot_bytes, p->largest_unit_bytes) && bs_plan_bytes_fit(p, NULL);
 }
 
 size_t bs_plan_open_bytes(const bs_graph *graph)
@@ -45392,23 +45353,36 @@ size_t bs_plan_open_bytes(const bs_graph *graph)
     return bs_bytes_fit(bs_bytes_add(flow.graph, work), SIZE_MAX, &bytes) ? bytes : 0;
 }
 
-/* The graph that the image is about, made of the caller's. NULL: it is of another one, or there is no room. */
-static const bs_graph *graph_of(bs_arena *arena, bs_arena *scratch, const bs_graph *graph, const bs_image_head *head,
-                                bs_error *error)
+/* A plan of the graph that the image is about, which is made of the caller's. */
+static const bs_plan *open_image(bs_arena *arena, bs_arena *scratch, const bs_graph *graph, const void *image,
+                                 const bs_image_head *head, bs_error *error)
 {
-    const bool known = bs_in_range(head->dataflow, 0, BS_DATAFLOW_END) || bs_image_no_plan(error);
-    const bs_graph *planned = known ? bs_dataflow_make(arena, scratch, graph, head->dataflow, error) : NULL;
-    if (!planned || head->graph == bs_image_graph(planned))
-        return planned;
-    bs_fail(error, BS_ERROR_GRAPH, "the image is of another graph: a node, a name, a parameter or an extent differs");
-    return NULL;
+    const bs_bytes own = bs_bytes_align(bs_bytes_of(sizeof(bs_plan)));
+    const size_t mark = arena->used;
+    const bool known = bs_in_range(head->dataflow, 0, BS_DATAFLOW_END);
+    const bs_graph *planned = bs_dataflow_make(arena, scratch, graph, known ? head->dataflow : 0, error);
+    if (!planned)
+        return NULL;
+    if (!known || head->graph != bs_image_graph(planned))
+        return bs_fail(error, BS_ERROR_GRAPH, "the image is of another graph: a node, a name, a parameter or an extent "
+                       "differs"), NULL;
+    const bs_bytes work = bs_plan_walk_workspace(planned->n_nodes, planned->n_operands);
+    bs_plan *p = bs_take_zeros(arena, own);
+    void *workspace = p ? bs_lend(scratch ? scratch : arena, work) : NULL;
+    if (!workspace)
+        return bs_fail_arena(error, p && scratch ? scratch : arena, p ? work : own, "the plan"), NULL;
+    p->mark = BS_MARK_PLAN;
+    p->graph = planned;
+    p->own_bytes = bs_bytes_of(arena->used - mark + BS_ALIGNMENT);
+    if (is_plan(p, image, head, workspace))
+        return p;
+    return bs_fail(error, BS_ERROR_FORMAT, "the image is no plan that this library makes"), NULL;
 }
 
 const bs_plan *bs_plan_open(bs_arena *arena, bs_arena *scratch, const bs_graph *graph, const void *image, size_t bytes,
                             bs_error *error)
 {
-    const bs_bytes own = bs_bytes_align(bs_bytes_of(sizeof(bs_plan)));
-    bs_image_head head = {.bytes = 0};
+    bs_image_head head;
     if (bs_graph_check(graph, error) != BS_OK)
         return NULL;
     if (!arena || !image || bs_to_aligned(image, BS_IMAGE_ALIGNMENT) != 0 ||
@@ -45420,18 +45394,10 @@ const bs_plan *bs_plan_open(bs_arena *arena, bs_arena *scratch, const bs_graph *
         return NULL;
     }
     const size_t mark = arena->used;
-    const bool sound = is_image(image, bytes, &head, error) && is_whole(image, bytes, &head, error);
-    const bs_graph *planned = sound ? graph_of(arena, scratch, graph, &head, error) : NULL;
-    bs_plan *p = planned ? bs_take_zeros(arena, own) : NULL;
-    if (planned && !p)
-        bs_fail_arena(error, arena, own, "the plan");
-    if (p) {
-        p->mark = BS_MARK_PLAN;
-        p->graph = planned;
-        p->own_bytes = bs_bytes_of(arena->used - mark + BS_ALIGNMENT);
-        if (open_image(p, scratch ? scratch : arena, image, &head, error))
-            return p;
-    }
+    const bool sealed = is_sealed(image, bytes, &head, error);
+    const bs_plan *p = sealed ? open_image(arena, scratch, graph, image, &head, error) : NULL;
+    if (p)
+        return p;
     arena->used = mark;
     bs_error_prefix(error, "bs_plan_open: ");
     return NULL;
