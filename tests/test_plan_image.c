@@ -222,9 +222,9 @@ static void test_refusals(void)
     memcpy(image.bytes, &head, sizeof head);
     is_refused(g, BS_ERROR_VERSION, "another kind of processor");
     head = good;
-    head.format++;
+    head.magic[8]++;
     memcpy(image.bytes, &head, sizeof head);
-    is_refused(g, BS_ERROR_VERSION, "is of format 5, this library reads 4");
+    is_refused(g, BS_ERROR_FORMAT, "bytes are no image of a plan that this library reads");
     head = good;
     head.magic[0] = 'B';
     memcpy(image.bytes, &head, sizeof head);

@@ -116,7 +116,7 @@ static void see_looker(const uint8_t *bytes)
 {
     static BS_ALIGNED uint8_t workspace[1 << 18];
     bs_plan said = {.graph = plan->graph};
-    if (!bs_image_take(&said, bytes, bs_plan_image_bytes(plan), NULL))
+    if (!bs_image_take(&said, bytes, bs_plan_image_bytes(plan)))
         return;
     bs_plan_begin(&said);
     if (!bs_image_values_sound(&said))
@@ -244,6 +244,46 @@ static void test_fields(void)
     free(copy);
 }
 
+/* Fields that have bounds (any number, any of 32 bits, and counts have none, or none above), below and beyond them, in
+ * their first row. */
+enum { UNBOUNDED = 2, UP_TO_THE_LAST = 3, FIELDS = 256 };
+static bool below[FIELDS], beyond[FIELDS];
+
+static bool is_refused(const bs_image_field *field, uint8_t *at, const uint8_t *copy, int64_t lie)
+{
+    const int64_t before = bs_image_get(field, at);
+    bs_plan said = {.graph = plan->graph};
+    bs_image_set(field, at, lie);
+    const bool refused = !bs_image_take(&said, copy, size);
+    bs_image_set(field, at, before);
+    return refused;
+}
+
+static void test_bounds(void)
+{
+    bs_image_places places;
+    uint8_t *const copy = fuzz_copy(image, size);
+    bs_image_place(plan, &places);
+    for (int32_t f = 0; bs_image_fields[f].bytes; f++) {
+        const bs_image_field *field = &bs_image_fields[f], number = {.bytes = 8};
+        const bool own = field->table == BS_IMAGE_plan;
+        uint8_t *const at = bs_bytes_at(copy, places.table[field->table]) + (own ? 8 * f : 0);
+        if (bs_image_rows(plan, field->table) == 0)
+            continue;
+        below[f] = is_refused(own ? &number : field, at, copy, field->bytes == 1 && !own ? 254 : -2);
+        beyond[f] = is_refused(own ? &number : field, at, copy, field->bytes == 4 || own ? INT32_MAX : INT64_MAX);
+    }
+    free(copy);
+}
+
+static void check_bounds(void)
+{
+    for (int32_t f = 0; bs_image_fields[f].bytes; f++)
+        if (bs_image_fields[f].range >= UNBOUNDED)
+            check(below[f] && (beyond[f] || bs_image_fields[f].range == UP_TO_THE_LAST),
+                  "field %d of table %d is refused out of its bounds", f, bs_image_fields[f].table);
+}
+
 #include "sweep_stories.h" /* of the plan and the image above */
 
 static void test_image(void)
@@ -266,8 +306,10 @@ static void test_image(void)
         test_bits();
         test_fields();
     }
-    if (round_now == 0)
+    if (round_now == 0) {
+        test_bounds();
         test_stories();
+    }
     free(image);
 }
 
@@ -397,7 +439,9 @@ int main(int argc, char **argv)
     static const char *const by[] = {"values", "the walk"};
     for (int32_t k = 0; share.parts == 1 && k < LOOKERS; k++) /* a share does not tell all lies */
         check(refused_by[k] > 0, "%d lies are refused by %s", (int)refused_by[k], by[k]);
-    if (share.parts == 1)
+    if (share.parts == 1) {
+        check_bounds();
         messages_of("src/plan/image_tables.c");
+    }
     return check_end();
 }

@@ -34,6 +34,10 @@ static inline uint64_t bs_add_u64(uint64_t a, uint64_t b)
  * copied, but nothing undefined happens either. */
 static inline void bs_copy(void *to, const void *from, size_t bytes) { memmove(to, from, bytes); }
 
+/* A number of an operand that is checked before it is used, as an index: read once, whatever else writes there
+ * meanwhile. */
+static inline BS_BOTH int32_t bs_read_once(const void *at) { return *(const volatile int32_t *)at; }
+
 static inline BS_BOTH int32_t bs_min_i32(int32_t a, int32_t b) { return a < b ? a : b; }
 static inline BS_BOTH int32_t bs_max_i32(int32_t a, int32_t b) { return a > b ? a : b; }
 static inline BS_BOTH int64_t bs_min_i64(int64_t a, int64_t b) { return a < b ? a : b; }

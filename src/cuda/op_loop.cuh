@@ -100,7 +100,7 @@ __device__ inline int32_t bs_team_count(const bs_team *team, int32_t row)
 {
     const bs_cu_router &r = *team->r;
     const bs_scores count = bs_cu_scores_of(*r.t, bs_cu_in(*r.t, r.s, r.s->n_in - 1), row);
-    return bs_score_int(&count, 0);
+    return bs_read_once(count.data);
 }
 
 __device__ inline bs_scores bs_team_answer(const bs_team *team, int32_t k)

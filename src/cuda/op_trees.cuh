@@ -51,7 +51,7 @@ __device__ inline void bs_cu_children_run(const bs_cu_tile &t, const bs_device_s
     int64_t taken = bs_cu_sum_before(own, reinterpret_cast<int64_t *>(t.workspace), &all);
     (void)w;
     for (int32_t row = first; row < end; row++) {
-        const int32_t length = bs_cu_read_once(bs_cu_list_at(lengths, row, 0));
+        const int32_t length = bs_read_once(bs_cu_list_at(lengths, row, 0));
         if (length < 0 || length > out.slots || length > indices.rows - taken) {
             bs_cu_fail(t, s, BS_ERROR_DATA);
             return;
@@ -76,7 +76,7 @@ __device__ inline bool bs_cu_levels_list(const bs_cu_lists &children, const bs_c
     for (int32_t row = bs_cu_thread(); row < children.rows; row += bs_cu_threads()) {
         int32_t waits = 0;
         for (int32_t k = 0; k < children.slots; k++) {
-            const int32_t child = bs_cu_read_once(bs_cu_list_at(children, row, k)), at = row * children.slots + k;
+            const int32_t child = bs_read_once(bs_cu_list_at(children, row, k)), at = row * children.slots + k;
             bad = bad || child < -1 || child >= children.rows;
             if (child < 0 || bad)
                 continue;

@@ -91,15 +91,9 @@ struct bs_cu_view : bs_cu_rect {
     int32_t margin, max_h, max_w;
 };
 
-/* A number that is checked before it is used, as an index: read once, whatever else writes there meanwhile. */
-__device__ __forceinline__ int32_t bs_cu_read_once(const int32_t *at)
-{
-    return *static_cast<const volatile int32_t *>(at);
-}
-
 __device__ __forceinline__ int32_t bs_cu_index_at(const bs_cu_view &which, int64_t at)
 {
-    return bs_cu_read_once(reinterpret_cast<const int32_t *>(which.data) + at);
+    return bs_read_once(reinterpret_cast<const int32_t *>(which.data) + at);
 }
 
 /* Whether this run has failed, as this thread sees it. */

@@ -218,16 +218,17 @@ static inline BS_BOTH void bs_decide_threshold(const bs_rule *rule, float thresh
 static inline BS_BOTH bs_route_fault bs_decide_label(const bs_rule *rule, const bs_scores *x, int32_t row,
                                                      const bs_choices *to)
 {
-    const bs_route_fault fault = bs_route_range(BS_ROUTE_BAD_LABEL, row, bs_score_int(x, 0), rule->paths);
+    const int32_t path = bs_read_once(x->data);
+    const bs_route_fault fault = bs_route_range(BS_ROUTE_BAD_LABEL, row, path, rule->paths);
     if (fault.kind == BS_ROUTE_SOUND)
-        bs_choose(to, 0, bs_score_int(x, 0), 1.0f);
+        bs_choose(to, 0, path, 1.0f);
     return fault;
 }
 
 static inline BS_BOTH bs_route_fault bs_decide_table(const bs_rule *rule, const bs_scores *x, const int32_t *table,
                                                      int32_t row, const bs_choices *to)
 {
-    const int32_t key = bs_score_int(x, 0);
+    const int32_t key = bs_read_once(x->data);
     bs_route_fault fault = bs_route_range(BS_ROUTE_BAD_KEY, row, key, rule->capacity);
     if (fault.kind == BS_ROUTE_SOUND)
         fault = bs_route_range(BS_ROUTE_BAD_ENTRY, row, table[key], rule->paths);

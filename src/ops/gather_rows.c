@@ -2,7 +2,7 @@
  * (scatter_elements, scatter_rows). Read and written are elements of any type.
  * One walk serves all five: it goes over the elements that are read into or written from, beside them over the indices,
  * and of the operand that is indexed it knows where the line along the axis begins.
- * Relies on span.h. Must never trust an index. */
+ * Relies on span.h. Must never trust an index, nor read one again that was checked. */
 #include "ops/common.h"
 #include "ops/span.h"
 
@@ -111,9 +111,10 @@ static const int32_t *indexed_words(const indexed *k, int64_t n, char *const *at
     const int32_t *index = (const int32_t *)(const void *)at[1];
     char *to = at[0];
     for (int64_t i = 0; i < n; i++) {
-        if (index[i] < 0 || index[i] >= k->extent)
+        const int32_t from = bs_read_once(index + i);
+        if (from < 0 || from >= k->extent)
             return index + i;
-        memcpy(to + 4 * i, at[2] + index[i] * k->step, 4);
+        memcpy(to + 4 * i, at[2] + from * k->step, 4);
     }
     return NULL;
 }
@@ -131,12 +132,12 @@ static void indexed_line(const void *context, int64_t n, char *const *at, const 
     const bool whole = step[1] == 0 && k->move != INDEXED_ADD && step[0] == bytes && step[2] == bytes;
     for (int64_t i = 0; i < n; i++) {
         const void *at_index = at[1] + i * step[1];
-        const int32_t *index = at_index;
-        if (*index < 0 || *index >= k->extent) {
-            *k->bad = *k->bad ? *k->bad : index;
+        const int32_t index = bs_read_once(at_index);
+        if (index < 0 || index >= k->extent) {
+            *k->bad = *k->bad ? *k->bad : at_index;
             return;
         }
-        char *named = at[2] + i * step[2] + *index * k->step;
+        char *named = at[2] + i * step[2] + index * k->step;
         if (whole) { /* a row */
             const bool reads = k->move == INDEXED_READ;
             bs_copy(reads ? at[0] : named, reads ? named : at[0], (size_t)(n * bytes));
@@ -154,13 +155,13 @@ typedef struct indexed_runs {
 
 static bool indexed_interleaves(const int32_t *index, ptrdiff_t step, int32_t n, int32_t extent, indexed_runs *runs)
 {
-    const int32_t first = n > 1 ? index[0] : -1;
+    const int32_t first = n > 1 ? bs_read_once(index) : -1;
     int32_t groups = 1;
     if (first < 0 || first >= extent)
         return false;
     while (groups < n && index[groups * step] != first + 1)
         groups++;
-    const int64_t apart = groups > 1 ? (int64_t)index[step] - first : 0, length = n / groups;
+    const int64_t apart = groups > 1 ? (int64_t)bs_read_once(index + step) - first : 0, length = n / groups;
     if (n % groups != 0 || apart < 0 || first + (groups - 1) * apart + length > extent)
         return false;
     for (int32_t i = 0; i < length; i++)

@@ -339,7 +339,7 @@ static bs_status loop_rows_run(const bs_call *call)
     const size_t bytes = line < 0 ? 0 : (size_t)line * bs_dtype_bytes(x->dtype);
     for (int32_t i = 0; i < call->rows * count; i++) {
         const int32_t row = i / count, k = i % count;
-        const int32_t named = *(const int32_t *)bs_operand_at(index, row * index->row_stride + k * index->stride[0]);
+        const int32_t named = bs_read_once(bs_operand_at(index, row * index->row_stride + k * index->stride[0]));
         if (named < -1 || named >= call->around)
             return bs_call_fail(call, "index %d is %d, expected -1 .. %d", (int)k, (int)named, (int)call->around - 1);
         to.data = bs_operand_at(out, row * out->row_stride + (index->rank ? k * out->stride[0] : 0));

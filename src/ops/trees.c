@@ -30,7 +30,8 @@ static bs_status children_run(const bs_call *call)
     const bs_operand *lengths = &call->in[0], *indices = &call->in[1], *out = &call->out[0];
     int32_t taken = 0;
     for (int32_t row = 0; row < out->dim[0]; row++) {
-        const int32_t length = *index_at(lengths, row, 0), most = bs_min_i32(out->dim[1], indices->dim[0] - taken);
+        const int32_t length = bs_read_once(index_at(lengths, row, 0)),
+                      most = bs_min_i32(out->dim[1], indices->dim[0] - taken);
         if (length < 0 || length > most)
             return bs_call_fail(call, "row %" PRId32 " has %" PRId32 " children, expected 0 .. %" PRId32, row, length,
                                 most);
@@ -102,7 +103,7 @@ static bs_status levels_list(const bs_call *call, levels_job *job)
     for (int32_t row = 0; row < rows; row++) {
         int32_t waits = 0;
         for (int32_t k = 0; k < slots; k++) {
-            const int32_t child = *index_at(job->children, row, k), at = row * slots + k;
+            const int32_t child = bs_read_once(index_at(job->children, row, k)), at = row * slots + k;
             if (child < -1 || child >= rows)
                 return bs_call_fail(call,
                                     "child %" PRId32 " of row %" PRId32 " is %" PRId32 ", expected -1 .. %" PRId32, k,

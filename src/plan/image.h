@@ -9,12 +9,10 @@
 #include "plan/dataflow.h"
 #include "plan/plan.h"
 
-#define BS_IMAGE_FORMAT 4
 #define BS_IMAGE_ALIGNMENT 8 /* of the address at which it is opened: the largest that any field needs */
 
 typedef struct bs_image_head {
-    char magic[8];
-    uint32_t format;
+    char magic[12];   /* the last one that is not 0: the format */
     uint32_t crc;     /* of everything behind this field */
     uint64_t bytes;   /* of the image */
     uint32_t library; /* BS_VERSION */
@@ -64,10 +62,9 @@ typedef struct bs_image_places {
 } bs_image_places;
 void bs_image_place(const bs_plan *plan, bs_image_places *places);
 
-/* Makes an image of so many bytes the plan of its graph: its numbers, then its tables where they are, all fields within
- * bounds that follow from the graph and the numbers before them. */
-bool bs_image_take(bs_plan *plan, const uint8_t *image, uint64_t bytes, bs_error *error);
+/* Makes an image of so many bytes the plan of its graph: its numbers, then its tables where they are. Whether all
+ * fields are within bounds that follow from the graph and the numbers before them. */
+bool bs_image_take(bs_plan *plan, const uint8_t *image, uint64_t bytes);
 /* Then: whether no row leads a run out of its memory, as far as its instructions are sound (bs_plan_walk). */
 bool bs_image_values_sound(const bs_plan *plan);
-bool bs_image_no_plan(bs_error *error);
 #endif

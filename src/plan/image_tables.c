@@ -136,48 +136,42 @@ bool bs_image_same(int32_t table, const void *a, const void *b)
 /* ------------------------------------------------------------------------------------------------ taking */
 
 /* Whether a field of rows is within its range. in: where it is in a row. */
-static bool is_within(const bs_plan *p, const bs_image_field *f, const bs_image_field *in, const uint8_t *row,
-                      bs_error *error)
+static bool is_within(const bs_plan *p, const bs_image_field *f, const bs_image_field *in, const uint8_t *row)
 {
     const bs_graph *g = p->graph;
 #define IMAGE_LOW(name, low, high) low,
 #define IMAGE_HIGH(name, low, high) high,
     const int64_t lows[] = {IMAGE_RANGES(IMAGE_LOW)}, highs[] = {IMAGE_RANGES(IMAGE_HIGH)};
-    for (int32_t r = 0; r < bs_image_rows(p, f->table); r++, row += bs_image_row_bytes(f->table)) {
-        const int64_t number = bs_image_get(in, row), low = lows[f->range], high = highs[f->range];
-        if (number < low || number > high)
-            return bs_refuse(error, BS_ERROR_FORMAT, "field %d of row %" PRId32 " is %lld, expected %lld .. %lld",
-                             (int)(f - bs_image_fields), r, (long long)number, (long long)low, (long long)high);
+    bool within = true;
+    for (int32_t r = 0; within && r < bs_image_rows(p, f->table); r++, row += bs_image_row_bytes(f->table)) {
+        const int64_t number = bs_image_get(in, row);
+        within = number >= lows[f->range] && number <= highs[f->range];
     }
-    return true;
+    return within;
 }
 
 /* The numbers come first: they tell where the tables are. The tables stay in the image, which nothing writes to: a
  * session's plan is const. */
-bool bs_image_take(bs_plan *p, const uint8_t *image, uint64_t bytes, bs_error *error)
+bool bs_image_take(bs_plan *p, const uint8_t *image, uint64_t bytes)
 {
     static const bs_image_field whole = {.bytes = sizeof(int64_t)};
     bs_image_places places;
     bs_image_place(p, &places); /* the place of the numbers depends on nothing */
     const uint8_t *at = bs_bytes_read_at(image, places.table[BS_IMAGE_plan]);
     const bs_image_field *f = bs_image_fields;
-    if (bytes < bs_bytes_figure(places.bytes))
-        return bs_image_no_plan(error);
-    for (; f < bs_image_fields + N_NUMBERS; f++, at += sizeof(int64_t)) {
-        if (!is_within(p, f, &whole, at, error))
-            return false;
-        bs_image_set(f, p, bs_image_get(&whole, at));
+    bool within = bytes >= bs_bytes_figure(places.bytes);
+    for (; within && f < bs_image_fields + N_NUMBERS; f++, at += sizeof(int64_t)) {
+        within = is_within(p, f, &whole, at);
+        bs_image_set(f, p, within ? bs_image_get(&whole, at) : 0);
     }
     bs_image_place(p, &places);
-    if (bytes != bs_bytes_figure(places.bytes))
-        return bs_image_no_plan(error);
-    for (int32_t t = BS_IMAGE_plan + 1; t < BS_IMAGE_TABLES; t++) {
+    within = within && bytes == bs_bytes_figure(places.bytes);
+    for (int32_t t = BS_IMAGE_plan + 1; within && t < BS_IMAGE_TABLES; t++) {
         at = bs_bytes_read_at(image, places.table[t]);
         memcpy((uint8_t *)p + image_tables[t].pointer, &at, sizeof at);
     }
-    bool within = true;
-    for (; f->bytes && within; f++)
-        within = is_within(p, f, f, bs_bytes_read_at(image, places.table[f->table]), error);
+    for (; within && f->bytes; f++)
+        within = is_within(p, f, f, bs_bytes_read_at(image, places.table[f->table]));
     return within;
 }
 

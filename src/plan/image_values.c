@@ -3,8 +3,8 @@
  * again; arenas have the bytes that rows add up to (bs_plan_sum); what each instruction does, and whether there is room
  * for what it reads and writes, is the walk's to say.
  *
- *   domains; routers; nodes: tables and     computed again, and the same; a router that is needed has its table
- *     scratch that they have, kernels
+ *   domains; routers; nodes: tables and     computed again, and the same (a domain's order but decides where its
+ *     scratch that they have, kernels         routers do); a router that is needed has its table
  *   nodes: fusion, ahead_of                 the chain is there; a router that has as many paths as there are scores
  *   nodes: unit, prepared_offset            weights end within what is loaded of their unit, and some are loaded
  *   values: storage, source, scope          memory that the value's node may have, of what has as many bytes
@@ -21,10 +21,8 @@
 
 static bool domain_sound(const bs_plan *p, int32_t d)
 {
-    const int32_t top = bs_plan_top_domain(p->graph, d);
     bs_domain_plan sized = p->domains[d];
     bs_plan_size_domain(p, d, &sized);
-    sized.order = top == 0 ? BS_ORDER_BREADTH : p->domains[top].order;
     return bs_image_same(BS_IMAGE_domains, &sized, &p->domains[d]);
 }
 
@@ -33,9 +31,8 @@ static bool router_sound(const bs_plan *p, int32_t r)
     const bs_router_info *info = &p->graph->routers[r];
     bs_router_plan sized = p->routers[r];
     bs_plan_size_router(p, r, &sized);
-    sized.forced = bs_min_i32(sized.forced, info->desc->paths);
     sized.live = p->node_live[info->node];
-    return bs_image_same(BS_IMAGE_routers, &sized, &p->routers[r]) &&
+    return bs_image_same(BS_IMAGE_routers, &sized, &p->routers[r]) && sized.forced <= info->desc->paths &&
            !(sized.live && info->loop.again && !p->node_live[info->loop.again]) &&
            !(sized.live && sized.in_tile && !sized.forced && bs_protocol_sees_all_rows(info->desc->protocol));
 }
@@ -128,17 +125,15 @@ static bool phase_sound(const bs_plan *p, int32_t k)
 static bool ends_in_place(const bs_plan *p, int32_t value)
 {
     const bs_graph *g = p->graph;
-    const int32_t source = p->values[value].source;
-    if (source >= g->n_nodes || !p->node_live[source])
-        return false;
-    const bs_node *node = &g->nodes[source];
-    const bool output = p->values[value].storage != BS_STORAGE_STATE;
-    const int32_t end = output ? source : node->writer;
-    return (output ? bs_node_is_output(node) : bs_node_is_state(node)) && end > 0 && p->node_live[end] &&
-           p->values[value].margin == 0 && g->values[value].domain == 0 &&
-           bs_node_in(g, &g->nodes[end])[bs_node_operand(&g->nodes[end], BS_ROLE_DATA)] == value;
+    const int32_t source = p->values[value].source < g->n_nodes ? p->values[value].source : 0;
+    const bool state = p->values[value].storage == BS_STORAGE_STATE;
+    const bs_node *port = &g->nodes[source], *end = state ? &g->nodes[port->writer] : port;
+    return p->node_live[source] && (state ? bs_node_is_state(port) : bs_node_is_output(port)) &&
+           bs_node_ends_run(end) && g->values[value].domain == 0 && p->values[value].margin == 0 &&
+           bs_node_in(g, end)[bs_node_operand(end, BS_ROLE_DATA)] == value;
 }
 
+/* Whether its rows are what the root tensor `source` joins: each has a place there. */
 static bool frames(const bs_plan *p, int32_t value)
 {
     const bs_graph *g = p->graph;
@@ -146,7 +141,7 @@ static bool frames(const bs_plan *p, int32_t value)
     const int32_t frame = p->values[value].source < g->n_values ? p->values[value].source : 0;
     const bs_node *joins = &g->nodes[g->values[frame].node];
     return bs_node_gathers(node) && !bs_plan_is_packed(g, node) && !p->routers[node->router].in_tile &&
-           !bs_router_loops(g, node->router) && bs_node_joins_cells(joins) && bs_node_in(g, joins)[0] == value;
+           bs_node_joins_cells(joins) && bs_node_in(g, joins)[0] == value;
 }
 
 /* Whether a value's memory is what its node may have: that of the node itself, or of what has as many bytes. */

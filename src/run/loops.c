@@ -30,7 +30,7 @@ static bool bs_team_failed(const bs_team *team, const bs_route_fault *fault)
 static int32_t bs_team_count(const bs_team *team, int32_t row)
 {
     const bs_scores count = bs_scores_of(team->c, team->count, row);
-    return bs_score_int(&count, 0);
+    return bs_read_once(count.data);
 }
 
 static bs_scores bs_team_answer(const bs_team *team, int32_t k) { return bs_scores_of(team->c, team->answer, k); }
