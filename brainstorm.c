@@ -1,6 +1,6 @@
 /* brainstorm.c - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: 82f8212630e81a490089f202d1a79197db41377c95dbc8975571646292f961a0
+ * sha256 of the parts: b35c0a77508ffa53723a789ded976a8b583ab5c7324796f587d4ce55308328ad
  */
 #if !defined(_POSIX_C_SOURCE) && !defined(BS_NO_POSIX)
 #define _POSIX_C_SOURCE 200809L
@@ -24692,6 +24692,7 @@ typedef struct bs_memory_contract {
     bool chained : 1;   /* chains of a device have its function (cuda/op_chain.cuh): its line in ops/list.h says so */
     bool sums : 1;      /* as such a step it is the sum of its two operands */
     bool updates : 1;   /* its result is operand 0 with some elements changed, and may be made in the place of that */
+    bool same : 1;      /* its result has the elements of operand 0 in the same order, whatever its dimensions */
     bool on_device : 1; /* on a device it has scratch as well, one for all blocks: nothing runs beside it */
 } bs_memory_contract;
 
@@ -33670,6 +33671,7 @@ static bs_status reshape_run(const bs_call *call)
 const bs_op bs_op_reshape = {.name = "reshape",
                              .min_in = 1,
                              .layout = {.axes = true},
+                             .memory = {.same = true},
                              BS_PARAMS(bs_reshape_desc, reshape_fields),
                              .infer = reshape_infer,
                              .run = reshape_run};
@@ -37905,7 +37907,8 @@ typedef enum bs_storage {
                            * that it is bound as the rows would lie: images channels last */
     BS_STORAGE_SCRATCH,   /* rows of the tile in a thread's scratch */
     BS_STORAGE_WEIGHT,    /* a constant: prepared memory of its node */
-    BS_STORAGE_VIEW,      /* patches, rows, scatter: rows of operand `source`, found through the decision */
+    BS_STORAGE_VIEW,      /* patches, rows, scatter: rows of operand `source`, found through the decision; or a call's
+                           * result that is `source` in other dimensions, or made in its place: no kernel copies */
     BS_STORAGE_FRAME      /* a gather whose rows are stored in the joined root value `source` */
 } bs_storage;
 
@@ -38271,6 +38274,10 @@ BS_INTERNAL bool bs_plan_may_be_seen(const bs_plan *plan, int32_t value);
  * elements; 0: none. */
 BS_INTERNAL int32_t bs_plan_updates(const bs_plan *plan, int32_t value);
 BS_INTERNAL bool bs_plan_is_seen(const bs_plan *plan, int32_t value);
+/* The value in whose rows those of `value` lie, if it is only that in other dimensions; else itself. And whether a plan
+ * may say so of a call's result and its operand, which has been placed. */
+BS_INTERNAL int32_t bs_plan_rows_of(const bs_plan *plan, int32_t value);
+BS_INTERNAL bool bs_plan_may_show(const bs_plan *plan, int32_t value);
 BS_INTERNAL bool bs_plan_is_planar(const bs_plan *plan, int32_t value);
 /* Whether a gather keeps the rows of all paths until all are there (for sums, and for several paths a cell); and how
  * it then combines them. */
@@ -39211,6 +39218,60 @@ bool bs_plan_is_seen(const bs_plan *p, int32_t value)
     return p->values[value].source != 0 && bs_plan_is_stored(p, value) && bs_plan_may_be_seen(p, value);
 }
 
+/* --------------------------------------------------------------------------------------------- other dimensions */
+
+int32_t bs_plan_rows_of(const bs_plan *p, int32_t value)
+{
+    const bs_graph *g = p->graph;
+    while (p->values[value].storage == BS_STORAGE_VIEW && bs_node_op(&g->nodes[g->values[value].node])->memory.same)
+        value = bs_node_in(g, &g->nodes[g->values[value].node])[0];
+    return value;
+}
+
+/* The dimensions that may be more than one, if its elements lie one after the other in the order of those; else -1. */
+static int32_t lines_of(const bs_plan *p, int32_t value, bs_dim_id *lines)
+{
+    const bs_graph *g = p->graph;
+    const bs_value_info *v = &g->values[value];
+    int64_t h, w;
+    int32_t n = 0;
+    bs_plan_core(p, v, &h, &w);
+    if (v->image && (p->values[value].margin > 0 ||
+                     (!p->values[value].planar && h * w > 1 && bs_dim_max(g, v->dims[0]) > 1)))
+        return -1;
+    for (int32_t d = 0; d < v->rank; d++)
+        if (bs_dim_max(g, v->dims[d]) > 1)
+            lines[n++] = v->dims[d];
+    return n;
+}
+
+/* Strides come from maxima: behind the dimensions that are the same on both sides only the first may be a symbol. */
+static bool are_in_order(const bs_plan *p, int32_t x, int32_t value)
+{
+    bs_dim_id from[BS_MAX_AXES], to[BS_MAX_AXES];
+    int32_t n = lines_of(p, x, from), m = lines_of(p, value, to), same = 0;
+    bool order = n >= 0 && m >= 0;
+    while (same < n && same < m && from[same] == to[same])
+        same++;
+    while (n > same && m > same && from[n - 1] == to[m - 1])
+        n--, m--;
+    while (--n > same)
+        order = order && bs_dim_is_const(p->graph, from[n]);
+    while (--m > same)
+        order = order && bs_dim_is_const(p->graph, to[m]);
+    return order;
+}
+
+bool bs_plan_may_show(const bs_plan *p, int32_t value)
+{
+    const bs_graph *g = p->graph;
+    const bs_node *node = &g->nodes[g->values[value].node];
+    if (!bs_node_op(node)->memory.same || node->n_tail || p->desc.no_fusion)
+        return false;
+    const int32_t x = bs_node_in(g, node)[0], in = bs_plan_rows_of(p, x); /* a fusion has not made it */
+    return bs_plan_is_stored(p, in) && p->values[in].source == 0 && are_in_order(p, x, value);
+}
+
 /* ---------------------------------------------------------------------------------------------------- gathers */
 
 bool bs_plan_is_packed(const bs_graph *g, const bs_node *node)
@@ -39941,7 +40002,7 @@ static bool is_found(bs_walk *w, int32_t value, int32_t index)
         const bs_node *node = &w->g->nodes[n];
         const bs_value_plan *v = &w->p->values[at];
         const bool stored = v->storage != BS_STORAGE_VIEW;
-        if (bs_op_table[node->op]->work != BS_WORK_VIEW)
+        if (bs_op_table[node->op]->work != BS_WORK_VIEW && (stored || !bs_op_table[node->op]->memory.same))
             return is_written(w, at) && has_storage(w, stored ? at : v->source) &&
                    (!is_near(w, n) || is_near_enough(w, value, index, n));
         if (stored && (!has_storage(w, at) || !is_done(w, n)))
@@ -40097,7 +40158,8 @@ int32_t bs_walk_due(const bs_walk *w, int32_t n)
     if (!w->p->node_live[n])
         return 0;
     switch (bs_node_work(node)) {
-    case BS_WORK_CALL: return node->n_out > 0 || bs_plan_streams(w->p);
+    case BS_WORK_CALL:
+        return node->n_out > 0 ? bs_plan_rows_of(w->p, node->first_out) == node->first_out : bs_plan_streams(w->p);
     case BS_WORK_GIVEN:
     case BS_WORK_VIEW: return bs_plan_is_stored(w->p, node->first_out);
     case BS_WORK_ROUTE: return 1;
@@ -40139,7 +40201,8 @@ static bool make_call(bs_walk *w, bs_instr *made)
                  !(w->tile && bs_op_sees_rows(w->op)) && is_extent(w, made);
     for (int32_t out = node->first_out; out < node->first_out + node->n_out && sound; out++) {
         const bs_storage storage = (bs_storage)w->p->values[out].storage;
-        sound = (bs_plan_is_stored(w->p, out) || storage == BS_STORAGE_OUTPUT || storage == BS_STORAGE_VIEW) &&
+        sound = (bs_plan_is_stored(w->p, out) || storage == BS_STORAGE_OUTPUT ||
+                 (storage == BS_STORAGE_VIEW && w->op->memory.updates)) &&
                 bs_walk_may_write(w, out);
     }
     return sound;
@@ -42524,20 +42587,38 @@ static void place_value(bs_lower_pass *l, int32_t value)
         place_computed(l, value);
 }
 
+/* What is its operand in other dimensions is seen there, unless that lies in a tile's scratch and this is read outside.
+ * What decides keeps its own type. */
+static void place_shown(bs_lower_pass *l, int32_t value)
+{
+    bs_value_plan *v = &l->plan->values[value];
+    if (!bs_plan_is_stored(l->plan, value) || v->source != 0 || !bs_plan_may_show(l->plan, value) ||
+        !is_never_read_as(l, value, BS_ROLE_DECIDING))
+        return;
+    const int32_t x = bs_node_in(l->g, &l->g->nodes[l->g->values[value].node])[0];
+    if (l->plan->values[bs_plan_rows_of(l->plan, x)].scope != BS_TOP && v->scope == BS_TOP)
+        return;
+    v->storage = BS_STORAGE_VIEW;
+    v->source = x;
+}
+
 static void narrow_values(bs_lower_pass *l)
 {
     for (int32_t v = 1; v < l->g->n_values; v++) {
-        bs_value_plan *p = &l->plan->values[v];
-        const bool own = p->storage == BS_STORAGE_TRANSIENT || p->storage == BS_STORAGE_SCRATCH;
-        p->narrow = l->plan->desc.half && own && l->g->values[v].dtype == BS_F32 &&
-                    is_never_read_as(l, v, BS_ROLE_DECIDING);
+        const int32_t in = bs_plan_rows_of(l->plan, v);
+        l->plan->values[v].narrow = in != v ? l->plan->values[in].narrow
+                                            : l->plan->desc.half && bs_plan_is_stored(l->plan, v) &&
+                                                  l->g->values[v].dtype == BS_F32 &&
+                                                  is_never_read_as(l, v, BS_ROLE_DECIDING);
     }
 }
 
 void bs_lower_places(bs_lower_pass *l)
 {
-    for (int32_t v = 0; v < l->g->n_values; v++)
+    for (int32_t v = 0; v < l->g->n_values; v++) { /* again, where tiles were too large */
         l->plan->values[v].scope = BS_TOP;
+        l->plan->values[v].source = 0;
+    }
     for (int32_t v = 1; v < l->g->n_values; v++)
         if (l->plan->node_live[l->g->values[v].node])
             place_value(l, v);
@@ -42547,6 +42628,7 @@ void bs_lower_places(bs_lower_pass *l)
             place_joined(l, v);
         else if (l->plan->values[v].storage == BS_STORAGE_TRANSIENT)
             place_result(l, v);
+        place_shown(l, v);
     }
     narrow_values(l);
 }
@@ -43002,7 +43084,7 @@ static void locate_view(const bs_plan *p, int32_t value, bs_locator *l)
 void bs_locate(const bs_plan *p, int32_t value, bs_locator *l)
 {
     const bs_value_info *v = &p->graph->values[value];
-    const bs_value_plan *stored = &p->values[value];
+    const bs_value_plan *stored = &p->values[bs_plan_rows_of(p, value)];
     const size_t bytes = bs_dtype_bytes(bs_plan_stored(p, value));
     int64_t stride[BS_MAX_AXES];
     memset(l, 0, sizeof *l);
@@ -43406,21 +43488,6 @@ static void emit_joined(bs_lower_pass *l, int32_t n)
         emit_beyond(l, n);
 }
 
-/* A kernel. One without outputs only predicts what a later router will need, and is left out of a plan that does not
- * stream. */
-static void emit_call(bs_lower_pass *l, int32_t n)
-{
-    const bs_node *node = &l->g->nodes[n];
-    const bool decided = bs_op_get(node->op)->rows.of == BS_ROWS_DECIDED;
-    if (node->n_out == 0 && !bs_plan_streams(l->plan))
-        return;
-    bs_instr *i = emit(l, BS_INSTR_CALL, l->part_of[n], n);
-    schedule(l, i,
-             bs_max_i32(operands_ready(l, node, bs_instr_region(l->plan, i)), decided ? l->decided[node->router] : 0));
-    bs_lower_near(l, i);
-    outputs_ready(l, node, time_of(l, i));
-}
-
 /* A value that already lies in memory, or a view: needs no instruction, unless a reader needs its rows in storage of
  * their own. */
 static void emit_found(bs_lower_pass *l, int32_t n)
@@ -43437,6 +43504,25 @@ static void emit_found(bs_lower_pass *l, int32_t n)
     outputs_ready(l, node, ready);
     if (region != BS_TOP) /* its stores come late, so they must not advance the region's time */
         region_waits(l, region, ready);
+}
+
+/* A kernel. One without outputs only predicts what a later router will need, and is left out of a plan that does not
+ * stream. */
+static void emit_call(bs_lower_pass *l, int32_t n)
+{
+    const bs_node *node = &l->g->nodes[n];
+    const bool decided = bs_op_get(node->op)->rows.of == BS_ROWS_DECIDED;
+    if (node->n_out == 0 && !bs_plan_streams(l->plan))
+        return;
+    if (node->n_out > 0 && bs_plan_rows_of(l->plan, node->first_out) != node->first_out) {
+        emit_found(l, n);
+        return;
+    }
+    bs_instr *i = emit(l, BS_INSTR_CALL, l->part_of[n], n);
+    schedule(l, i,
+             bs_max_i32(operands_ready(l, node, bs_instr_region(l->plan, i)), decided ? l->decided[node->router] : 0));
+    bs_lower_near(l, i);
+    outputs_ready(l, node, time_of(l, i));
 }
 
 static void emit_node(bs_lower_pass *l, int32_t n)
@@ -44389,8 +44475,7 @@ bool bs_plan_memory(bs_plan *plan, void *workspace, bs_error *error)
     find_lifetimes(&m);
     assign_slabs(&m);
     for (int32_t v = 1; v < values; v++) {
-        const bs_storage storage = plan->values[v].storage;
-        if (storage != BS_STORAGE_TRANSIENT && storage != BS_STORAGE_SCRATCH)
+        if (!bs_plan_is_stored(plan, bs_plan_rows_of(plan, v)))
             continue;
         plan->values[v].row_bytes = bs_plan_row_bytes(plan, v);
         plan->values[v].rows = bs_plan_storage_rows(plan, v);
@@ -45103,7 +45188,8 @@ static bool takes(const bs_plan *p, int32_t n, int32_t index, int32_t value)
     if (bs_plan_is_seen(p, value) || changes(p, value) ||
         (index == 0 && node->n_out > 0 && changes(p, node->first_out) == value))
         return bs_plan_reads_in_a_row(p, n, index, value);
-    return bs_plan_is_stored(p, value) || bs_plan_reads_in_place(p, n, index, value);
+    return bs_plan_is_stored(p, role == BS_ROLE_DECIDING ? value : bs_plan_rows_of(p, value)) ||
+           bs_plan_reads_in_place(p, n, index, value);
 }
 
 static bool operands_sound(const bs_plan *p, int32_t n)
@@ -45206,7 +45292,10 @@ static bool lies_well(const bs_plan *p, int32_t value)
     case BS_STORAGE_WEIGHT: return given && bs_op_get(node->op)->bound == 0;
     case BS_STORAGE_STATE: return bs_node_is_state(node) ? given : bs_node_joins_cells(node) && ends_in_place(p, value);
     case BS_STORAGE_OUTPUT: return bs_plan_may_end_in_place(p, value) && ends_in_place(p, value);
-    case BS_STORAGE_VIEW: /* or in the place of what it updates */
+    case BS_STORAGE_VIEW: /* or where its operand lies, or in the place of what it updates */
+        if (bs_node_op(node)->memory.same)
+            return source == bs_node_in(p->graph, node)[0] && bs_plan_may_show(p, value) &&
+                   p->values[value].narrow == p->values[source].narrow;
         return view ? source == bs_view_of(p->graph, node)
                     : carried && p->values[carried].storage == BS_STORAGE_VIEW && source == p->values[carried].source;
     case BS_STORAGE_FRAME: return frames(p, value);
@@ -45223,7 +45312,7 @@ static bool value_sound(const bs_plan *p, int32_t value)
     const bs_value_info *info = &p->graph->values[value];
     return p->node_live[info->node] == (v->storage != BS_STORAGE_NONE) && lies_well(p, value) &&
            (!v->planar || bs_plan_may_be_planar(p, value)) && (v->margin == 0 || info->image) &&
-           (!v->narrow || (p->desc.half && bs_plan_is_stored(p, value) && info->dtype == BS_F32)) &&
+           (!v->narrow || (p->desc.half && bs_plan_is_stored(p, bs_plan_rows_of(p, value)) && info->dtype == BS_F32)) &&
            (!v->is_cache_length ||
             (bs_node_is_input(&p->graph->nodes[info->node]) && info->dtype == BS_I32 && info->rank == 1));
 }
@@ -52425,7 +52514,7 @@ static void step_of_call(const bs_plan *p, bs_step *step)
     for (int32_t k = 0; k < n_in; k++) {
         const bs_value_info *v = &p->graph->values[in[k]];
         image = image || v->image;
-        step->scattered = step->scattered || (p->values[in[k]].storage == BS_STORAGE_VIEW &&
+        step->scattered = step->scattered || (p->values[bs_plan_rows_of(p, in[k])].storage == BS_STORAGE_VIEW &&
                                               p->graph->domains[v->domain].kind == BS_DOMAIN_PATH);
     }
     step->run = op->run;
@@ -55227,7 +55316,11 @@ static void say_maxima(bs_text *r, const bs_plan *p, const bs_session *s)
 static void say_tails(bs_text *r, const bs_plan *p)
 {
     double spared = 0;
-    int32_t steps = 0;
+    int32_t steps = 0, seen = 0;
+    for (int32_t v = 1; v < p->graph->n_values; v++)
+        seen += bs_plan_rows_of(p, v) != v;
+    if (seen)
+        bs_text_add(r, "seen where they lie, in other dimensions: %" PRId32 " results of reshapes\n", seen);
     for (int32_t n = 1; n < p->graph->n_nodes; n++) {
         const bs_node *node = &p->graph->nodes[n];
         if (!p->node_live[n] || node->n_tail == 0)

@@ -1,6 +1,6 @@
 /* brainstorm_cuda.cu - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: 3839669fa42328c3f1f1b856850eb969467578d044a3a9498097d0f24a90be71
+ * sha256 of the parts: 20cd34087f9c381ce7a04c8f6ad755378b6cfe367ff82973e9efcba508ba8879
  */
 #include "brainstorm.h"
 
@@ -1330,6 +1330,7 @@ typedef struct bs_memory_contract {
     bool chained : 1;   /* chains of a device have its function (cuda/op_chain.cuh): its line in ops/list.h says so */
     bool sums : 1;      /* as such a step it is the sum of its two operands */
     bool updates : 1;   /* its result is operand 0 with some elements changed, and may be made in the place of that */
+    bool same : 1;      /* its result has the elements of operand 0 in the same order, whatever its dimensions */
     bool on_device : 1; /* on a device it has scratch as well, one for all blocks: nothing runs beside it */
 } bs_memory_contract;
 
@@ -1694,7 +1695,8 @@ typedef enum bs_storage {
                            * that it is bound as the rows would lie: images channels last */
     BS_STORAGE_SCRATCH,   /* rows of the tile in a thread's scratch */
     BS_STORAGE_WEIGHT,    /* a constant: prepared memory of its node */
-    BS_STORAGE_VIEW,      /* patches, rows, scatter: rows of operand `source`, found through the decision */
+    BS_STORAGE_VIEW,      /* patches, rows, scatter: rows of operand `source`, found through the decision; or a call's
+                           * result that is `source` in other dimensions, or made in its place: no kernel copies */
     BS_STORAGE_FRAME      /* a gather whose rows are stored in the joined root value `source` */
 } bs_storage;
 
@@ -2060,6 +2062,10 @@ bool bs_plan_may_be_seen(const bs_plan *plan, int32_t value);
  * elements; 0: none. */
 int32_t bs_plan_updates(const bs_plan *plan, int32_t value);
 bool bs_plan_is_seen(const bs_plan *plan, int32_t value);
+/* The value in whose rows those of `value` lie, if it is only that in other dimensions; else itself. And whether a plan
+ * may say so of a call's result and its operand, which has been placed. */
+int32_t bs_plan_rows_of(const bs_plan *plan, int32_t value);
+bool bs_plan_may_show(const bs_plan *plan, int32_t value);
 bool bs_plan_is_planar(const bs_plan *plan, int32_t value);
 /* Whether a gather keeps the rows of all paths until all are there (for sums, and for several paths a cell); and how
  * it then combines them. */
