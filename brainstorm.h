@@ -556,8 +556,8 @@ typedef struct bs_plan_desc {
      * weights of blocks stay where they are. */
     int32_t no_dataflow;
     /* 1: every op has a kernel of its own. Else one kernel runs a chain: what changes a result element by element or
-     * line by line, and is all that reads it, is done by the kernel that makes the result. The results are the same
-     * bytes. */
+     * line by line, and is all that reads it, is done by the kernel that makes the result; and a reshape needs
+     * no kernel where its operand can be read as it lies. The results are the same bytes. */
     int32_t no_fusion;
     /* Streaming: 0 = the weights of every block are resident. Else those of blocks come and go in a slots arena of this
      * many bytes (less when all blocks take less); bs_plan_stream_get tells the least that works. */

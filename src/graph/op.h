@@ -200,6 +200,7 @@ typedef struct bs_memory_contract {
     bool chained : 1;   /* chains of a device have its function (cuda/op_chain.cuh): its line in ops/list.h says so */
     bool sums : 1;      /* as such a step it is the sum of its two operands */
     bool updates : 1;   /* its result is operand 0 with some elements changed, and may be made in the place of that */
+    bool same : 1;      /* its result has the elements of operand 0 in the same order, whatever its dimensions */
     bool on_device : 1; /* on a device it has scratch as well, one for all blocks: nothing runs beside it */
 } bs_memory_contract;
 

@@ -227,6 +227,7 @@ static bs_status reshape_run(const bs_call *call)
 const bs_op bs_op_reshape = {.name = "reshape",
                              .min_in = 1,
                              .layout = {.axes = true},
+                             .memory = {.same = true},
                              BS_PARAMS(bs_reshape_desc, reshape_fields),
                              .infer = reshape_infer,
                              .run = reshape_run};

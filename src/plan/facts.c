@@ -299,6 +299,60 @@ bool bs_plan_is_seen(const bs_plan *p, int32_t value)
     return p->values[value].source != 0 && bs_plan_is_stored(p, value) && bs_plan_may_be_seen(p, value);
 }
 
+/* --------------------------------------------------------------------------------------------- other dimensions */
+
+int32_t bs_plan_rows_of(const bs_plan *p, int32_t value)
+{
+    const bs_graph *g = p->graph;
+    while (p->values[value].storage == BS_STORAGE_VIEW && bs_node_op(&g->nodes[g->values[value].node])->memory.same)
+        value = bs_node_in(g, &g->nodes[g->values[value].node])[0];
+    return value;
+}
+
+/* The dimensions that may be more than one, if its elements lie one after the other in the order of those; else -1. */
+static int32_t lines_of(const bs_plan *p, int32_t value, bs_dim_id *lines)
+{
+    const bs_graph *g = p->graph;
+    const bs_value_info *v = &g->values[value];
+    int64_t h, w;
+    int32_t n = 0;
+    bs_plan_core(p, v, &h, &w);
+    if (v->image && (p->values[value].margin > 0 ||
+                     (!p->values[value].planar && h * w > 1 && bs_dim_max(g, v->dims[0]) > 1)))
+        return -1;
+    for (int32_t d = 0; d < v->rank; d++)
+        if (bs_dim_max(g, v->dims[d]) > 1)
+            lines[n++] = v->dims[d];
+    return n;
+}
+
+/* Strides come from maxima: behind the dimensions that are the same on both sides only the first may be a symbol. */
+static bool are_in_order(const bs_plan *p, int32_t x, int32_t value)
+{
+    bs_dim_id from[BS_MAX_AXES], to[BS_MAX_AXES];
+    int32_t n = lines_of(p, x, from), m = lines_of(p, value, to), same = 0;
+    bool order = n >= 0 && m >= 0;
+    while (same < n && same < m && from[same] == to[same])
+        same++;
+    while (n > same && m > same && from[n - 1] == to[m - 1])
+        n--, m--;
+    while (--n > same)
+        order = order && bs_dim_is_const(p->graph, from[n]);
+    while (--m > same)
+        order = order && bs_dim_is_const(p->graph, to[m]);
+    return order;
+}
+
+bool bs_plan_may_show(const bs_plan *p, int32_t value)
+{
+    const bs_graph *g = p->graph;
+    const bs_node *node = &g->nodes[g->values[value].node];
+    if (!bs_node_op(node)->memory.same || node->n_tail || p->desc.no_fusion)
+        return false;
+    const int32_t x = bs_node_in(g, node)[0], in = bs_plan_rows_of(p, x); /* a fusion has not made it */
+    return bs_plan_is_stored(p, in) && p->values[in].source == 0 && are_in_order(p, x, value);
+}
+
 /* ---------------------------------------------------------------------------------------------------- gathers */
 
 bool bs_plan_is_packed(const bs_graph *g, const bs_node *node)

@@ -57,7 +57,8 @@ static bool takes(const bs_plan *p, int32_t n, int32_t index, int32_t value)
     if (bs_plan_is_seen(p, value) || changes(p, value) ||
         (index == 0 && node->n_out > 0 && changes(p, node->first_out) == value))
         return bs_plan_reads_in_a_row(p, n, index, value);
-    return bs_plan_is_stored(p, value) || bs_plan_reads_in_place(p, n, index, value);
+    return bs_plan_is_stored(p, role == BS_ROLE_DECIDING ? value : bs_plan_rows_of(p, value)) ||
+           bs_plan_reads_in_place(p, n, index, value);
 }
 
 static bool operands_sound(const bs_plan *p, int32_t n)
@@ -158,7 +159,10 @@ static bool lies_well(const bs_plan *p, int32_t value)
     case BS_STORAGE_WEIGHT: return given && bs_op_get(node->op)->bound == 0;
     case BS_STORAGE_STATE: return bs_node_is_state(node) ? given : bs_node_joins_cells(node) && ends_in_place(p, value);
     case BS_STORAGE_OUTPUT: return bs_plan_may_end_in_place(p, value) && ends_in_place(p, value);
-    case BS_STORAGE_VIEW: /* or in the place of what it updates */
+    case BS_STORAGE_VIEW: /* or where its operand lies, or in the place of what it updates */
+        if (bs_node_op(node)->memory.same)
+            return source == bs_node_in(p->graph, node)[0] && bs_plan_may_show(p, value) &&
+                   p->values[value].narrow == p->values[source].narrow;
         return view ? source == bs_view_of(p->graph, node)
                     : carried && p->values[carried].storage == BS_STORAGE_VIEW && source == p->values[carried].source;
     case BS_STORAGE_FRAME: return frames(p, value);
@@ -175,7 +179,7 @@ static bool value_sound(const bs_plan *p, int32_t value)
     const bs_value_info *info = &p->graph->values[value];
     return p->node_live[info->node] == (v->storage != BS_STORAGE_NONE) && lies_well(p, value) &&
            (!v->planar || bs_plan_may_be_planar(p, value)) && (v->margin == 0 || info->image) &&
-           (!v->narrow || (p->desc.half && bs_plan_is_stored(p, value) && info->dtype == BS_F32)) &&
+           (!v->narrow || (p->desc.half && bs_plan_is_stored(p, bs_plan_rows_of(p, value)) && info->dtype == BS_F32)) &&
            (!v->is_cache_length ||
             (bs_node_is_input(&p->graph->nodes[info->node]) && info->dtype == BS_I32 && info->rank == 1));
 }

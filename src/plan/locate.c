@@ -57,7 +57,7 @@ static void locate_view(const bs_plan *p, int32_t value, bs_locator *l)
 void bs_locate(const bs_plan *p, int32_t value, bs_locator *l)
 {
     const bs_value_info *v = &p->graph->values[value];
-    const bs_value_plan *stored = &p->values[value];
+    const bs_value_plan *stored = &p->values[bs_plan_rows_of(p, value)];
     const size_t bytes = bs_dtype_bytes(bs_plan_stored(p, value));
     int64_t stride[BS_MAX_AXES];
     memset(l, 0, sizeof *l);

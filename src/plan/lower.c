@@ -279,21 +279,6 @@ static void emit_joined(bs_lower_pass *l, int32_t n)
         emit_beyond(l, n);
 }
 
-/* A kernel. One without outputs only predicts what a later router will need, and is left out of a plan that does not
- * stream. */
-static void emit_call(bs_lower_pass *l, int32_t n)
-{
-    const bs_node *node = &l->g->nodes[n];
-    const bool decided = bs_op_get(node->op)->rows.of == BS_ROWS_DECIDED;
-    if (node->n_out == 0 && !bs_plan_streams(l->plan))
-        return;
-    bs_instr *i = emit(l, BS_INSTR_CALL, l->part_of[n], n);
-    schedule(l, i,
-             bs_max_i32(operands_ready(l, node, bs_instr_region(l->plan, i)), decided ? l->decided[node->router] : 0));
-    bs_lower_near(l, i);
-    outputs_ready(l, node, time_of(l, i));
-}
-
 /* A value that already lies in memory, or a view: needs no instruction, unless a reader needs its rows in storage of
  * their own. */
 static void emit_found(bs_lower_pass *l, int32_t n)
@@ -310,6 +295,25 @@ static void emit_found(bs_lower_pass *l, int32_t n)
     outputs_ready(l, node, ready);
     if (region != BS_TOP) /* its stores come late, so they must not advance the region's time */
         region_waits(l, region, ready);
+}
+
+/* A kernel. One without outputs only predicts what a later router will need, and is left out of a plan that does not
+ * stream. */
+static void emit_call(bs_lower_pass *l, int32_t n)
+{
+    const bs_node *node = &l->g->nodes[n];
+    const bool decided = bs_op_get(node->op)->rows.of == BS_ROWS_DECIDED;
+    if (node->n_out == 0 && !bs_plan_streams(l->plan))
+        return;
+    if (node->n_out > 0 && bs_plan_rows_of(l->plan, node->first_out) != node->first_out) {
+        emit_found(l, n);
+        return;
+    }
+    bs_instr *i = emit(l, BS_INSTR_CALL, l->part_of[n], n);
+    schedule(l, i,
+             bs_max_i32(operands_ready(l, node, bs_instr_region(l->plan, i)), decided ? l->decided[node->router] : 0));
+    bs_lower_near(l, i);
+    outputs_ready(l, node, time_of(l, i));
 }
 
 static void emit_node(bs_lower_pass *l, int32_t n)

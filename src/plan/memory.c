@@ -315,8 +315,7 @@ bool bs_plan_memory(bs_plan *plan, void *workspace, bs_error *error)
     find_lifetimes(&m);
     assign_slabs(&m);
     for (int32_t v = 1; v < values; v++) {
-        const bs_storage storage = plan->values[v].storage;
-        if (storage != BS_STORAGE_TRANSIENT && storage != BS_STORAGE_SCRATCH)
+        if (!bs_plan_is_stored(plan, bs_plan_rows_of(plan, v)))
             continue;
         plan->values[v].row_bytes = bs_plan_row_bytes(plan, v);
         plan->values[v].rows = bs_plan_storage_rows(plan, v);

@@ -313,20 +313,38 @@ static void place_value(bs_lower_pass *l, int32_t value)
         place_computed(l, value);
 }
 
+/* What is its operand in other dimensions is seen there, unless that lies in a tile's scratch and this is read outside.
+ * What decides keeps its own type. */
+static void place_shown(bs_lower_pass *l, int32_t value)
+{
+    bs_value_plan *v = &l->plan->values[value];
+    if (!bs_plan_is_stored(l->plan, value) || v->source != 0 || !bs_plan_may_show(l->plan, value) ||
+        !is_never_read_as(l, value, BS_ROLE_DECIDING))
+        return;
+    const int32_t x = bs_node_in(l->g, &l->g->nodes[l->g->values[value].node])[0];
+    if (l->plan->values[bs_plan_rows_of(l->plan, x)].scope != BS_TOP && v->scope == BS_TOP)
+        return;
+    v->storage = BS_STORAGE_VIEW;
+    v->source = x;
+}
+
 static void narrow_values(bs_lower_pass *l)
 {
     for (int32_t v = 1; v < l->g->n_values; v++) {
-        bs_value_plan *p = &l->plan->values[v];
-        const bool own = p->storage == BS_STORAGE_TRANSIENT || p->storage == BS_STORAGE_SCRATCH;
-        p->narrow = l->plan->desc.half && own && l->g->values[v].dtype == BS_F32 &&
-                    is_never_read_as(l, v, BS_ROLE_DECIDING);
+        const int32_t in = bs_plan_rows_of(l->plan, v);
+        l->plan->values[v].narrow = in != v ? l->plan->values[in].narrow
+                                            : l->plan->desc.half && bs_plan_is_stored(l->plan, v) &&
+                                                  l->g->values[v].dtype == BS_F32 &&
+                                                  is_never_read_as(l, v, BS_ROLE_DECIDING);
     }
 }
 
 void bs_lower_places(bs_lower_pass *l)
 {
-    for (int32_t v = 0; v < l->g->n_values; v++)
+    for (int32_t v = 0; v < l->g->n_values; v++) { /* again, where tiles were too large */
         l->plan->values[v].scope = BS_TOP;
+        l->plan->values[v].source = 0;
+    }
     for (int32_t v = 1; v < l->g->n_values; v++)
         if (l->plan->node_live[l->g->values[v].node])
             place_value(l, v);
@@ -336,6 +354,7 @@ void bs_lower_places(bs_lower_pass *l)
             place_joined(l, v);
         else if (l->plan->values[v].storage == BS_STORAGE_TRANSIENT)
             place_result(l, v);
+        place_shown(l, v);
     }
     narrow_values(l);
 }

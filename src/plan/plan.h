@@ -16,7 +16,8 @@ typedef enum bs_storage {
                            * that it is bound as the rows would lie: images channels last */
     BS_STORAGE_SCRATCH,   /* rows of the tile in a thread's scratch */
     BS_STORAGE_WEIGHT,    /* a constant: prepared memory of its node */
-    BS_STORAGE_VIEW,      /* patches, rows, scatter: rows of operand `source`, found through the decision */
+    BS_STORAGE_VIEW,      /* patches, rows, scatter: rows of operand `source`, found through the decision; or a call's
+                           * result that is `source` in other dimensions, or made in its place: no kernel copies */
     BS_STORAGE_FRAME      /* a gather whose rows are stored in the joined root value `source` */
 } bs_storage;
 
@@ -382,6 +383,10 @@ bool bs_plan_may_be_seen(const bs_plan *plan, int32_t value);
  * elements; 0: none. */
 int32_t bs_plan_updates(const bs_plan *plan, int32_t value);
 bool bs_plan_is_seen(const bs_plan *plan, int32_t value);
+/* The value in whose rows those of `value` lie, if it is only that in other dimensions; else itself. And whether a plan
+ * may say so of a call's result and its operand, which has been placed. */
+int32_t bs_plan_rows_of(const bs_plan *plan, int32_t value);
+bool bs_plan_may_show(const bs_plan *plan, int32_t value);
 bool bs_plan_is_planar(const bs_plan *plan, int32_t value);
 /* Whether a gather keeps the rows of all paths until all are there (for sums, and for several paths a cell); and how
  * it then combines them. */

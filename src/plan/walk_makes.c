@@ -54,7 +54,8 @@ int32_t bs_walk_due(const bs_walk *w, int32_t n)
     if (!w->p->node_live[n])
         return 0;
     switch (bs_node_work(node)) {
-    case BS_WORK_CALL: return node->n_out > 0 || bs_plan_streams(w->p);
+    case BS_WORK_CALL:
+        return node->n_out > 0 ? bs_plan_rows_of(w->p, node->first_out) == node->first_out : bs_plan_streams(w->p);
     case BS_WORK_GIVEN:
     case BS_WORK_VIEW: return bs_plan_is_stored(w->p, node->first_out);
     case BS_WORK_ROUTE: return 1;
@@ -96,7 +97,8 @@ static bool make_call(bs_walk *w, bs_instr *made)
                  !(w->tile && bs_op_sees_rows(w->op)) && is_extent(w, made);
     for (int32_t out = node->first_out; out < node->first_out + node->n_out && sound; out++) {
         const bs_storage storage = (bs_storage)w->p->values[out].storage;
-        sound = (bs_plan_is_stored(w->p, out) || storage == BS_STORAGE_OUTPUT || storage == BS_STORAGE_VIEW) &&
+        sound = (bs_plan_is_stored(w->p, out) || storage == BS_STORAGE_OUTPUT ||
+                 (storage == BS_STORAGE_VIEW && w->op->memory.updates)) &&
                 bs_walk_may_write(w, out);
     }
     return sound;

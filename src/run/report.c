@@ -148,7 +148,11 @@ static void say_maxima(bs_text *r, const bs_plan *p, const bs_session *s)
 static void say_tails(bs_text *r, const bs_plan *p)
 {
     double spared = 0;
-    int32_t steps = 0;
+    int32_t steps = 0, seen = 0;
+    for (int32_t v = 1; v < p->graph->n_values; v++)
+        seen += bs_plan_rows_of(p, v) != v;
+    if (seen)
+        bs_text_add(r, "seen where they lie, in other dimensions: %" PRId32 " results of reshapes\n", seen);
     for (int32_t n = 1; n < p->graph->n_nodes; n++) {
         const bs_node *node = &p->graph->nodes[n];
         if (!p->node_live[n] || node->n_tail == 0)

@@ -77,7 +77,7 @@ static void step_of_call(const bs_plan *p, bs_step *step)
     for (int32_t k = 0; k < n_in; k++) {
         const bs_value_info *v = &p->graph->values[in[k]];
         image = image || v->image;
-        step->scattered = step->scattered || (p->values[in[k]].storage == BS_STORAGE_VIEW &&
+        step->scattered = step->scattered || (p->values[bs_plan_rows_of(p, in[k])].storage == BS_STORAGE_VIEW &&
                                               p->graph->domains[v->domain].kind == BS_DOMAIN_PATH);
     }
     step->run = op->run;
