@@ -1,6 +1,6 @@
 /* brainstorm.c - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: ce45caa6ba7c36fe16ccd60eb79e45d9e3f0d86dd6767c3a30539eaaf842f7a5
+ * sha256 of the parts: fbe0a83a2d3224016d8e6a5d5b1aacdd08c689bfef5c870180b4678bb040c76b
  */
 #if !defined(_POSIX_C_SOURCE) && !defined(BS_NO_POSIX)
 #define _POSIX_C_SOURCE 200809L
@@ -543,6 +543,10 @@ static inline uint64_t bs_add_u64(uint64_t a, uint64_t b)
 /* Elements from one value to another. The rows of a plan from a file may lie over each other: then nothing sensible is
  * copied, but nothing undefined happens either. */
 static inline void bs_copy(void *to, const void *from, size_t bytes) { memmove(to, from, bytes); }
+
+/* A number of an operand that is checked before it is used, as an index: read once, whatever else writes there
+ * meanwhile. */
+static inline BS_BOTH int32_t bs_read_once(const void *at) { return *(const volatile int32_t *)at; }
 
 static inline BS_BOTH int32_t bs_min_i32(int32_t a, int32_t b) { return a < b ? a : b; }
 static inline BS_BOTH int32_t bs_max_i32(int32_t a, int32_t b) { return a > b ? a : b; }
@@ -24695,6 +24699,7 @@ typedef struct bs_memory_contract {
     bool chained : 1;   /* chains of a device have its function (cuda/op_chain.cuh): its line in ops/list.h says so */
     bool sums : 1;      /* as such a step it is the sum of its two operands */
     bool updates : 1;   /* its result is operand 0 with some elements changed, and may be made in the place of that */
+    bool same : 1;      /* its result has the elements of operand 0 in the same order, whatever its dimensions */
     bool on_device : 1; /* on a device it has scratch as well, one for all blocks: nothing runs beside it */
 } bs_memory_contract;
 
@@ -27640,16 +27645,17 @@ static inline BS_BOTH void bs_decide_threshold(const bs_rule *rule, float thresh
 static inline BS_BOTH bs_route_fault bs_decide_label(const bs_rule *rule, const bs_scores *x, int32_t row,
                                                      const bs_choices *to)
 {
-    const bs_route_fault fault = bs_route_range(BS_ROUTE_BAD_LABEL, row, bs_score_int(x, 0), rule->paths);
+    const int32_t path = bs_read_once(x->data);
+    const bs_route_fault fault = bs_route_range(BS_ROUTE_BAD_LABEL, row, path, rule->paths);
     if (fault.kind == BS_ROUTE_SOUND)
-        bs_choose(to, 0, bs_score_int(x, 0), 1.0f);
+        bs_choose(to, 0, path, 1.0f);
     return fault;
 }
 
 static inline BS_BOTH bs_route_fault bs_decide_table(const bs_rule *rule, const bs_scores *x, const int32_t *table,
                                                      int32_t row, const bs_choices *to)
 {
-    const int32_t key = bs_score_int(x, 0);
+    const int32_t key = bs_read_once(x->data);
     bs_route_fault fault = bs_route_range(BS_ROUTE_BAD_KEY, row, key, rule->capacity);
     if (fault.kind == BS_ROUTE_SOUND)
         fault = bs_route_range(BS_ROUTE_BAD_ENTRY, row, table[key], rule->paths);
@@ -28930,13 +28936,7 @@ static bool compare_infer(bs_infer *infer)
     return true;
 }
 
-/* Whether one operand of two is one element, and nothing else lies apart; then it is written out, for loops as below. */
-static bool one_is_repeated(const ptrdiff_t *step)
-{
-    return BS_DENSE_PAYS && step[0] == 4 && step[1] + step[2] == 4 && step[1] * step[2] == 0;
-}
-
-enum { REPEATED = 128 };
+enum { REPEATED = 128 }; /* times that one number is written out beside a line of others */
 
 /* Loops that compilers make vectors of, of the kinds that are not others with their operands exchanged. */
 #define COMPARE_LOOP(kind, of)                \
@@ -28947,12 +28947,16 @@ enum { REPEATED = 128 };
 #define COMPARE_INNER(name, type, of)                                                                                \
     static void name##_dense(bs_compare_kind kind, int64_t n, const type *a, const type *b, int32_t *out)            \
     {                                                                                                                \
+        if (kind == BS_COMPARE_GREATER || kind == BS_COMPARE_GREATER_EQUAL) {                                        \
+            const type *const c = a;                                                                                 \
+            a = b;                                                                                                   \
+            b = c;                                                                                                   \
+            kind = kind == BS_COMPARE_GREATER ? BS_COMPARE_LESS : BS_COMPARE_LESS_EQUAL;                             \
+        }                                                                                                            \
         switch (kind) {                                                                                              \
             COMPARE_LOOP(BS_COMPARE_EQUAL, of)                                                                       \
             COMPARE_LOOP(BS_COMPARE_LESS, of)                                                                        \
             COMPARE_LOOP(BS_COMPARE_LESS_EQUAL, of)                                                                  \
-            COMPARE_LOOP(BS_COMPARE_GREATER, of)                                                                     \
-            COMPARE_LOOP(BS_COMPARE_GREATER_EQUAL, of)                                                               \
         default:                                                                                                     \
             for (int64_t i = 0; i < n; i++)                                                                          \
                 out[i] = of(kind, a[i], b[i]);                                                                       \
@@ -28967,13 +28971,12 @@ enum { REPEATED = 128 };
             name##_dense(kind, n, a, b, out);                                                                        \
             return;                                                                                                  \
         }                                                                                                            \
-        if (one_is_repeated(step)) {                                                                                 \
+        if (BS_DENSE_PAYS && step[0] == 4 && step[1] == 0 && step[2] == 4) {                                         \
             type same[REPEATED];                                                                                     \
             for (int32_t i = 0; i < REPEATED; i++)                                                                   \
-                same[i] = step[1] ? *b : *a;                                                                         \
+                same[i] = *a;                                                                                        \
             for (int64_t i = 0; i < n; i += REPEATED)                                                                \
-                name##_dense(kind, bs_min_i64(REPEATED, n - i), step[1] ? a + i : same, step[2] ? b + i : same,      \
-                             out + i);                                                                               \
+                name##_dense(kind, bs_min_i64(REPEATED, n - i), same, b + i, out + i);                               \
             return;                                                                                                  \
         }                                                                                                            \
         for (int64_t i = 0; i < n; i++)                                                                              \
@@ -30719,7 +30722,7 @@ BS_EFFORT_LOOPS
  * (scatter_elements, scatter_rows). Read and written are elements of any type.
  * One walk serves all five: it goes over the elements that are read into or written from, beside them over the indices,
  * and of the operand that is indexed it knows where the line along the axis begins.
- * Relies on span.h. Must never trust an index. */
+ * Relies on span.h. Must never trust an index, nor read one again that was checked. */
 /* #include "ops/common.h" */
 /* #include "ops/span.h" */
 
@@ -30828,9 +30831,10 @@ static const int32_t *indexed_words(const indexed *k, int64_t n, char *const *at
     const int32_t *index = (const int32_t *)(const void *)at[1];
     char *to = at[0];
     for (int64_t i = 0; i < n; i++) {
-        if (index[i] < 0 || index[i] >= k->extent)
+        const int32_t from = bs_read_once(index + i);
+        if (from < 0 || from >= k->extent)
             return index + i;
-        memcpy(to + 4 * i, at[2] + index[i] * k->step, 4);
+        memcpy(to + 4 * i, at[2] + from * k->step, 4);
     }
     return NULL;
 }
@@ -30848,12 +30852,12 @@ static void indexed_line(const void *context, int64_t n, char *const *at, const 
     const bool whole = step[1] == 0 && k->move != INDEXED_ADD && step[0] == bytes && step[2] == bytes;
     for (int64_t i = 0; i < n; i++) {
         const void *at_index = at[1] + i * step[1];
-        const int32_t *index = at_index;
-        if (*index < 0 || *index >= k->extent) {
-            *k->bad = *k->bad ? *k->bad : index;
+        const int32_t index = bs_read_once(at_index);
+        if (index < 0 || index >= k->extent) {
+            *k->bad = *k->bad ? *k->bad : at_index;
             return;
         }
-        char *named = at[2] + i * step[2] + *index * k->step;
+        char *named = at[2] + i * step[2] + index * k->step;
         if (whole) { /* a row */
             const bool reads = k->move == INDEXED_READ;
             bs_copy(reads ? at[0] : named, reads ? named : at[0], (size_t)(n * bytes));
@@ -30871,13 +30875,13 @@ typedef struct indexed_runs {
 
 static bool indexed_interleaves(const int32_t *index, ptrdiff_t step, int32_t n, int32_t extent, indexed_runs *runs)
 {
-    const int32_t first = n > 1 ? index[0] : -1;
+    const int32_t first = n > 1 ? bs_read_once(index) : -1;
     int32_t groups = 1;
     if (first < 0 || first >= extent)
         return false;
     while (groups < n && index[groups * step] != first + 1)
         groups++;
-    const int64_t apart = groups > 1 ? (int64_t)index[step] - first : 0, length = n / groups;
+    const int64_t apart = groups > 1 ? (int64_t)bs_read_once(index + step) - first : 0, length = n / groups;
     if (n % groups != 0 || apart < 0 || first + (groups - 1) * apart + length > extent)
         return false;
     for (int32_t i = 0; i < length; i++)
@@ -32010,7 +32014,7 @@ static bs_status loop_rows_run(const bs_call *call)
     const size_t bytes = line < 0 ? 0 : (size_t)line * bs_dtype_bytes(x->dtype);
     for (int32_t i = 0; i < call->rows * count; i++) {
         const int32_t row = i / count, k = i % count;
-        const int32_t named = *(const int32_t *)bs_operand_at(index, row * index->row_stride + k * index->stride[0]);
+        const int32_t named = bs_read_once(bs_operand_at(index, row * index->row_stride + k * index->stride[0]));
         if (named < -1 || named >= call->around)
             return bs_call_fail(call, "index %d is %d, expected -1 .. %d", (int)k, (int)named, (int)call->around - 1);
         to.data = bs_operand_at(out, row * out->row_stride + (index->rank ? k * out->stride[0] : 0));
@@ -33695,6 +33699,7 @@ static bs_status reshape_run(const bs_call *call)
 const bs_op bs_op_reshape = {.name = "reshape",
                              .min_in = 1,
                              .layout = {.axes = true},
+                             .memory = {.same = true},
                              BS_PARAMS(bs_reshape_desc, reshape_fields),
                              .infer = reshape_infer,
                              .run = reshape_run};
@@ -34512,7 +34517,8 @@ static bs_status children_run(const bs_call *call)
     const bs_operand *lengths = &call->in[0], *indices = &call->in[1], *out = &call->out[0];
     int32_t taken = 0;
     for (int32_t row = 0; row < out->dim[0]; row++) {
-        const int32_t length = *index_at(lengths, row, 0), most = bs_min_i32(out->dim[1], indices->dim[0] - taken);
+        const int32_t length = bs_read_once(index_at(lengths, row, 0)),
+                      most = bs_min_i32(out->dim[1], indices->dim[0] - taken);
         if (length < 0 || length > most)
             return bs_call_fail(call, "row %" PRId32 " has %" PRId32 " children, expected 0 .. %" PRId32, row, length,
                                 most);
@@ -34584,7 +34590,7 @@ static bs_status levels_list(const bs_call *call, levels_job *job)
     for (int32_t row = 0; row < rows; row++) {
         int32_t waits = 0;
         for (int32_t k = 0; k < slots; k++) {
-            const int32_t child = *index_at(job->children, row, k), at = row * slots + k;
+            const int32_t child = bs_read_once(index_at(job->children, row, k)), at = row * slots + k;
             if (child < -1 || child >= rows)
                 return bs_call_fail(call,
                                     "child %" PRId32 " of row %" PRId32 " is %" PRId32 ", expected -1 .. %" PRId32, k,
@@ -37436,26 +37442,20 @@ static int32_t others_of(const bs_tails *t, int32_t n)
     return others;
 }
 
-/* Whether a step up to node m, which may be none, leaves what it changes as it was. */
-static bool keeps_already(const bs_tails *t, int32_t m)
-{
-    for (; t->before[m]; m = t->before[m])
-        if (others_of(t, m) < t->graph->nodes[m].n_in - 1)
-            return true;
-    return false;
-}
+/* How often what node m made is read. */
+static int32_t read_of(const bs_tails *t, int32_t m) { return t->reads[t->graph->nodes[m].first_out]; }
 
-/* Whether a step can make b of a elsewhere: a tail has one such step, and only where little is kept in scratch: of an
- * image some lines. */
+/* Whether a step can make of a, elsewhere, what it makes: a tail has one such step, and only where little is kept in
+ * scratch: of an image some lines. */
 static bool may_go_elsewhere(const bs_tails *t, const bs_value_info *a)
 {
     const bs_graph *g = t->graph;
-    int32_t steps[BS_MAX_TAIL], head;
     size_t few;
-    const int32_t count = bs_tails_chain(t, a->node, steps, &head);
-    return bs_dtype_bytes(a->dtype) == bs_dtype_bytes(g->values[g->nodes[head].first_out].dtype) &&
-           (count == 0 || bs_node_enlarges(&g->nodes[steps[0]]) == 1) && !keeps_already(t, a->node) &&
-           (a->image || bs_bytes_fit(bs_value_bytes(g, a), BS_TAIL_BYTES, &few));
+    bool may = a->image || bs_bytes_fit(bs_value_bytes(g, a), BS_TAIL_BYTES, &few);
+    int32_t m = a->node;
+    for (; t->before[m] && may; m = t->before[m])
+        may = bs_node_enlarges(&g->nodes[m]) == 1 && read_of(t, t->before[m]) == 1;
+    return may && bs_dtype_bytes(a->dtype) == bs_dtype_bytes(g->values[g->nodes[m].first_out].dtype);
 }
 
 /* Whether the element types fit: their bytes change where a step may move what it changes. */
@@ -37562,12 +37562,11 @@ static void part(bs_tails *t, int32_t n)
     t->before[n] = 0;
 }
 
-/* Makes node n a step that changes its operand `index`, if it can be one. */
-static bool follow(bs_tails *t, int32_t n, int32_t index)
+/* Makes node n a step that changes what node m made, if it can be one. */
+static bool follow(bs_tails *t, int32_t n, int32_t m)
 {
     const bs_graph *g = t->graph;
     const bs_node *node = &g->nodes[n];
-    const int32_t m = made_by(t, n, index);
     if (m == 0 || t->place[m] != t->place[n] || g->nodes[m].block != node->block || g->nodes[m].n_out != 1 ||
         !is_step(node, t->chains) || !may_have_tail(&g->nodes[m], t->chains) ||
         !is_alike(t, &g->values[g->nodes[m].first_out], &g->values[node->first_out], n))
@@ -37589,8 +37588,6 @@ static int32_t reads_of(const bs_tails *t, int32_t n, int32_t m)
     return reads;
 }
 
-static int32_t read_of(const bs_tails *t, int32_t m) { return t->reads[t->graph->nodes[m].first_out]; }
-
 /* The node that alone reads what node m made, if it stands not far behind it; else 0. */
 static int32_t only_reader(const bs_tails *t, int32_t m)
 {
@@ -37608,26 +37605,39 @@ static int32_t follow_and_keep(bs_tails *t, int32_t n, int32_t m)
 {
     const bs_value_info *x = &t->graph->values[t->graph->nodes[m].first_out];
     int32_t left = read_of(t, m), count = 0, last = m;
-    if (m == 0 || t->chains || (x->image && x->domain != 0 && !bs_value_in_patches(t->graph, x)) || !may_go_elsewhere(t, x))
+    if (m == 0 || t->chains || (x->image && x->domain != 0 && !bs_value_in_patches(t->graph, x)) ||
+        !may_go_elsewhere(t, x))
         return 0;
-    for (; n && left > 0 && bs_dtype_bytes(t->graph->values[t->graph->nodes[n].first_out].dtype) ==
-                                bs_dtype_bytes(x->dtype); n = only_reader(t, last), count++) {
-        int32_t at = 0;
-        while (made_by(t, n, at) != last)
-            at++;
-        if (!follow(t, n, at))
-            break;
+    while (n && left > 0 && follow(t, n, last)) {
         left -= reads_of(t, n, m);
         last = n;
+        n = only_reader(t, n);
+        count++;
     }
-    if (left == 0)
-        return count;
-    for (; last != m; count--) {
+    for (; left > 0 && last != m; count--) {
         const int32_t before = t->before[last];
         part(t, last);
         last = before;
     }
-    return 0;
+    return count;
+}
+
+/* Makes node n a step, and perhaps nodes behind it: of that operand which is computed last. Returns how many. */
+static int32_t find_steps(bs_tails *t, int32_t n)
+{
+    const int32_t n_in = t->graph->nodes[n].n_in;
+    int32_t last = 0, found = 0;
+    for (int32_t i = 0; i < n_in; i++) {
+        const int32_t m = made_by(t, n, i);
+        if (m > last && read_of(t, m) == 1 && follow(t, n, m)) {
+            part(t, n);
+            last = m;
+        }
+    }
+    found = last ? follow(t, n, last) : 0;
+    for (int32_t i = 0; i < n_in && !found; i++)
+        found = follow_and_keep(t, n, made_by(t, n, i));
+    return found;
 }
 
 static void count_all_reads(bs_tails *t)
@@ -37637,23 +37647,6 @@ static void count_all_reads(bs_tails *t)
     for (int32_t n = 1; n < g->n_nodes; n++)
         for (int32_t i = 0; i < g->nodes[n].n_in && t->place[n] >= 0; i++)
             t->reads[t->source[bs_node_in(g, &g->nodes[n])[i]]]++;
-}
-
-/* Makes node n a step, and perhaps nodes behind it: of that operand which is computed last. Returns how many. */
-static int32_t find_steps(bs_tails *t, int32_t n)
-{
-    const int32_t n_in = t->graph->nodes[n].n_in;
-    int32_t last = -1, found = 0;
-    for (int32_t i = 0; i < n_in; i++)
-        if (read_of(t, made_by(t, n, i)) == 1 && follow(t, n, i)) {
-            part(t, n);
-            last = last < 0 || made_by(t, n, i) > made_by(t, n, last) ? i : last;
-        }
-    if (last >= 0)
-        return follow(t, n, last);
-    for (int32_t i = 0; i < n_in && !found; i++)
-        found = follow_and_keep(t, n, made_by(t, n, i));
-    return found;
 }
 
 int32_t bs_tails_find(bs_tails *t)
@@ -37870,16 +37863,13 @@ static void write_node(dataflow_pass *f, int32_t n)
     for (int32_t i = 0; i < count; i++) {
         const int32_t at = bs_tails_operand(&f->tails, chain[i]);
         const bs_node *step = &g->nodes[chain[i]];
-        steps[i] = (bs_graph_step){.n = chain[i], .at = at};
-        for (int32_t k = 0; k < step->n_in; k++) {
-            const int32_t in = bs_node_in(g, step)[k];
+        steps[i] = (bs_graph_step){.n = chain[i], .at = at,
+                                   .keeps = f->tails.reads[f->source[bs_node_in(g, step)[at]]] > 1};
+        for (int32_t k = 0; k < step->n_in; k++)
             if (bs_tails_has_made(&f->tails, chain[i], k))
                 steps[i].made |= 1u << k;
             else
-                steps[i].others[steps[i].n_others++] = seen(f, in, f->place[n], step->block);
-            for (int32_t j = 0; j <= i && k != at; j++)
-                steps[j].keeps = steps[j].keeps || g->values[f->source[in]].node == f->tails.before[chain[j]];
-        }
+                steps[i].others[steps[i].n_others++] = seen(f, bs_node_in(g, step)[k], f->place[n], step->block);
     }
     write_whole(f, head);
     bs_graph_copy_add_tail(&f->copy, steps, count);
@@ -38049,7 +38039,8 @@ typedef enum bs_storage {
                            * that it is bound as the rows would lie: images channels last */
     BS_STORAGE_SCRATCH,   /* rows of the tile in a thread's scratch */
     BS_STORAGE_WEIGHT,    /* a constant: prepared memory of its node */
-    BS_STORAGE_VIEW,      /* patches, rows, scatter: rows of operand `source`, found through the decision */
+    BS_STORAGE_VIEW,      /* patches, rows, scatter: rows of operand `source`, found through the decision; or a call's
+                           * result that is `source` in other dimensions, or made in its place: no kernel copies */
     BS_STORAGE_FRAME      /* a gather whose rows are stored in the joined root value `source` */
 } bs_storage;
 
@@ -38415,6 +38406,10 @@ BS_INTERNAL bool bs_plan_may_be_seen(const bs_plan *plan, int32_t value);
  * elements; 0: none. */
 BS_INTERNAL int32_t bs_plan_updates(const bs_plan *plan, int32_t value);
 BS_INTERNAL bool bs_plan_is_seen(const bs_plan *plan, int32_t value);
+/* The value in whose rows those of `value` lie, if it is only that in other dimensions; else itself. And whether a plan
+ * may say so of a call's result and its operand, which has been placed. */
+BS_INTERNAL int32_t bs_plan_rows_of(const bs_plan *plan, int32_t value);
+BS_INTERNAL bool bs_plan_may_show(const bs_plan *plan, int32_t value);
 BS_INTERNAL bool bs_plan_is_planar(const bs_plan *plan, int32_t value);
 /* Whether a gather keeps the rows of all paths until all are there (for sums, and for several paths a cell); and how
  * it then combines them. */
@@ -39355,6 +39350,45 @@ bool bs_plan_is_seen(const bs_plan *p, int32_t value)
     return p->values[value].source != 0 && bs_plan_is_stored(p, value) && bs_plan_may_be_seen(p, value);
 }
 
+/* --------------------------------------------------------------------------------------------- other dimensions */
+
+int32_t bs_plan_rows_of(const bs_plan *p, int32_t value)
+{
+    const bs_graph *g = p->graph;
+    while (p->values[value].storage == BS_STORAGE_VIEW && bs_node_op(&g->nodes[g->values[value].node])->memory.same)
+        value = bs_node_in(g, &g->nodes[g->values[value].node])[0];
+    return value;
+}
+
+/* Whether its elements lie one after the other in the order of its dimensions, whatever symbols are: strides come from
+ * maxima, so only the first dimension that may be more than one may be a symbol. */
+static bool lies_in_order(const bs_plan *p, int32_t value)
+{
+    const bs_graph *g = p->graph;
+    const bs_value_info *v = &g->values[value];
+    bool order = !v->image || p->values[value].margin == 0, first = true;
+    int64_t h, w;
+    bs_plan_core(p, v, &h, &w);
+    if (v->image && !p->values[value].planar && h * w > 1)
+        order = order && bs_dim_max(g, v->dims[0]) == 1;
+    for (int32_t d = 0; d < v->rank; d++) {
+        const bool one = bs_dim_max(g, v->dims[d]) == 1;
+        order = order && (one || first || bs_dim_is_const(g, v->dims[d]));
+        first = first && one;
+    }
+    return order;
+}
+
+bool bs_plan_may_show(const bs_plan *p, int32_t value)
+{
+    const bs_graph *g = p->graph;
+    const bs_node *node = &g->nodes[g->values[value].node];
+    if (!bs_node_op(node)->memory.same || node->n_tail || p->desc.no_fusion)
+        return false;
+    const int32_t x = bs_node_in(g, node)[0], in = bs_plan_rows_of(p, x); /* a fusion has not made it */
+    return bs_plan_is_stored(p, in) && p->values[in].source == 0 && lies_in_order(p, x) && lies_in_order(p, value);
+}
+
 /* ---------------------------------------------------------------------------------------------------- gathers */
 
 bool bs_plan_is_packed(const bs_graph *g, const bs_node *node)
@@ -40085,7 +40119,7 @@ static bool is_found(bs_walk *w, int32_t value, int32_t index)
         const bs_node *node = &w->g->nodes[n];
         const bs_value_plan *v = &w->p->values[at];
         const bool stored = v->storage != BS_STORAGE_VIEW;
-        if (bs_op_table[node->op]->work != BS_WORK_VIEW)
+        if (bs_op_table[node->op]->work != BS_WORK_VIEW && (stored || !bs_op_table[node->op]->memory.same))
             return is_written(w, at) && has_storage(w, stored ? at : v->source) &&
                    (!is_near(w, n) || is_near_enough(w, value, index, n));
         if (stored && (!has_storage(w, at) || !is_done(w, n)))
@@ -40241,7 +40275,8 @@ int32_t bs_walk_due(const bs_walk *w, int32_t n)
     if (!w->p->node_live[n])
         return 0;
     switch (bs_node_work(node)) {
-    case BS_WORK_CALL: return node->n_out > 0 || bs_plan_streams(w->p);
+    case BS_WORK_CALL:
+        return node->n_out > 0 ? bs_plan_rows_of(w->p, node->first_out) == node->first_out : bs_plan_streams(w->p);
     case BS_WORK_GIVEN:
     case BS_WORK_VIEW: return bs_plan_is_stored(w->p, node->first_out);
     case BS_WORK_ROUTE: return 1;
@@ -40283,7 +40318,8 @@ static bool make_call(bs_walk *w, bs_instr *made)
                  !(w->tile && bs_op_sees_rows(w->op)) && is_extent(w, made);
     for (int32_t out = node->first_out; out < node->first_out + node->n_out && sound; out++) {
         const bs_storage storage = (bs_storage)w->p->values[out].storage;
-        sound = (bs_plan_is_stored(w->p, out) || storage == BS_STORAGE_OUTPUT || storage == BS_STORAGE_VIEW) &&
+        sound = (bs_plan_is_stored(w->p, out) || storage == BS_STORAGE_OUTPUT ||
+                 (storage == BS_STORAGE_VIEW && w->op->memory.updates)) &&
                 bs_walk_may_write(w, out);
     }
     return sound;
@@ -42668,20 +42704,38 @@ static void place_value(bs_lower_pass *l, int32_t value)
         place_computed(l, value);
 }
 
+/* What is its operand in other dimensions is seen there, unless that lies in a tile's scratch and this is read outside.
+ * What decides keeps its own type. */
+static void place_shown(bs_lower_pass *l, int32_t value)
+{
+    bs_value_plan *v = &l->plan->values[value];
+    if (!bs_plan_is_stored(l->plan, value) || v->source != 0 || !bs_plan_may_show(l->plan, value) ||
+        !is_never_read_as(l, value, BS_ROLE_DECIDING))
+        return;
+    const int32_t x = bs_node_in(l->g, &l->g->nodes[l->g->values[value].node])[0];
+    if (l->plan->values[bs_plan_rows_of(l->plan, x)].scope != BS_TOP && v->scope == BS_TOP)
+        return;
+    v->storage = BS_STORAGE_VIEW;
+    v->source = x;
+}
+
 static void narrow_values(bs_lower_pass *l)
 {
     for (int32_t v = 1; v < l->g->n_values; v++) {
-        bs_value_plan *p = &l->plan->values[v];
-        const bool own = p->storage == BS_STORAGE_TRANSIENT || p->storage == BS_STORAGE_SCRATCH;
-        p->narrow = l->plan->desc.half && own && l->g->values[v].dtype == BS_F32 &&
-                    is_never_read_as(l, v, BS_ROLE_DECIDING);
+        const int32_t in = bs_plan_rows_of(l->plan, v);
+        l->plan->values[v].narrow = in != v ? l->plan->values[in].narrow
+                                            : l->plan->desc.half && bs_plan_is_stored(l->plan, v) &&
+                                                  l->g->values[v].dtype == BS_F32 &&
+                                                  is_never_read_as(l, v, BS_ROLE_DECIDING);
     }
 }
 
 void bs_lower_places(bs_lower_pass *l)
 {
-    for (int32_t v = 0; v < l->g->n_values; v++)
+    for (int32_t v = 0; v < l->g->n_values; v++) { /* again, where tiles were too large */
         l->plan->values[v].scope = BS_TOP;
+        l->plan->values[v].source = 0;
+    }
     for (int32_t v = 1; v < l->g->n_values; v++)
         if (l->plan->node_live[l->g->values[v].node])
             place_value(l, v);
@@ -42691,6 +42745,7 @@ void bs_lower_places(bs_lower_pass *l)
             place_joined(l, v);
         else if (l->plan->values[v].storage == BS_STORAGE_TRANSIENT)
             place_result(l, v);
+        place_shown(l, v);
     }
     narrow_values(l);
 }
@@ -43146,7 +43201,7 @@ static void locate_view(const bs_plan *p, int32_t value, bs_locator *l)
 void bs_locate(const bs_plan *p, int32_t value, bs_locator *l)
 {
     const bs_value_info *v = &p->graph->values[value];
-    const bs_value_plan *stored = &p->values[value];
+    const bs_value_plan *stored = &p->values[bs_plan_rows_of(p, value)];
     const size_t bytes = bs_dtype_bytes(bs_plan_stored(p, value));
     int64_t stride[BS_MAX_AXES];
     memset(l, 0, sizeof *l);
@@ -43550,21 +43605,6 @@ static void emit_joined(bs_lower_pass *l, int32_t n)
         emit_beyond(l, n);
 }
 
-/* A kernel. One without outputs only predicts what a later router will need, and is left out of a plan that does not
- * stream. */
-static void emit_call(bs_lower_pass *l, int32_t n)
-{
-    const bs_node *node = &l->g->nodes[n];
-    const bool decided = bs_op_get(node->op)->rows.of == BS_ROWS_DECIDED;
-    if (node->n_out == 0 && !bs_plan_streams(l->plan))
-        return;
-    bs_instr *i = emit(l, BS_INSTR_CALL, l->part_of[n], n);
-    schedule(l, i,
-             bs_max_i32(operands_ready(l, node, bs_instr_region(l->plan, i)), decided ? l->decided[node->router] : 0));
-    bs_lower_near(l, i);
-    outputs_ready(l, node, time_of(l, i));
-}
-
 /* A value that already lies in memory, or a view: needs no instruction, unless a reader needs its rows in storage of
  * their own. */
 static void emit_found(bs_lower_pass *l, int32_t n)
@@ -43581,6 +43621,25 @@ static void emit_found(bs_lower_pass *l, int32_t n)
     outputs_ready(l, node, ready);
     if (region != BS_TOP) /* its stores come late, so they must not advance the region's time */
         region_waits(l, region, ready);
+}
+
+/* A kernel. One without outputs only predicts what a later router will need, and is left out of a plan that does not
+ * stream. */
+static void emit_call(bs_lower_pass *l, int32_t n)
+{
+    const bs_node *node = &l->g->nodes[n];
+    const bool decided = bs_op_get(node->op)->rows.of == BS_ROWS_DECIDED;
+    if (node->n_out == 0 && !bs_plan_streams(l->plan))
+        return;
+    if (node->n_out > 0 && bs_plan_rows_of(l->plan, node->first_out) != node->first_out) {
+        emit_found(l, n);
+        return;
+    }
+    bs_instr *i = emit(l, BS_INSTR_CALL, l->part_of[n], n);
+    schedule(l, i,
+             bs_max_i32(operands_ready(l, node, bs_instr_region(l->plan, i)), decided ? l->decided[node->router] : 0));
+    bs_lower_near(l, i);
+    outputs_ready(l, node, time_of(l, i));
 }
 
 static void emit_node(bs_lower_pass *l, int32_t n)
@@ -44533,8 +44592,7 @@ bool bs_plan_memory(bs_plan *plan, void *workspace, bs_error *error)
     find_lifetimes(&m);
     assign_slabs(&m);
     for (int32_t v = 1; v < values; v++) {
-        const bs_storage storage = plan->values[v].storage;
-        if (storage != BS_STORAGE_TRANSIENT && storage != BS_STORAGE_SCRATCH)
+        if (!bs_plan_is_stored(plan, bs_plan_rows_of(plan, v)))
             continue;
         plan->values[v].row_bytes = bs_plan_row_bytes(plan, v);
         plan->values[v].rows = bs_plan_storage_rows(plan, v);
@@ -44877,12 +44935,11 @@ BS_EFFORT_END
 /* #include "plan/dataflow.h" */
 /* #include "plan/plan.h" */
 
-#define BS_IMAGE_FORMAT 4
+#define BS_IMAGE_MAGIC 8
 #define BS_IMAGE_ALIGNMENT 8 /* of the address at which it is opened: the largest that any field needs */
 
 typedef struct bs_image_head {
-    char magic[8];
-    uint32_t format;
+    char magic[12];   /* the same in BS_IMAGE_MAGIC bytes, then the format */
     uint32_t crc;     /* of everything behind this field */
     uint64_t bytes;   /* of the image */
     uint32_t library; /* BS_VERSION */
@@ -44932,12 +44989,11 @@ typedef struct bs_image_places {
 } bs_image_places;
 BS_INTERNAL void bs_image_place(const bs_plan *plan, bs_image_places *places);
 
-/* Makes an image of so many bytes the plan of its graph: its numbers, then its tables where they are, all fields within
- * bounds that follow from the graph and the numbers before them. */
-BS_INTERNAL bool bs_image_take(bs_plan *plan, const uint8_t *image, uint64_t bytes, bs_error *error);
+/* Makes an image of so many bytes the plan of its graph: its numbers, then its tables where they are. Whether all
+ * fields are within bounds that follow from the graph and the numbers before them. */
+BS_INTERNAL bool bs_image_take(bs_plan *plan, const uint8_t *image, uint64_t bytes);
 /* Then: whether no row leads a run out of its memory, as far as its instructions are sound (bs_plan_walk). */
 BS_INTERNAL bool bs_image_values_sound(const bs_plan *plan);
-BS_INTERNAL bool bs_image_no_plan(bs_error *error);
 #endif
 /* ==== end src/plan/image.h ==================================================================== */
 
@@ -45081,48 +45137,42 @@ bool bs_image_same(int32_t table, const void *a, const void *b)
 /* ------------------------------------------------------------------------------------------------ taking */
 
 /* Whether a field of rows is within its range. in: where it is in a row. */
-static bool is_within(const bs_plan *p, const bs_image_field *f, const bs_image_field *in, const uint8_t *row,
-                      bs_error *error)
+static bool is_within(const bs_plan *p, const bs_image_field *f, const bs_image_field *in, const uint8_t *row)
 {
     const bs_graph *g = p->graph;
 #define IMAGE_LOW(name, low, high) low,
 #define IMAGE_HIGH(name, low, high) high,
     const int64_t lows[] = {IMAGE_RANGES(IMAGE_LOW)}, highs[] = {IMAGE_RANGES(IMAGE_HIGH)};
-    for (int32_t r = 0; r < bs_image_rows(p, f->table); r++, row += bs_image_row_bytes(f->table)) {
-        const int64_t number = bs_image_get(in, row), low = lows[f->range], high = highs[f->range];
-        if (number < low || number > high)
-            return bs_refuse(error, BS_ERROR_FORMAT, "field %d of row %" PRId32 " is %lld, expected %lld .. %lld",
-                             (int)(f - bs_image_fields), r, (long long)number, (long long)low, (long long)high);
+    bool within = true;
+    for (int32_t r = 0; within && r < bs_image_rows(p, f->table); r++, row += bs_image_row_bytes(f->table)) {
+        const int64_t number = bs_image_get(in, row);
+        within = number >= lows[f->range] && number <= highs[f->range];
     }
-    return true;
+    return within;
 }
 
 /* The numbers come first: they tell where the tables are. The tables stay in the image, which nothing writes to: a
  * session's plan is const. */
-bool bs_image_take(bs_plan *p, const uint8_t *image, uint64_t bytes, bs_error *error)
+bool bs_image_take(bs_plan *p, const uint8_t *image, uint64_t bytes)
 {
     static const bs_image_field whole = {.bytes = sizeof(int64_t)};
     bs_image_places places;
     bs_image_place(p, &places); /* the place of the numbers depends on nothing */
     const uint8_t *at = bs_bytes_read_at(image, places.table[BS_IMAGE_plan]);
     const bs_image_field *f = bs_image_fields;
-    if (bytes < bs_bytes_figure(places.bytes))
-        return bs_image_no_plan(error);
-    for (; f < bs_image_fields + N_NUMBERS; f++, at += sizeof(int64_t)) {
-        if (!is_within(p, f, &whole, at, error))
-            return false;
-        bs_image_set(f, p, bs_image_get(&whole, at));
+    bool within = bytes >= bs_bytes_figure(places.bytes);
+    for (; within && f < bs_image_fields + N_NUMBERS; f++, at += sizeof(int64_t)) {
+        within = is_within(p, f, &whole, at);
+        bs_image_set(f, p, within ? bs_image_get(&whole, at) : 0);
     }
     bs_image_place(p, &places);
-    if (bytes != bs_bytes_figure(places.bytes))
-        return bs_image_no_plan(error);
-    for (int32_t t = BS_IMAGE_plan + 1; t < BS_IMAGE_TABLES; t++) {
+    within = within && bytes == bs_bytes_figure(places.bytes);
+    for (int32_t t = BS_IMAGE_plan + 1; within && t < BS_IMAGE_TABLES; t++) {
         at = bs_bytes_read_at(image, places.table[t]);
         memcpy((uint8_t *)p + image_tables[t].pointer, &at, sizeof at);
     }
-    bool within = true;
-    for (; f->bytes && within; f++)
-        within = is_within(p, f, f, bs_bytes_read_at(image, places.table[f->table]), error);
+    for (; within && f->bytes; f++)
+        within = is_within(p, f, f, bs_bytes_read_at(image, places.table[f->table]));
     return within;
 }
 
@@ -45190,8 +45240,8 @@ BS_EFFORT_ONCE
  * again; arenas have the bytes that rows add up to (bs_plan_sum); what each instruction does, and whether there is room
  * for what it reads and writes, is the walk's to say.
  *
- *   domains; routers; nodes: tables and     computed again, and the same; a router that is needed has its table
- *     scratch that they have, kernels
+ *   domains; routers; nodes: tables and     computed again, and the same (a domain's order but decides where its
+ *     scratch that they have, kernels         routers do); a router that is needed has its table
  *   nodes: fusion, ahead_of                 the chain is there; a router that has as many paths as there are scores
  *   nodes: unit, prepared_offset            weights end within what is loaded of their unit, and some are loaded
  *   values: storage, source, scope          memory that the value's node may have, of what has as many bytes
@@ -45208,10 +45258,8 @@ BS_EFFORT_ONCE
 
 static bool domain_sound(const bs_plan *p, int32_t d)
 {
-    const int32_t top = bs_plan_top_domain(p->graph, d);
     bs_domain_plan sized = p->domains[d];
     bs_plan_size_domain(p, d, &sized);
-    sized.order = top == 0 ? BS_ORDER_BREADTH : p->domains[top].order;
     return bs_image_same(BS_IMAGE_domains, &sized, &p->domains[d]);
 }
 
@@ -45220,9 +45268,8 @@ static bool router_sound(const bs_plan *p, int32_t r)
     const bs_router_info *info = &p->graph->routers[r];
     bs_router_plan sized = p->routers[r];
     bs_plan_size_router(p, r, &sized);
-    sized.forced = bs_min_i32(sized.forced, info->desc->paths);
     sized.live = p->node_live[info->node];
-    return bs_image_same(BS_IMAGE_routers, &sized, &p->routers[r]) &&
+    return bs_image_same(BS_IMAGE_routers, &sized, &p->routers[r]) && sized.forced <= info->desc->paths &&
            !(sized.live && info->loop.again && !p->node_live[info->loop.again]) &&
            !(sized.live && sized.in_tile && !sized.forced && bs_protocol_sees_all_rows(info->desc->protocol));
 }
@@ -45247,7 +45294,8 @@ static bool takes(const bs_plan *p, int32_t n, int32_t index, int32_t value)
     if (bs_plan_is_seen(p, value) || changes(p, value) ||
         (index == 0 && node->n_out > 0 && changes(p, node->first_out) == value))
         return bs_plan_reads_in_a_row(p, n, index, value);
-    return bs_plan_is_stored(p, value) || bs_plan_reads_in_place(p, n, index, value);
+    return bs_plan_is_stored(p, role == BS_ROLE_DECIDING ? value : bs_plan_rows_of(p, value)) ||
+           bs_plan_reads_in_place(p, n, index, value);
 }
 
 static bool operands_sound(const bs_plan *p, int32_t n)
@@ -45315,17 +45363,15 @@ static bool phase_sound(const bs_plan *p, int32_t k)
 static bool ends_in_place(const bs_plan *p, int32_t value)
 {
     const bs_graph *g = p->graph;
-    const int32_t source = p->values[value].source;
-    if (source >= g->n_nodes || !p->node_live[source])
-        return false;
-    const bs_node *node = &g->nodes[source];
-    const bool output = p->values[value].storage != BS_STORAGE_STATE;
-    const int32_t end = output ? source : node->writer;
-    return (output ? bs_node_is_output(node) : bs_node_is_state(node)) && end > 0 && p->node_live[end] &&
-           p->values[value].margin == 0 && g->values[value].domain == 0 &&
-           bs_node_in(g, &g->nodes[end])[bs_node_operand(&g->nodes[end], BS_ROLE_DATA)] == value;
+    const int32_t source = p->values[value].source < g->n_nodes ? p->values[value].source : 0;
+    const bool state = p->values[value].storage == BS_STORAGE_STATE;
+    const bs_node *port = &g->nodes[source], *end = state ? &g->nodes[port->writer] : port;
+    return p->node_live[source] && (state ? bs_node_is_state(port) : bs_node_is_output(port)) &&
+           bs_node_ends_run(end) && g->values[value].domain == 0 && p->values[value].margin == 0 &&
+           bs_node_in(g, end)[bs_node_operand(end, BS_ROLE_DATA)] == value;
 }
 
+/* Whether its rows are what the root tensor `source` joins: each has a place there. */
 static bool frames(const bs_plan *p, int32_t value)
 {
     const bs_graph *g = p->graph;
@@ -45333,7 +45379,7 @@ static bool frames(const bs_plan *p, int32_t value)
     const int32_t frame = p->values[value].source < g->n_values ? p->values[value].source : 0;
     const bs_node *joins = &g->nodes[g->values[frame].node];
     return bs_node_gathers(node) && !bs_plan_is_packed(g, node) && !p->routers[node->router].in_tile &&
-           !bs_router_loops(g, node->router) && bs_node_joins_cells(joins) && bs_node_in(g, joins)[0] == value;
+           bs_node_joins_cells(joins) && bs_node_in(g, joins)[0] == value;
 }
 
 /* Whether a value's memory is what its node may have: that of the node itself, or of what has as many bytes. */
@@ -45350,7 +45396,10 @@ static bool lies_well(const bs_plan *p, int32_t value)
     case BS_STORAGE_WEIGHT: return given && bs_op_get(node->op)->bound == 0;
     case BS_STORAGE_STATE: return bs_node_is_state(node) ? given : bs_node_joins_cells(node) && ends_in_place(p, value);
     case BS_STORAGE_OUTPUT: return bs_plan_may_end_in_place(p, value) && ends_in_place(p, value);
-    case BS_STORAGE_VIEW: /* or in the place of what it updates */
+    case BS_STORAGE_VIEW: /* or where its operand lies, or in the place of what it updates */
+        if (bs_node_op(node)->memory.same)
+            return source == bs_node_in(p->graph, node)[0] && bs_plan_may_show(p, value) &&
+                   p->values[value].narrow == p->values[source].narrow;
         return view ? source == bs_view_of(p->graph, node)
                     : carried && p->values[carried].storage == BS_STORAGE_VIEW && source == p->values[carried].source;
     case BS_STORAGE_FRAME: return frames(p, value);
@@ -45367,7 +45416,7 @@ static bool value_sound(const bs_plan *p, int32_t value)
     const bs_value_info *info = &p->graph->values[value];
     return p->node_live[info->node] == (v->storage != BS_STORAGE_NONE) && lies_well(p, value) &&
            (!v->planar || bs_plan_may_be_planar(p, value)) && (v->margin == 0 || info->image) &&
-           (!v->narrow || (p->desc.half && bs_plan_is_stored(p, value) && info->dtype == BS_F32)) &&
+           (!v->narrow || (p->desc.half && bs_plan_is_stored(p, bs_plan_rows_of(p, value)) && info->dtype == BS_F32)) &&
            (!v->is_cache_length ||
             (bs_node_is_input(&p->graph->nodes[info->node]) && info->dtype == BS_I32 && info->rank == 1));
 }
@@ -45411,7 +45460,7 @@ static uint32_t mix_work(uint32_t crc, const bs_graph *g, const bs_node *node)
     return node->params ? bs_crc32(crc, (const char *)node->params + sizeof(char *), (size_t)op->n_fields * 4) : crc;
 }
 
-/* Domains and routers follow from nodes, as the builder makes them. */
+/* Values, domains and routers follow from nodes, as the builder makes them. */
 static uint32_t mix_node(uint32_t crc, const bs_graph *g, const bs_node *node)
 {
     crc = IMAGE_MIX(mix_text(mix_work(crc, g, node), bs_node_name(node)), node, first_out, writer);
@@ -45428,10 +45477,6 @@ uint32_t bs_image_graph(const bs_graph *g)
     crc = IMAGE_MIX(crc, g, n_domains, n_routers); /* and dims and blocks; paths follow from routers */
     for (int32_t n = 1; n < g->n_nodes; n++)
         crc = mix_node(crc, g, &g->nodes[n]);
-    for (const bs_value_info *v = g->values + 1; v < g->values + g->n_values; v++) {
-        crc = mix_enum(mix_enum(IMAGE_MIX(crc, v, domain, domain), (int32_t)v->dtype), v->rank);
-        crc = bs_crc32(crc, v->dims, (size_t)v->rank * sizeof *v->dims);
-    }
     for (const bs_dim_info *d = g->dims; d < g->dims + g->n_dims; d++)
         crc = IMAGE_MIX(mix_enum(crc, (int32_t)d->kind), d, parent, maximum);
     for (const bs_block *b = g->blocks + 1; b < g->blocks + g->n_blocks; b++)
@@ -45441,26 +45486,24 @@ uint32_t bs_image_graph(const bs_graph *g)
 
 /* -------------------------------------------------------------------------------------------------- the head */
 
-static const char image_magic[sizeof((bs_image_head *)0)->magic] = {'b', 's', ' ', 'p', 'l', 'a', 'n', '\n'};
+static const char image_magic[sizeof((bs_image_head *)0)->magic] = "bs plan\n5";
 
 bs_image_head bs_image_head_of(const bs_graph *g, int32_t dataflow, size_t bytes)
 {
-    bs_image_head head = {.format = BS_IMAGE_FORMAT, .bytes = bytes, .library = BS_VERSION,
-                          .layout = bs_image_layout(), .graph = bs_image_graph(g), .dataflow = dataflow};
+    bs_image_head head = {.bytes = bytes, .library = BS_VERSION, .layout = bs_image_layout(),
+                          .graph = bs_image_graph(g), .dataflow = dataflow};
     memcpy(head.magic, image_magic, sizeof head.magic);
     return head;
 }
 
-/* ------------------------------------------------------------------------------------------------- opening */
-
-static bool is_image(const void *image, size_t bytes, bs_image_head *head, bs_error *error)
+/* Whether all of an image is there, as this library writes it. */
+static bool is_sealed(const void *image, size_t bytes, bs_image_head *head, bs_error *error)
 {
-    if (bytes < sizeof *head || memcmp(image, image_magic, sizeof image_magic) != 0)
+    if (bytes < sizeof *head || memcmp(image, image_magic, BS_IMAGE_MAGIC) != 0)
         return bs_refuse(error, BS_ERROR_FORMAT, "these %llu bytes are no image of a plan", (unsigned long long)bytes);
     memcpy(head, image, sizeof *head);
-    if (head->format != BS_IMAGE_FORMAT)
-        return bs_refuse(error, BS_ERROR_VERSION, "the image is of format %u, this library reads %d",
-                         (unsigned)head->format, BS_IMAGE_FORMAT);
+    if (memcmp(head->magic, image_magic, sizeof image_magic) != 0)
+        return bs_refuse(error, BS_ERROR_VERSION, "the image is of another format than this library reads");
     if (head->library != BS_VERSION)
         return bs_refuse(error, BS_ERROR_VERSION,
                          "the image was made by version %u.%u.%u of the library, this is %d.%d.%d",
@@ -45468,11 +45511,6 @@ static bool is_image(const void *image, size_t bytes, bs_image_head *head, bs_er
                          (unsigned)head->library % 100, BS_VERSION_MAJOR, BS_VERSION_MINOR, BS_VERSION_PATCH);
     if (head->layout != bs_image_layout())
         return bs_refuse(error, BS_ERROR_VERSION, "the image is of another kind of processor");
-    return true;
-}
-
-static bool is_whole(const void *image, size_t bytes, const bs_image_head *head, bs_error *error)
-{
     if (head->bytes > bytes || head->bytes < sizeof *head)
         return bs_refuse(error, BS_ERROR_FORMAT, "%llu bytes given, the image says that it has %llu",
                          (unsigned long long)bytes, (unsigned long long)head->bytes);
@@ -45483,38 +45521,25 @@ static bool is_whole(const void *image, size_t bytes, const bs_image_head *head,
                      (unsigned)head->crc);
 }
 
-bool bs_image_no_plan(bs_error *error)
-{
-    return bs_refuse(error, BS_ERROR_FORMAT, "the image is no plan that this library makes");
-}
+/* ------------------------------------------------------------------------------------------------- opening */
 
-/* Whether it is a plan of its graph; with workspace that is given back. What follows from rows is computed again. */
-static bool is_plan(bs_plan *p, bs_arena *lender, bs_error *error)
+/* Whether it is a plan of its graph. What follows from rows is computed again. */
+static bool is_plan(bs_plan *p, const void *image, const bs_image_head *head, void *workspace)
 {
-    const bs_bytes bytes = bs_plan_walk_workspace(p->graph->n_nodes, p->graph->n_operands);
-    void *workspace = bs_lend(lender, bytes);
-    if (!workspace)
-        return bs_fail_arena(error, lender, bytes, "what walks the plan"), false;
-    if (!bs_image_values_sound(p) || bs_plan_walk(p, true, workspace) != BS_WALK_SOUND ||
-        bs_plan_domain_beyond_shared(p))
-        return bs_image_no_plan(error);
-    bs_plan_sum(p);
-    bs_plan_size_slots(p);
-    return !bs_bytes_less(p->slot_bytes, p->largest_unit_bytes) || bs_image_no_plan(error);
-}
-
-static bool open_image(bs_plan *p, bs_arena *lender, const uint8_t *image, const bs_image_head *head, bs_error *error)
-{
-    if (!bs_image_take(p, image, head->bytes, error))
+    if (!bs_image_take(p, image, head->bytes))
         return false;
     p->desc.tier = (int32_t)p->tier;
     p->desc.no_dataflow = !(head->dataflow & BS_DATAFLOW_MOVES);
     p->desc.no_fusion = !(head->dataflow & BS_DATAFLOW_FUSES);
-    if (!bs_plan_desc_sound(&p->desc, error))
+    if (!bs_plan_desc_sound(&p->desc, NULL) || bs_dataflow_of(&p->desc) != head->dataflow)
         return false;
     bs_plan_begin(p);
-    return (bs_dataflow_of(&p->desc) == head->dataflow || bs_image_no_plan(error)) && bs_plan_rows_fit(p, error) &&
-           is_plan(p, lender, error) && bs_plan_bytes_fit(p, error);
+    if (!bs_plan_rows_fit(p, NULL) || !bs_image_values_sound(p) || bs_plan_walk(p, true, workspace) != BS_WALK_SOUND ||
+        bs_plan_domain_beyond_shared(p))
+        return false;
+    bs_plan_sum(p);
+    bs_plan_size_slots(p);
+    return !bs_bytes_less(p->slot_bytes, p->largest_unit_bytes) && bs_plan_bytes_fit(p, NULL);
 }
 
 size_t bs_plan_open_bytes(const bs_graph *graph)
@@ -45529,23 +45554,36 @@ size_t bs_plan_open_bytes(const bs_graph *graph)
     return bs_bytes_fit(bs_bytes_add(flow.graph, work), SIZE_MAX, &bytes) ? bytes : 0;
 }
 
-/* The graph that the image is about, made of the caller's. NULL: it is of another one, or there is no room. */
-static const bs_graph *graph_of(bs_arena *arena, bs_arena *scratch, const bs_graph *graph, const bs_image_head *head,
-                                bs_error *error)
+/* A plan of the graph that the image is about, which is made of the caller's. */
+static const bs_plan *open_image(bs_arena *arena, bs_arena *scratch, const bs_graph *graph, const void *image,
+                                 const bs_image_head *head, bs_error *error)
 {
-    const bool known = bs_in_range(head->dataflow, 0, BS_DATAFLOW_END) || bs_image_no_plan(error);
-    const bs_graph *planned = known ? bs_dataflow_make(arena, scratch, graph, head->dataflow, error) : NULL;
-    if (!planned || head->graph == bs_image_graph(planned))
-        return planned;
-    bs_fail(error, BS_ERROR_GRAPH, "the image is of another graph: a node, a name, a parameter or an extent differs");
-    return NULL;
+    const bs_bytes own = bs_bytes_align(bs_bytes_of(sizeof(bs_plan)));
+    const size_t mark = arena->used;
+    const bool known = bs_in_range(head->dataflow, 0, BS_DATAFLOW_END);
+    const bs_graph *planned = bs_dataflow_make(arena, scratch, graph, known ? head->dataflow : 0, error);
+    if (!planned)
+        return NULL;
+    if (!known || head->graph != bs_image_graph(planned))
+        return bs_fail(error, BS_ERROR_GRAPH, "the image is of another graph: a node, a name, a parameter or an extent "
+                       "differs"), NULL;
+    const bs_bytes work = bs_plan_walk_workspace(planned->n_nodes, planned->n_operands);
+    bs_plan *p = bs_take_zeros(arena, own);
+    void *workspace = p ? bs_lend(scratch ? scratch : arena, work) : NULL;
+    if (!workspace)
+        return bs_fail_arena(error, p && scratch ? scratch : arena, p ? work : own, "the plan"), NULL;
+    p->mark = BS_MARK_PLAN;
+    p->graph = planned;
+    p->own_bytes = bs_bytes_of(arena->used - mark + BS_ALIGNMENT);
+    if (is_plan(p, image, head, workspace))
+        return p;
+    return bs_fail(error, BS_ERROR_FORMAT, "the image is no plan that this library makes"), NULL;
 }
 
 const bs_plan *bs_plan_open(bs_arena *arena, bs_arena *scratch, const bs_graph *graph, const void *image, size_t bytes,
                             bs_error *error)
 {
-    const bs_bytes own = bs_bytes_align(bs_bytes_of(sizeof(bs_plan)));
-    bs_image_head head = {.bytes = 0};
+    bs_image_head head;
     if (bs_graph_check(graph, error) != BS_OK)
         return NULL;
     if (!arena || !image || bs_to_aligned(image, BS_IMAGE_ALIGNMENT) != 0 ||
@@ -45557,18 +45595,10 @@ const bs_plan *bs_plan_open(bs_arena *arena, bs_arena *scratch, const bs_graph *
         return NULL;
     }
     const size_t mark = arena->used;
-    const bool sound = is_image(image, bytes, &head, error) && is_whole(image, bytes, &head, error);
-    const bs_graph *planned = sound ? graph_of(arena, scratch, graph, &head, error) : NULL;
-    bs_plan *p = planned ? bs_take_zeros(arena, own) : NULL;
-    if (planned && !p)
-        bs_fail_arena(error, arena, own, "the plan");
-    if (p) {
-        p->mark = BS_MARK_PLAN;
-        p->graph = planned;
-        p->own_bytes = bs_bytes_of(arena->used - mark + BS_ALIGNMENT);
-        if (open_image(p, scratch ? scratch : arena, image, &head, error))
-            return p;
-    }
+    const bool sealed = is_sealed(image, bytes, &head, error);
+    const bs_plan *p = sealed ? open_image(arena, scratch, graph, image, &head, error) : NULL;
+    if (p)
+        return p;
     arena->used = mark;
     bs_error_prefix(error, "bs_plan_open: ");
     return NULL;
@@ -51737,7 +51767,7 @@ static bool bs_team_failed(const bs_team *team, const bs_route_fault *fault)
 static int32_t bs_team_count(const bs_team *team, int32_t row)
 {
     const bs_scores count = bs_scores_of(team->c, team->count, row);
-    return bs_score_int(&count, 0);
+    return bs_read_once(count.data);
 }
 
 static bs_scores bs_team_answer(const bs_team *team, int32_t k) { return bs_scores_of(team->c, team->answer, k); }
@@ -51814,7 +51844,7 @@ BS_TEAM int32_t bs_trips_goes_on(bs_trips *t, int32_t k, int32_t row)
 BS_TEAM int32_t bs_trips_offspring(bs_trips *t, int32_t k, int32_t row)
 {
     const bs_scores asked = bs_team_answer(&t->team, k);
-    const int32_t number = bs_score_int(&asked, 0);
+    const int32_t number = bs_read_once(asked.data);
     if (number > 0 && t->d->trip == t->rule.bound)
         bs_trips_refuse(t, BS_ROUTE_ENDLESS, row, t->d->trip, t->rule.bound);
     return number > 0 ? number : 0;
@@ -52296,6 +52326,21 @@ static inline const bs_step *bs_step_of(const bs_session *s, const bs_instr *i)
 /* Rows of a task in this run. */
 BS_INTERNAL int32_t bs_exec_batch(const bs_session *s, const bs_instr *i);
 
+/* run/alike.c */
+/* How many of a call's rows its kernel computes: 1 if that one stands for all. */
+BS_INTERNAL int32_t bs_alike_rows(const bs_call *call);
+/* Runs the kernel of a call of several rows on so many, and gives the others the same result. */
+BS_INTERNAL bs_status bs_exec_alike(const bs_call *call);
+
+static inline bs_status bs_exec_own(bs_status (*run)(const bs_call *call), const bs_call *call)
+{
+#ifdef BS_SMALL
+    return run(call);
+#else
+    return call->rows > 1 ? bs_exec_alike(call) : run(call);
+#endif
+}
+
 /* run/tail.c */
 /* Runs the kernel of a prepared call, and the steps of its tail. */
 BS_INTERNAL bs_status bs_exec_tail(const bs_call *call);
@@ -52303,7 +52348,7 @@ BS_INTERNAL bs_status bs_exec_tail(const bs_call *call);
 /* The kernel of a step, and what is done with it. (By name: what is called through a pointer calls none of these.) */
 static inline bs_status bs_exec_run(const bs_step *step, const bs_call *call)
 {
-    return step->fusion ? bs_fusion_run(call) : step->tail ? bs_exec_tail(call) : step->run(call);
+    return step->fusion ? bs_fusion_run(call) : step->tail ? bs_exec_tail(call) : bs_exec_own(step->run, call);
 }
 
 /* run/side.c */
@@ -52332,6 +52377,55 @@ BS_INTERNAL void bs_exec_region_units(bs_session *s, int32_t region, int32_t *co
 
 #endif
 /* ==== end src/run/exec.h ====================================================================== */
+
+/* ==== begin src/run/alike.c =================================================================== */
+BS_EFFORT_LESS
+/* run/alike.c - rows that are all the same: a kernel computes the first, and the others are copies of its result. So
+ * rows are in the first trip of a loop that begins with one value for all, and where they are padded.
+ * Relies on run/exec.h, and on kernels that give a row the same bits in whatever call it is. Must never take bytes that
+ * differ for the same: -0 is not 0; and never leave a product out: 0 times infinity is no 0. */
+/* #include "run/exec.h" */
+
+#ifndef BS_SMALL /* for few bytes each row is computed */
+
+/* Most that are not show it in the first bytes that are compared. */
+static bool is_repeated(const bs_operand *o, int32_t rows)
+{
+    const ptrdiff_t step = o->row_stride * (ptrdiff_t)bs_dtype_bytes(o->dtype);
+    const int64_t line = o->image ? -1 : bs_operand_line(o);
+    bool alike = line >= 0;
+    for (int32_t row = 1; row < rows && alike && step != 0; row++)
+        alike = memcmp(o->data, (const char *)o->data + row * step, (size_t)line * bs_dtype_bytes(o->dtype)) == 0;
+    return alike;
+}
+
+int32_t bs_alike_rows(const bs_call *call)
+{
+    const bs_op *op = bs_node_op(call->node);
+    bool alike = op->flops && bs_op_is_by_row(op);
+    for (int32_t k = 0; k < call->n_out && alike; k++)
+        alike = !call->out[k].image && bs_operand_line(&call->out[k]) >= 0;
+    for (int32_t k = 0; k < call->n_in && alike; k++)
+        alike = is_repeated(&call->in[k], call->rows);
+    return alike ? 1 : call->rows;
+}
+
+bs_status bs_exec_alike(const bs_call *call)
+{
+    bs_call some = *call;
+    some.rows = bs_alike_rows(call);
+    const bs_status status = bs_node_op(call->node)->run(&some);
+    for (int32_t k = 0; k < call->n_out && status == BS_OK; k++) {
+        const bs_operand *out = &call->out[k];
+        const size_t bytes = (size_t)bs_operand_line(out) * bs_dtype_bytes(out->dtype);
+        for (int32_t row = some.rows; row < call->rows; row++)
+            bs_copy(bs_operand_at(out, row * out->row_stride), out->data, bytes);
+    }
+    return status;
+}
+#endif
+BS_EFFORT_END
+/* ==== end src/run/alike.c ===================================================================== */
 
 /* ==== begin src/run/tail.c ==================================================================== */
 BS_EFFORT_LESS
@@ -52372,7 +52466,7 @@ static bs_status run_near(const bs_call *call, bs_operand near, bool stores)
     near.dtype = tail->from;
     own.phases = stores ? bs_node_enlarges(&tail->node) : 1;
     own.residual = residual_of(call, &near);
-    bs_status status = bs_node_op(node)->run(&own);
+    bs_status status = bs_exec_own(bs_node_op(node)->run, &own);
     const int32_t done = stores || own.residual;
     bs_operand kept;
     near = stores ? call->out[0] : near;
@@ -52573,7 +52667,7 @@ static void step_of_call(const bs_plan *p, bs_step *step)
     for (int32_t k = 0; k < n_in; k++) {
         const bs_value_info *v = &p->graph->values[in[k]];
         image = image || v->image;
-        step->scattered = step->scattered || (p->values[in[k]].storage == BS_STORAGE_VIEW &&
+        step->scattered = step->scattered || (p->values[bs_plan_rows_of(p, in[k])].storage == BS_STORAGE_VIEW &&
                                               p->graph->domains[v->domain].kind == BS_DOMAIN_PATH);
     }
     step->run = op->run;
@@ -55375,7 +55469,11 @@ static void say_maxima(bs_text *r, const bs_plan *p, const bs_session *s)
 static void say_tails(bs_text *r, const bs_plan *p)
 {
     double spared = 0;
-    int32_t steps = 0;
+    int32_t steps = 0, seen = 0;
+    for (int32_t v = 1; v < p->graph->n_values; v++)
+        seen += bs_plan_rows_of(p, v) != v;
+    if (seen)
+        bs_text_add(r, "seen where they lie, in other dimensions: %" PRId32 " results of reshapes\n", seen);
     for (int32_t n = 1; n < p->graph->n_nodes; n++) {
         const bs_node *node = &p->graph->nodes[n];
         if (!p->node_live[n] || node->n_tail == 0)

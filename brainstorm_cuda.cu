@@ -1,6 +1,6 @@
 /* brainstorm_cuda.cu - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: a0bfdd40aa84dfd6ec1427336006e2f46f25a4ee0d2ab86bdf2b8fc5ff7c3785
+ * sha256 of the parts: 8c5130865f9d0bd8a27c17b3415bd608a5e5a164399f0c0c78643482d8c2ee8c
  */
 #include "brainstorm.h"
 
@@ -633,6 +633,10 @@ static inline uint64_t bs_add_u64(uint64_t a, uint64_t b)
 /* Elements from one value to another. The rows of a plan from a file may lie over each other: then nothing sensible is
  * copied, but nothing undefined happens either. */
 static inline void bs_copy(void *to, const void *from, size_t bytes) { memmove(to, from, bytes); }
+
+/* A number of an operand that is checked before it is used, as an index: read once, whatever else writes there
+ * meanwhile. */
+static inline BS_BOTH int32_t bs_read_once(const void *at) { return *(const volatile int32_t *)at; }
 
 static inline BS_BOTH int32_t bs_min_i32(int32_t a, int32_t b) { return a < b ? a : b; }
 static inline BS_BOTH int32_t bs_max_i32(int32_t a, int32_t b) { return a > b ? a : b; }
@@ -1333,6 +1337,7 @@ typedef struct bs_memory_contract {
     bool chained : 1;   /* chains of a device have its function (cuda/op_chain.cuh): its line in ops/list.h says so */
     bool sums : 1;      /* as such a step it is the sum of its two operands */
     bool updates : 1;   /* its result is operand 0 with some elements changed, and may be made in the place of that */
+    bool same : 1;      /* its result has the elements of operand 0 in the same order, whatever its dimensions */
     bool on_device : 1; /* on a device it has scratch as well, one for all blocks: nothing runs beside it */
 } bs_memory_contract;
 
@@ -1697,7 +1702,8 @@ typedef enum bs_storage {
                            * that it is bound as the rows would lie: images channels last */
     BS_STORAGE_SCRATCH,   /* rows of the tile in a thread's scratch */
     BS_STORAGE_WEIGHT,    /* a constant: prepared memory of its node */
-    BS_STORAGE_VIEW,      /* patches, rows, scatter: rows of operand `source`, found through the decision */
+    BS_STORAGE_VIEW,      /* patches, rows, scatter: rows of operand `source`, found through the decision; or a call's
+                           * result that is `source` in other dimensions, or made in its place: no kernel copies */
     BS_STORAGE_FRAME      /* a gather whose rows are stored in the joined root value `source` */
 } bs_storage;
 
@@ -2063,6 +2069,10 @@ bool bs_plan_may_be_seen(const bs_plan *plan, int32_t value);
  * elements; 0: none. */
 int32_t bs_plan_updates(const bs_plan *plan, int32_t value);
 bool bs_plan_is_seen(const bs_plan *plan, int32_t value);
+/* The value in whose rows those of `value` lie, if it is only that in other dimensions; else itself. And whether a plan
+ * may say so of a call's result and its operand, which has been placed. */
+int32_t bs_plan_rows_of(const bs_plan *plan, int32_t value);
+bool bs_plan_may_show(const bs_plan *plan, int32_t value);
 bool bs_plan_is_planar(const bs_plan *plan, int32_t value);
 /* Whether a gather keeps the rows of all paths until all are there (for sums, and for several paths a cell); and how
  * it then combines them. */
@@ -2752,15 +2762,9 @@ struct bs_cu_view : bs_cu_rect {
     int32_t margin, max_h, max_w;
 };
 
-/* A number that is checked before it is used, as an index: read once, whatever else writes there meanwhile. */
-__device__ __forceinline__ int32_t bs_cu_read_once(const int32_t *at)
-{
-    return *static_cast<const volatile int32_t *>(at);
-}
-
 __device__ __forceinline__ int32_t bs_cu_index_at(const bs_cu_view &which, int64_t at)
 {
-    return bs_cu_read_once(reinterpret_cast<const int32_t *>(which.data) + at);
+    return bs_read_once(reinterpret_cast<const int32_t *>(which.data) + at);
 }
 
 /* Whether this run has failed, as this thread sees it. */
@@ -9995,16 +9999,17 @@ static inline BS_BOTH void bs_decide_threshold(const bs_rule *rule, float thresh
 static inline BS_BOTH bs_route_fault bs_decide_label(const bs_rule *rule, const bs_scores *x, int32_t row,
                                                      const bs_choices *to)
 {
-    const bs_route_fault fault = bs_route_range(BS_ROUTE_BAD_LABEL, row, bs_score_int(x, 0), rule->paths);
+    const int32_t path = bs_read_once(x->data);
+    const bs_route_fault fault = bs_route_range(BS_ROUTE_BAD_LABEL, row, path, rule->paths);
     if (fault.kind == BS_ROUTE_SOUND)
-        bs_choose(to, 0, bs_score_int(x, 0), 1.0f);
+        bs_choose(to, 0, path, 1.0f);
     return fault;
 }
 
 static inline BS_BOTH bs_route_fault bs_decide_table(const bs_rule *rule, const bs_scores *x, const int32_t *table,
                                                      int32_t row, const bs_choices *to)
 {
-    const int32_t key = bs_score_int(x, 0);
+    const int32_t key = bs_read_once(x->data);
     bs_route_fault fault = bs_route_range(BS_ROUTE_BAD_KEY, row, key, rule->capacity);
     if (fault.kind == BS_ROUTE_SOUND)
         fault = bs_route_range(BS_ROUTE_BAD_ENTRY, row, table[key], rule->paths);
@@ -10736,7 +10741,7 @@ __device__ inline int32_t bs_team_count(const bs_team *team, int32_t row)
 {
     const bs_cu_router &r = *team->r;
     const bs_scores count = bs_cu_scores_of(*r.t, bs_cu_in(*r.t, r.s, r.s->n_in - 1), row);
-    return bs_score_int(&count, 0);
+    return bs_read_once(count.data);
 }
 
 __device__ inline bs_scores bs_team_answer(const bs_team *team, int32_t k)
@@ -10823,7 +10828,7 @@ BS_TEAM int32_t bs_trips_goes_on(bs_trips *t, int32_t k, int32_t row)
 BS_TEAM int32_t bs_trips_offspring(bs_trips *t, int32_t k, int32_t row)
 {
     const bs_scores asked = bs_team_answer(&t->team, k);
-    const int32_t number = bs_score_int(&asked, 0);
+    const int32_t number = bs_read_once(asked.data);
     if (number > 0 && t->d->trip == t->rule.bound)
         bs_trips_refuse(t, BS_ROUTE_ENDLESS, row, t->d->trip, t->rule.bound);
     return number > 0 ? number : 0;
@@ -13484,7 +13489,7 @@ __device__ inline void bs_cu_children_run(const bs_cu_tile &t, const bs_device_s
     int64_t taken = bs_cu_sum_before(own, reinterpret_cast<int64_t *>(t.workspace), &all);
     (void)w;
     for (int32_t row = first; row < end; row++) {
-        const int32_t length = bs_cu_read_once(bs_cu_list_at(lengths, row, 0));
+        const int32_t length = bs_read_once(bs_cu_list_at(lengths, row, 0));
         if (length < 0 || length > out.slots || length > indices.rows - taken) {
             bs_cu_fail(t, s, BS_ERROR_DATA);
             return;
@@ -13509,7 +13514,7 @@ __device__ inline bool bs_cu_levels_list(const bs_cu_lists &children, const bs_c
     for (int32_t row = bs_cu_thread(); row < children.rows; row += bs_cu_threads()) {
         int32_t waits = 0;
         for (int32_t k = 0; k < children.slots; k++) {
-            const int32_t child = bs_cu_read_once(bs_cu_list_at(children, row, k)), at = row * children.slots + k;
+            const int32_t child = bs_read_once(bs_cu_list_at(children, row, k)), at = row * children.slots + k;
             bad = bad || child < -1 || child >= children.rows;
             if (child < 0 || bad)
                 continue;

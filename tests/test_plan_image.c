@@ -224,7 +224,7 @@ static void test_refusals(void)
     head = good;
     head.magic[8]++;
     memcpy(image.bytes, &head, sizeof head);
-    is_refused(g, BS_ERROR_FORMAT, "bytes are no image of a plan that this library reads");
+    is_refused(g, BS_ERROR_VERSION, "the image is of another format than this library reads");
     head = good;
     head.magic[0] = 'B';
     memcpy(image.bytes, &head, sizeof head);

@@ -22,13 +22,7 @@ static bool compare_infer(bs_infer *infer)
     return true;
 }
 
-/* Whether one operand of two is one element, and nothing else lies apart; then it is written out, for loops as below. */
-static bool one_is_repeated(const ptrdiff_t *step)
-{
-    return BS_DENSE_PAYS && step[0] == 4 && step[1] + step[2] == 4 && step[1] * step[2] == 0;
-}
-
-enum { REPEATED = 128 };
+enum { REPEATED = 128 }; /* times that one number is written out beside a line of others */
 
 /* Loops that compilers make vectors of, of the kinds that are not others with their operands exchanged. */
 #define COMPARE_LOOP(kind, of)                \
@@ -39,12 +33,16 @@ enum { REPEATED = 128 };
 #define COMPARE_INNER(name, type, of)                                                                                \
     static void name##_dense(bs_compare_kind kind, int64_t n, const type *a, const type *b, int32_t *out)            \
     {                                                                                                                \
+        if (kind == BS_COMPARE_GREATER || kind == BS_COMPARE_GREATER_EQUAL) {                                        \
+            const type *const c = a;                                                                                 \
+            a = b;                                                                                                   \
+            b = c;                                                                                                   \
+            kind = kind == BS_COMPARE_GREATER ? BS_COMPARE_LESS : BS_COMPARE_LESS_EQUAL;                             \
+        }                                                                                                            \
         switch (kind) {                                                                                              \
             COMPARE_LOOP(BS_COMPARE_EQUAL, of)                                                                       \
             COMPARE_LOOP(BS_COMPARE_LESS, of)                                                                        \
             COMPARE_LOOP(BS_COMPARE_LESS_EQUAL, of)                                                                  \
-            COMPARE_LOOP(BS_COMPARE_GREATER, of)                                                                     \
-            COMPARE_LOOP(BS_COMPARE_GREATER_EQUAL, of)                                                               \
         default:                                                                                                     \
             for (int64_t i = 0; i < n; i++)                                                                          \
                 out[i] = of(kind, a[i], b[i]);                                                                       \
@@ -59,13 +57,12 @@ enum { REPEATED = 128 };
             name##_dense(kind, n, a, b, out);                                                                        \
             return;                                                                                                  \
         }                                                                                                            \
-        if (one_is_repeated(step)) {                                                                                 \
+        if (BS_DENSE_PAYS && step[0] == 4 && step[1] == 0 && step[2] == 4) {                                         \
             type same[REPEATED];                                                                                     \
             for (int32_t i = 0; i < REPEATED; i++)                                                                   \
-                same[i] = step[1] ? *b : *a;                                                                         \
+                same[i] = *a;                                                                                        \
             for (int64_t i = 0; i < n; i += REPEATED)                                                                \
-                name##_dense(kind, bs_min_i64(REPEATED, n - i), step[1] ? a + i : same, step[2] ? b + i : same,      \
-                             out + i);                                                                               \
+                name##_dense(kind, bs_min_i64(REPEATED, n - i), same, b + i, out + i);                               \
             return;                                                                                                  \
         }                                                                                                            \
         for (int64_t i = 0; i < n; i++)                                                                              \

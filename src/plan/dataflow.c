@@ -196,16 +196,13 @@ static void write_node(dataflow_pass *f, int32_t n)
     for (int32_t i = 0; i < count; i++) {
         const int32_t at = bs_tails_operand(&f->tails, chain[i]);
         const bs_node *step = &g->nodes[chain[i]];
-        steps[i] = (bs_graph_step){.n = chain[i], .at = at};
-        for (int32_t k = 0; k < step->n_in; k++) {
-            const int32_t in = bs_node_in(g, step)[k];
+        steps[i] = (bs_graph_step){.n = chain[i], .at = at,
+                                   .keeps = f->tails.reads[f->source[bs_node_in(g, step)[at]]] > 1};
+        for (int32_t k = 0; k < step->n_in; k++)
             if (bs_tails_has_made(&f->tails, chain[i], k))
                 steps[i].made |= 1u << k;
             else
-                steps[i].others[steps[i].n_others++] = seen(f, in, f->place[n], step->block);
-            for (int32_t j = 0; j <= i && k != at; j++)
-                steps[j].keeps = steps[j].keeps || g->values[f->source[in]].node == f->tails.before[chain[j]];
-        }
+                steps[i].others[steps[i].n_others++] = seen(f, bs_node_in(g, step)[k], f->place[n], step->block);
     }
     write_whole(f, head);
     bs_graph_copy_add_tail(&f->copy, steps, count);

@@ -309,37 +309,22 @@ int32_t bs_plan_rows_of(const bs_plan *p, int32_t value)
     return value;
 }
 
-/* The dimensions that may be more than one, if its elements lie one after the other in the order of those; else -1. */
-static int32_t lines_of(const bs_plan *p, int32_t value, bs_dim_id *lines)
+/* Whether its elements lie one after the other in the order of its dimensions, whatever symbols are: strides come from
+ * maxima, so only the first dimension that may be more than one may be a symbol. */
+static bool lies_in_order(const bs_plan *p, int32_t value)
 {
     const bs_graph *g = p->graph;
     const bs_value_info *v = &g->values[value];
+    bool order = !v->image || p->values[value].margin == 0, first = true;
     int64_t h, w;
-    int32_t n = 0;
     bs_plan_core(p, v, &h, &w);
-    if (v->image && (p->values[value].margin > 0 ||
-                     (!p->values[value].planar && h * w > 1 && bs_dim_max(g, v->dims[0]) > 1)))
-        return -1;
-    for (int32_t d = 0; d < v->rank; d++)
-        if (bs_dim_max(g, v->dims[d]) > 1)
-            lines[n++] = v->dims[d];
-    return n;
-}
-
-/* Strides come from maxima: behind the dimensions that are the same on both sides only the first may be a symbol. */
-static bool are_in_order(const bs_plan *p, int32_t x, int32_t value)
-{
-    bs_dim_id from[BS_MAX_AXES], to[BS_MAX_AXES];
-    int32_t n = lines_of(p, x, from), m = lines_of(p, value, to), same = 0;
-    bool order = n >= 0 && m >= 0;
-    while (same < n && same < m && from[same] == to[same])
-        same++;
-    while (n > same && m > same && from[n - 1] == to[m - 1])
-        n--, m--;
-    while (--n > same)
-        order = order && bs_dim_is_const(p->graph, from[n]);
-    while (--m > same)
-        order = order && bs_dim_is_const(p->graph, to[m]);
+    if (v->image && !p->values[value].planar && h * w > 1)
+        order = order && bs_dim_max(g, v->dims[0]) == 1;
+    for (int32_t d = 0; d < v->rank; d++) {
+        const bool one = bs_dim_max(g, v->dims[d]) == 1;
+        order = order && (one || first || bs_dim_is_const(g, v->dims[d]));
+        first = first && one;
+    }
     return order;
 }
 
@@ -350,7 +335,7 @@ bool bs_plan_may_show(const bs_plan *p, int32_t value)
     if (!bs_node_op(node)->memory.same || node->n_tail || p->desc.no_fusion)
         return false;
     const int32_t x = bs_node_in(g, node)[0], in = bs_plan_rows_of(p, x); /* a fusion has not made it */
-    return bs_plan_is_stored(p, in) && p->values[in].source == 0 && are_in_order(p, x, value);
+    return bs_plan_is_stored(p, in) && p->values[in].source == 0 && lies_in_order(p, x) && lies_in_order(p, value);
 }
 
 /* ---------------------------------------------------------------------------------------------------- gathers */

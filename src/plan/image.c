@@ -51,7 +51,7 @@ uint32_t bs_image_graph(const bs_graph *g)
 
 /* -------------------------------------------------------------------------------------------------- the head */
 
-static const char image_magic[sizeof((bs_image_head *)0)->magic] = "bs plan\n4";
+static const char image_magic[sizeof((bs_image_head *)0)->magic] = "bs plan\n5";
 
 bs_image_head bs_image_head_of(const bs_graph *g, int32_t dataflow, size_t bytes)
 {
@@ -64,10 +64,11 @@ bs_image_head bs_image_head_of(const bs_graph *g, int32_t dataflow, size_t bytes
 /* Whether all of an image is there, as this library writes it. */
 static bool is_sealed(const void *image, size_t bytes, bs_image_head *head, bs_error *error)
 {
-    if (bytes < sizeof *head || memcmp(image, image_magic, sizeof image_magic) != 0)
-        return bs_refuse(error, BS_ERROR_FORMAT, "these %llu bytes are no image of a plan that this library reads",
-                         (unsigned long long)bytes);
+    if (bytes < sizeof *head || memcmp(image, image_magic, BS_IMAGE_MAGIC) != 0)
+        return bs_refuse(error, BS_ERROR_FORMAT, "these %llu bytes are no image of a plan", (unsigned long long)bytes);
     memcpy(head, image, sizeof *head);
+    if (memcmp(head->magic, image_magic, sizeof image_magic) != 0)
+        return bs_refuse(error, BS_ERROR_VERSION, "the image is of another format than this library reads");
     if (head->library != BS_VERSION)
         return bs_refuse(error, BS_ERROR_VERSION,
                          "the image was made by version %u.%u.%u of the library, this is %d.%d.%d",

@@ -9,10 +9,11 @@
 #include "plan/dataflow.h"
 #include "plan/plan.h"
 
+#define BS_IMAGE_MAGIC 8
 #define BS_IMAGE_ALIGNMENT 8 /* of the address at which it is opened: the largest that any field needs */
 
 typedef struct bs_image_head {
-    char magic[12];   /* the last one that is not 0: the format */
+    char magic[12];   /* the same in BS_IMAGE_MAGIC bytes, then the format */
     uint32_t crc;     /* of everything behind this field */
     uint64_t bytes;   /* of the image */
     uint32_t library; /* BS_VERSION */

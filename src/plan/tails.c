@@ -56,26 +56,20 @@ static int32_t others_of(const bs_tails *t, int32_t n)
     return others;
 }
 
-/* Whether a step up to node m, which may be none, leaves what it changes as it was. */
-static bool keeps_already(const bs_tails *t, int32_t m)
-{
-    for (; t->before[m]; m = t->before[m])
-        if (others_of(t, m) < t->graph->nodes[m].n_in - 1)
-            return true;
-    return false;
-}
+/* How often what node m made is read. */
+static int32_t read_of(const bs_tails *t, int32_t m) { return t->reads[t->graph->nodes[m].first_out]; }
 
-/* Whether a step can make b of a elsewhere: a tail has one such step, and only where little is kept in scratch: of an
- * image some lines. */
+/* Whether a step can make of a, elsewhere, what it makes: a tail has one such step, and only where little is kept in
+ * scratch: of an image some lines. */
 static bool may_go_elsewhere(const bs_tails *t, const bs_value_info *a)
 {
     const bs_graph *g = t->graph;
-    int32_t steps[BS_MAX_TAIL], head;
     size_t few;
-    const int32_t count = bs_tails_chain(t, a->node, steps, &head);
-    return bs_dtype_bytes(a->dtype) == bs_dtype_bytes(g->values[g->nodes[head].first_out].dtype) &&
-           (count == 0 || bs_node_enlarges(&g->nodes[steps[0]]) == 1) && !keeps_already(t, a->node) &&
-           (a->image || bs_bytes_fit(bs_value_bytes(g, a), BS_TAIL_BYTES, &few));
+    bool may = a->image || bs_bytes_fit(bs_value_bytes(g, a), BS_TAIL_BYTES, &few);
+    int32_t m = a->node;
+    for (; t->before[m] && may; m = t->before[m])
+        may = bs_node_enlarges(&g->nodes[m]) == 1 && read_of(t, t->before[m]) == 1;
+    return may && bs_dtype_bytes(a->dtype) == bs_dtype_bytes(g->values[g->nodes[m].first_out].dtype);
 }
 
 /* Whether the element types fit: their bytes change where a step may move what it changes. */
@@ -182,12 +176,11 @@ static void part(bs_tails *t, int32_t n)
     t->before[n] = 0;
 }
 
-/* Makes node n a step that changes its operand `index`, if it can be one. */
-static bool follow(bs_tails *t, int32_t n, int32_t index)
+/* Makes node n a step that changes what node m made, if it can be one. */
+static bool follow(bs_tails *t, int32_t n, int32_t m)
 {
     const bs_graph *g = t->graph;
     const bs_node *node = &g->nodes[n];
-    const int32_t m = made_by(t, n, index);
     if (m == 0 || t->place[m] != t->place[n] || g->nodes[m].block != node->block || g->nodes[m].n_out != 1 ||
         !is_step(node, t->chains) || !may_have_tail(&g->nodes[m], t->chains) ||
         !is_alike(t, &g->values[g->nodes[m].first_out], &g->values[node->first_out], n))
@@ -209,8 +202,6 @@ static int32_t reads_of(const bs_tails *t, int32_t n, int32_t m)
     return reads;
 }
 
-static int32_t read_of(const bs_tails *t, int32_t m) { return t->reads[t->graph->nodes[m].first_out]; }
-
 /* The node that alone reads what node m made, if it stands not far behind it; else 0. */
 static int32_t only_reader(const bs_tails *t, int32_t m)
 {
@@ -228,26 +219,39 @@ static int32_t follow_and_keep(bs_tails *t, int32_t n, int32_t m)
 {
     const bs_value_info *x = &t->graph->values[t->graph->nodes[m].first_out];
     int32_t left = read_of(t, m), count = 0, last = m;
-    if (m == 0 || t->chains || (x->image && x->domain != 0 && !bs_value_in_patches(t->graph, x)) || !may_go_elsewhere(t, x))
+    if (m == 0 || t->chains || (x->image && x->domain != 0 && !bs_value_in_patches(t->graph, x)) ||
+        !may_go_elsewhere(t, x))
         return 0;
-    for (; n && left > 0 && bs_dtype_bytes(t->graph->values[t->graph->nodes[n].first_out].dtype) ==
-                                bs_dtype_bytes(x->dtype); n = only_reader(t, last), count++) {
-        int32_t at = 0;
-        while (made_by(t, n, at) != last)
-            at++;
-        if (!follow(t, n, at))
-            break;
+    while (n && left > 0 && follow(t, n, last)) {
         left -= reads_of(t, n, m);
         last = n;
+        n = only_reader(t, n);
+        count++;
     }
-    if (left == 0)
-        return count;
-    for (; last != m; count--) {
+    for (; left > 0 && last != m; count--) {
         const int32_t before = t->before[last];
         part(t, last);
         last = before;
     }
-    return 0;
+    return count;
+}
+
+/* Makes node n a step, and perhaps nodes behind it: of that operand which is computed last. Returns how many. */
+static int32_t find_steps(bs_tails *t, int32_t n)
+{
+    const int32_t n_in = t->graph->nodes[n].n_in;
+    int32_t last = 0, found = 0;
+    for (int32_t i = 0; i < n_in; i++) {
+        const int32_t m = made_by(t, n, i);
+        if (m > last && read_of(t, m) == 1 && follow(t, n, m)) {
+            part(t, n);
+            last = m;
+        }
+    }
+    found = last ? follow(t, n, last) : 0;
+    for (int32_t i = 0; i < n_in && !found; i++)
+        found = follow_and_keep(t, n, made_by(t, n, i));
+    return found;
 }
 
 static void count_all_reads(bs_tails *t)
@@ -257,23 +261,6 @@ static void count_all_reads(bs_tails *t)
     for (int32_t n = 1; n < g->n_nodes; n++)
         for (int32_t i = 0; i < g->nodes[n].n_in && t->place[n] >= 0; i++)
             t->reads[t->source[bs_node_in(g, &g->nodes[n])[i]]]++;
-}
-
-/* Makes node n a step, and perhaps nodes behind it: of that operand which is computed last. Returns how many. */
-static int32_t find_steps(bs_tails *t, int32_t n)
-{
-    const int32_t n_in = t->graph->nodes[n].n_in;
-    int32_t last = -1, found = 0;
-    for (int32_t i = 0; i < n_in; i++)
-        if (read_of(t, made_by(t, n, i)) == 1 && follow(t, n, i)) {
-            part(t, n);
-            last = last < 0 || made_by(t, n, i) > made_by(t, n, last) ? i : last;
-        }
-    if (last >= 0)
-        return follow(t, n, last);
-    for (int32_t i = 0; i < n_in && !found; i++)
-        found = follow_and_keep(t, n, made_by(t, n, i));
-    return found;
 }
 
 int32_t bs_tails_find(bs_tails *t)
