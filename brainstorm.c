@@ -1,6 +1,6 @@
 /* brainstorm.c - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: fbe0a83a2d3224016d8e6a5d5b1aacdd08c689bfef5c870180b4678bb040c76b
+ * sha256 of the parts: 9fea18f3738838bc9fb84b9f825305208bab8402edc465acb0d852dc5d5e0978
  */
 #if !defined(_POSIX_C_SOURCE) && !defined(BS_NO_POSIX)
 #define _POSIX_C_SOURCE 200809L
@@ -28944,7 +28944,7 @@ enum { REPEATED = 128 }; /* times that one number is written out beside a line o
         for (int64_t i = 0; i < n; i++)       \
             out[i] = of(kind, a[i], b[i]);    \
         break;
-#define COMPARE_INNER(name, type, of)                                                                                \
+#define COMPARE_INNER(name, type, of, repeats)                                                                       \
     static void name##_dense(bs_compare_kind kind, int64_t n, const type *a, const type *b, int32_t *out)            \
     {                                                                                                                \
         if (kind == BS_COMPARE_GREATER || kind == BS_COMPARE_GREATER_EQUAL) {                                        \
@@ -28971,7 +28971,7 @@ enum { REPEATED = 128 }; /* times that one number is written out beside a line o
             name##_dense(kind, n, a, b, out);                                                                        \
             return;                                                                                                  \
         }                                                                                                            \
-        if (BS_DENSE_PAYS && step[0] == 4 && step[1] == 0 && step[2] == 4) {                                         \
+        if (repeats && BS_DENSE_PAYS && step[0] == 4 && step[1] == 0 && step[2] == 4) {                              \
             type same[REPEATED];                                                                                     \
             for (int32_t i = 0; i < REPEATED; i++)                                                                   \
                 same[i] = *a;                                                                                        \
@@ -28982,8 +28982,8 @@ enum { REPEATED = 128 }; /* times that one number is written out beside a line o
         for (int64_t i = 0; i < n; i++)                                                                              \
             out[i * (step[0] / 4)] = of(kind, a[i * (step[1] / 4)], b[i * (step[2] / 4)]);                           \
     }
-COMPARE_INNER(compare_f32, float, bs_compare_apply)
-COMPARE_INNER(compare_i32, int32_t, bs_compare_apply_i32)
+COMPARE_INNER(compare_f32, float, bs_compare_apply, false)
+COMPARE_INNER(compare_i32, int32_t, bs_compare_apply_i32, true) /* numbers that become one of many */
 #undef COMPARE_INNER
 #undef COMPARE_LOOP
 

@@ -62,7 +62,7 @@ static const struct {
     {"one of another", {2, {6, 4}}, {1, {24}}, {2, {2, 12}}, ROLL, TO_ROLL, 2},
     {"lines of a symbol", {2, {'N', 4}}, {1, {-1}}, {0}, ROLL, TO_ROLL, 1},
     {"of each line more axes", {2, {'N', 4}}, {3, {'N', 2, 2}}, {0}, ROLL, TO_ROLL, 1},
-    {"axes before a symbol", {3, {3, 4, 'N'}}, {2, {12, 'N'}}, {0}, ROLL, TO_ROLL, 1},
+    {"axes before a symbol", {3, {3, 4, 'N'}}, {2, {12, 'N'}}, {0}, ROLL, TO_ROLL, 0},
     {"a symbol behind one axis", {2, {4, 'N'}}, {1, {-1}}, {0}, ROLL, TO_ROLL, 0},
     {"a symbol that comes first then", {2, {4, 'N'}}, {2, {'N', 4}}, {0}, ROLL, TO_ROLL, 0},
     {"a symbol that comes last then", {2, {'N', 4}}, {2, {4, 'N'}}, {0}, ROLL, TO_ROLL, 0},

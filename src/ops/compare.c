@@ -30,7 +30,7 @@ enum { REPEATED = 128 }; /* times that one number is written out beside a line o
         for (int64_t i = 0; i < n; i++)       \
             out[i] = of(kind, a[i], b[i]);    \
         break;
-#define COMPARE_INNER(name, type, of)                                                                                \
+#define COMPARE_INNER(name, type, of, repeats)                                                                       \
     static void name##_dense(bs_compare_kind kind, int64_t n, const type *a, const type *b, int32_t *out)            \
     {                                                                                                                \
         if (kind == BS_COMPARE_GREATER || kind == BS_COMPARE_GREATER_EQUAL) {                                        \
@@ -57,7 +57,7 @@ enum { REPEATED = 128 }; /* times that one number is written out beside a line o
             name##_dense(kind, n, a, b, out);                                                                        \
             return;                                                                                                  \
         }                                                                                                            \
-        if (BS_DENSE_PAYS && step[0] == 4 && step[1] == 0 && step[2] == 4) {                                         \
+        if (repeats && BS_DENSE_PAYS && step[0] == 4 && step[1] == 0 && step[2] == 4) {                              \
             type same[REPEATED];                                                                                     \
             for (int32_t i = 0; i < REPEATED; i++)                                                                   \
                 same[i] = *a;                                                                                        \
@@ -68,8 +68,8 @@ enum { REPEATED = 128 }; /* times that one number is written out beside a line o
         for (int64_t i = 0; i < n; i++)                                                                              \
             out[i * (step[0] / 4)] = of(kind, a[i * (step[1] / 4)], b[i * (step[2] / 4)]);                           \
     }
-COMPARE_INNER(compare_f32, float, bs_compare_apply)
-COMPARE_INNER(compare_i32, int32_t, bs_compare_apply_i32)
+COMPARE_INNER(compare_f32, float, bs_compare_apply, false)
+COMPARE_INNER(compare_i32, int32_t, bs_compare_apply_i32, true) /* numbers that become one of many */
 #undef COMPARE_INNER
 #undef COMPARE_LOOP
 
