@@ -54,7 +54,7 @@ typedef struct naive {
     /* the least difference, but 0, of two numbers of which the larger one decided: what differs by less in f32 may
      * decide otherwise */
     double closest;
-    bool tied; /* two rows had the same score of a path with a capacity: rounding decides, where they differ elsewhere */
+    bool tied; /* two rows had the same score of a path with a capacity: in f32 rounding decides */
     bs_status status;
 } naive;
 

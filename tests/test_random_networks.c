@@ -111,8 +111,8 @@ static float element(const uint8_t *bytes, int64_t i)
 }
 
 /* Whether an element of output k differs by no more than the definition's own does when inputs are larger and smaller
- * by some units in the last place of f32: many trips can make much of little. And where two rows tie: (a - b) - a is the
- * same for all a in double precision, and in f32 it is not. */
+ * by some units in the last place of f32: many trips can make much of little. And where two rows tie: (a - b) - a is
+ * the same for all a in double precision, and in f32 it is not. */
 static bool is_steep(const expected *e, int32_t k, int64_t i, double got)
 {
     const bs_graph *g = a.oracle.g;
