@@ -1,6 +1,6 @@
 /* brainstorm.c - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: 9fea18f3738838bc9fb84b9f825305208bab8402edc465acb0d852dc5d5e0978
+ * sha256 of the parts: ac4be36516a88eacc6ea34e6e631378e42d835cb98517f07ea3e5faaba505f10
  */
 #if !defined(_POSIX_C_SOURCE) && !defined(BS_NO_POSIX)
 #define _POSIX_C_SOURCE 200809L
@@ -24164,6 +24164,7 @@ typedef struct bs_value_info {
     bs_dtype dtype;
     int16_t rank;
     bool image; /* [channels, height, width] (bs_value_set_rank) */
+    bool reshaped; /* it has the elements of operand 0 of its node, in the same order */
     bs_dim_id dims[BS_MAX_AXES];
     int32_t domain;
     int32_t node; /* the node that makes it */
@@ -24617,6 +24618,7 @@ typedef struct bs_infer {
     const bs_value_info *in[BS_MAX_OPERANDS];
     int32_t router, path; /* structural ops set them; the node keeps them */
     int32_t makes;        /* bs_infer_data_dim sets it; the node keeps it */
+    bool reshapes;        /* the result is bs_value_info.reshaped */
     int32_t domain; /* of a node without outputs; 0: that of operand 0 */
     int32_t n_out; /* 1 unless the rule says otherwise */
     bs_value_info out[BS_MAX_OUTPUTS]; /* starts as a copy of in[0], if there is one */
@@ -24699,7 +24701,6 @@ typedef struct bs_memory_contract {
     bool chained : 1;   /* chains of a device have its function (cuda/op_chain.cuh): its line in ops/list.h says so */
     bool sums : 1;      /* as such a step it is the sum of its two operands */
     bool updates : 1;   /* its result is operand 0 with some elements changed, and may be made in the place of that */
-    bool same : 1;      /* its result has the elements of operand 0 in the same order, whatever its dimensions */
     bool on_device : 1; /* on a device it has scratch as well, one for all blocks: nothing runs beside it */
 } bs_memory_contract;
 
@@ -25725,6 +25726,7 @@ static void take_outputs(bs_graph *g, const bs_infer *infer)
         value->node = g->n_nodes;
         value->number = value[-1].number + 1;
         value->only = 0;
+        value->reshaped = infer->reshapes;
     }
 }
 
@@ -26039,6 +26041,8 @@ int32_t bs_graph_copy_add_view(bs_graph_copy *copy, const bs_node *view, int32_t
     bs_node node = *view;
     node.block = block;
     add(copy, &node, &value, like);
+    if (copy->filling)
+        copy->to->values[copy->to->n_values - 1].reshaped = false;
     return copy->to->n_values - 1;
 }
 
@@ -33571,6 +33575,7 @@ static bool reshape_infer(bs_infer *infer)
         return false;
     reshape_count_operand(infer, &count);
     bs_value_set_rank(&infer->out[0], desc->rank);
+    infer->reshapes = true;
     for (int32_t d = 0; d < desc->rank; d++)
         if (!reshape_take(infer, &count, d, desc->dim[d]))
             return false;
@@ -33699,7 +33704,6 @@ static bs_status reshape_run(const bs_call *call)
 const bs_op bs_op_reshape = {.name = "reshape",
                              .min_in = 1,
                              .layout = {.axes = true},
-                             .memory = {.same = true},
                              BS_PARAMS(bs_reshape_desc, reshape_fields),
                              .infer = reshape_infer,
                              .run = reshape_run};
@@ -39355,7 +39359,7 @@ bool bs_plan_is_seen(const bs_plan *p, int32_t value)
 int32_t bs_plan_rows_of(const bs_plan *p, int32_t value)
 {
     const bs_graph *g = p->graph;
-    while (p->values[value].storage == BS_STORAGE_VIEW && bs_node_op(&g->nodes[g->values[value].node])->memory.same)
+    while (p->values[value].storage == BS_STORAGE_VIEW && g->values[value].reshaped)
         value = bs_node_in(g, &g->nodes[g->values[value].node])[0];
     return value;
 }
@@ -39383,7 +39387,7 @@ bool bs_plan_may_show(const bs_plan *p, int32_t value)
 {
     const bs_graph *g = p->graph;
     const bs_node *node = &g->nodes[g->values[value].node];
-    if (!bs_node_op(node)->memory.same || node->n_tail || p->desc.no_fusion)
+    if (!g->values[value].reshaped || node->n_tail || p->desc.no_fusion)
         return false;
     const int32_t x = bs_node_in(g, node)[0], in = bs_plan_rows_of(p, x); /* a fusion has not made it */
     return bs_plan_is_stored(p, in) && p->values[in].source == 0 && lies_in_order(p, x) && lies_in_order(p, value);
@@ -40119,7 +40123,7 @@ static bool is_found(bs_walk *w, int32_t value, int32_t index)
         const bs_node *node = &w->g->nodes[n];
         const bs_value_plan *v = &w->p->values[at];
         const bool stored = v->storage != BS_STORAGE_VIEW;
-        if (bs_op_table[node->op]->work != BS_WORK_VIEW && (stored || !bs_op_table[node->op]->memory.same))
+        if (bs_op_table[node->op]->work != BS_WORK_VIEW && (stored || !w->g->values[at].reshaped))
             return is_written(w, at) && has_storage(w, stored ? at : v->source) &&
                    (!is_near(w, n) || is_near_enough(w, value, index, n));
         if (stored && (!has_storage(w, at) || !is_done(w, n)))
@@ -45397,7 +45401,7 @@ static bool lies_well(const bs_plan *p, int32_t value)
     case BS_STORAGE_STATE: return bs_node_is_state(node) ? given : bs_node_joins_cells(node) && ends_in_place(p, value);
     case BS_STORAGE_OUTPUT: return bs_plan_may_end_in_place(p, value) && ends_in_place(p, value);
     case BS_STORAGE_VIEW: /* or where its operand lies, or in the place of what it updates */
-        if (bs_node_op(node)->memory.same)
+        if (p->graph->values[value].reshaped)
             return source == bs_node_in(p->graph, node)[0] && bs_plan_may_show(p, value) &&
                    p->values[value].narrow == p->values[source].narrow;
         return view ? source == bs_view_of(p->graph, node)

@@ -1,6 +1,6 @@
 /* brainstorm_cuda.cu - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: 8c5130865f9d0bd8a27c17b3415bd608a5e5a164399f0c0c78643482d8c2ee8c
+ * sha256 of the parts: 33872eeaee113fab3117c021ae5ed73f16af4945ec225235346be2cf784ab234
  */
 #include "brainstorm.h"
 
@@ -822,6 +822,7 @@ typedef struct bs_value_info {
     bs_dtype dtype;
     int16_t rank;
     bool image; /* [channels, height, width] (bs_value_set_rank) */
+    bool reshaped; /* it has the elements of operand 0 of its node, in the same order */
     bs_dim_id dims[BS_MAX_AXES];
     int32_t domain;
     int32_t node; /* the node that makes it */
@@ -1255,6 +1256,7 @@ typedef struct bs_infer {
     const bs_value_info *in[BS_MAX_OPERANDS];
     int32_t router, path; /* structural ops set them; the node keeps them */
     int32_t makes;        /* bs_infer_data_dim sets it; the node keeps it */
+    bool reshapes;        /* the result is bs_value_info.reshaped */
     int32_t domain; /* of a node without outputs; 0: that of operand 0 */
     int32_t n_out; /* 1 unless the rule says otherwise */
     bs_value_info out[BS_MAX_OUTPUTS]; /* starts as a copy of in[0], if there is one */
@@ -1337,7 +1339,6 @@ typedef struct bs_memory_contract {
     bool chained : 1;   /* chains of a device have its function (cuda/op_chain.cuh): its line in ops/list.h says so */
     bool sums : 1;      /* as such a step it is the sum of its two operands */
     bool updates : 1;   /* its result is operand 0 with some elements changed, and may be made in the place of that */
-    bool same : 1;      /* its result has the elements of operand 0 in the same order, whatever its dimensions */
     bool on_device : 1; /* on a device it has scratch as well, one for all blocks: nothing runs beside it */
 } bs_memory_contract;
 

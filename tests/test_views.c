@@ -183,7 +183,7 @@ static void test_lies(void)
         for (int32_t v = 1; p && v < p->graph->n_values; v++) {
             const bs_node *node = &p->graph->nodes[p->graph->values[v].node];
             bs_value_plan *value = &p->values[v], was = *value;
-            if (!bs_node_op(node)->memory.same)
+            if (!p->graph->values[v].reshaped)
                 continue;
             value->storage = BS_STORAGE_VIEW;
             value->source = bs_plan_may_show(p, v) ? 0 : bs_node_in(p->graph, node)[0];

@@ -152,6 +152,8 @@ int32_t bs_graph_copy_add_view(bs_graph_copy *copy, const bs_node *view, int32_t
     bs_node node = *view;
     node.block = block;
     add(copy, &node, &value, like);
+    if (copy->filling)
+        copy->to->values[copy->to->n_values - 1].reshaped = false;
     return copy->to->n_values - 1;
 }
 

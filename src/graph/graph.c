@@ -395,6 +395,7 @@ static void take_outputs(bs_graph *g, const bs_infer *infer)
         value->node = g->n_nodes;
         value->number = value[-1].number + 1;
         value->only = 0;
+        value->reshaped = infer->reshapes;
     }
 }
 

@@ -60,6 +60,7 @@ typedef struct bs_value_info {
     bs_dtype dtype;
     int16_t rank;
     bool image; /* [channels, height, width] (bs_value_set_rank) */
+    bool reshaped; /* it has the elements of operand 0 of its node, in the same order */
     bs_dim_id dims[BS_MAX_AXES];
     int32_t domain;
     int32_t node; /* the node that makes it */

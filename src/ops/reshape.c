@@ -99,6 +99,7 @@ static bool reshape_infer(bs_infer *infer)
         return false;
     reshape_count_operand(infer, &count);
     bs_value_set_rank(&infer->out[0], desc->rank);
+    infer->reshapes = true;
     for (int32_t d = 0; d < desc->rank; d++)
         if (!reshape_take(infer, &count, d, desc->dim[d]))
             return false;
@@ -227,7 +228,6 @@ static bs_status reshape_run(const bs_call *call)
 const bs_op bs_op_reshape = {.name = "reshape",
                              .min_in = 1,
                              .layout = {.axes = true},
-                             .memory = {.same = true},
                              BS_PARAMS(bs_reshape_desc, reshape_fields),
                              .infer = reshape_infer,
                              .run = reshape_run};

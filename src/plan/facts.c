@@ -304,7 +304,7 @@ bool bs_plan_is_seen(const bs_plan *p, int32_t value)
 int32_t bs_plan_rows_of(const bs_plan *p, int32_t value)
 {
     const bs_graph *g = p->graph;
-    while (p->values[value].storage == BS_STORAGE_VIEW && bs_node_op(&g->nodes[g->values[value].node])->memory.same)
+    while (p->values[value].storage == BS_STORAGE_VIEW && g->values[value].reshaped)
         value = bs_node_in(g, &g->nodes[g->values[value].node])[0];
     return value;
 }
@@ -332,7 +332,7 @@ bool bs_plan_may_show(const bs_plan *p, int32_t value)
 {
     const bs_graph *g = p->graph;
     const bs_node *node = &g->nodes[g->values[value].node];
-    if (!bs_node_op(node)->memory.same || node->n_tail || p->desc.no_fusion)
+    if (!g->values[value].reshaped || node->n_tail || p->desc.no_fusion)
         return false;
     const int32_t x = bs_node_in(g, node)[0], in = bs_plan_rows_of(p, x); /* a fusion has not made it */
     return bs_plan_is_stored(p, in) && p->values[in].source == 0 && lies_in_order(p, x) && lies_in_order(p, value);

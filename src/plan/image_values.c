@@ -160,7 +160,7 @@ static bool lies_well(const bs_plan *p, int32_t value)
     case BS_STORAGE_STATE: return bs_node_is_state(node) ? given : bs_node_joins_cells(node) && ends_in_place(p, value);
     case BS_STORAGE_OUTPUT: return bs_plan_may_end_in_place(p, value) && ends_in_place(p, value);
     case BS_STORAGE_VIEW: /* or where its operand lies, or in the place of what it updates */
-        if (bs_node_op(node)->memory.same)
+        if (p->graph->values[value].reshaped)
             return source == bs_node_in(p->graph, node)[0] && bs_plan_may_show(p, value) &&
                    p->values[value].narrow == p->values[source].narrow;
         return view ? source == bs_view_of(p->graph, node)

@@ -224,7 +224,7 @@ static bool is_found(bs_walk *w, int32_t value, int32_t index)
         const bs_node *node = &w->g->nodes[n];
         const bs_value_plan *v = &w->p->values[at];
         const bool stored = v->storage != BS_STORAGE_VIEW;
-        if (bs_op_table[node->op]->work != BS_WORK_VIEW && (stored || !bs_op_table[node->op]->memory.same))
+        if (bs_op_table[node->op]->work != BS_WORK_VIEW && (stored || !w->g->values[at].reshaped))
             return is_written(w, at) && has_storage(w, stored ? at : v->source) &&
                    (!is_near(w, n) || is_near_enough(w, value, index, n));
         if (stored && (!has_storage(w, at) || !is_done(w, n)))
