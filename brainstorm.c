@@ -1,6 +1,6 @@
 /* brainstorm.c - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: ac4be36516a88eacc6ea34e6e631378e42d835cb98517f07ea3e5faaba505f10
+ * sha256 of the parts: bba672069c7b9262649bb2a898a760d7539ae73f8b99d6388cec4a681e3eeabd
  */
 #if !defined(_POSIX_C_SOURCE) && !defined(BS_NO_POSIX)
 #define _POSIX_C_SOURCE 200809L
@@ -37571,7 +37571,7 @@ static bool follow(bs_tails *t, int32_t n, int32_t m)
 {
     const bs_graph *g = t->graph;
     const bs_node *node = &g->nodes[n];
-    if (m == 0 || t->place[m] != t->place[n] || g->nodes[m].block != node->block || g->nodes[m].n_out != 1 ||
+    if (m == 0 || t->before[n] || t->place[m] != t->place[n] || g->nodes[m].block != node->block || g->nodes[m].n_out != 1 ||
         !is_step(node, t->chains) || !may_have_tail(&g->nodes[m], t->chains) ||
         !is_alike(t, &g->values[g->nodes[m].first_out], &g->values[node->first_out], n))
         return false;

@@ -199,6 +199,12 @@ static bs_value step_square(bs_graph *g, bs_value in)
     const bs_value made = bs_affine(g, conv(g, in), 2, -1);
     return bs_mul(g, made, made);
 }
+static bs_value step_crossed(bs_graph *g, bs_value in) /* the sum is a step of the one, and of the other no more */
+{
+    const bs_value made = conv(g, in), more = conv(g, bs_affine(g, in, 0.5f, 0));
+    const bs_value some = bs_affine(g, made, 2, 1), others = bs_affine(g, more, 3, 1);
+    return bs_mul(g, bs_mul(g, bs_add(g, some, others), made), more);
+}
 /* The first of eleven steps keeps what the kernel gave for the last, which has no room: so it keeps nothing. */
 static bs_value step_kept_too_long(bs_graph *g, bs_value in)
 {
@@ -220,6 +226,7 @@ static const step_net nets[] = {
     {"codes, then a gate", step_codes_in_a_gate, 4, IN(ROOT) | IN(TILES)},
     {"a gate of what others read", step_gate_apart, 3, IMAGES},
     {"a square", step_square, 2, IN(ROOT) | IN(TILES)},
+    {"two that want one step", step_crossed, 4, IN(ROOT) | IN(TILES)},
     {"kept for too long", step_kept_too_long, 10, IN(ROOT) | IN(TILES)},
     {"softmax behind a convolution", step_softmax, 2, IN(ROOT) | IN(IN_ROWS)},
     {"softmax behind a sum", step_line_softmax, 2, IN(LINES)},
