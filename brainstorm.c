@@ -1,6 +1,6 @@
 /* brainstorm.c - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: bba672069c7b9262649bb2a898a760d7539ae73f8b99d6388cec4a681e3eeabd
+ * sha256 of the parts: 1caf0ff292b7c9cefa63c3651af220e8d6ecefb3f0ea41c5e599993be001ebef
  */
 #if !defined(_POSIX_C_SOURCE) && !defined(BS_NO_POSIX)
 #define _POSIX_C_SOURCE 200809L
@@ -40628,6 +40628,8 @@ static bool waits(const bs_plan *p, const bs_region *region)
  * is of a phase: a run waits for them there. */
 static inline bool has_its_weights(const bs_walk *w, const bs_instr *i)
 {
+    if (w->p->n_units <= 1) /* nothing is loaded: no number of a unit or phase is another */
+        return true;
     const int32_t unit = i->kind == BS_INSTR_CALL ? w->p->nodes[i->node].unit : 0;
     if (w->tile)
         return i->phase < 0 && (unit == 0 || unit == w->p->parts[i->part].unit);

@@ -170,6 +170,8 @@ static bool waits(const bs_plan *p, const bs_region *region)
  * is of a phase: a run waits for them there. */
 static inline bool has_its_weights(const bs_walk *w, const bs_instr *i)
 {
+    if (w->p->n_units <= 1) /* nothing is loaded: no number of a unit or phase is another */
+        return true;
     const int32_t unit = i->kind == BS_INSTR_CALL ? w->p->nodes[i->node].unit : 0;
     if (w->tile)
         return i->phase < 0 && (unit == 0 || unit == w->p->parts[i->part].unit);
