@@ -1,6 +1,6 @@
 /* brainstorm.c - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: 1caf0ff292b7c9cefa63c3651af220e8d6ecefb3f0ea41c5e599993be001ebef
+ * sha256 of the parts: bae9279d6c66782619f48d81f2318bf1f715aa10b2f3d20a2ece9d5a31871980
  */
 #if !defined(_POSIX_C_SOURCE) && !defined(BS_NO_POSIX)
 #define _POSIX_C_SOURCE 200809L
@@ -37571,8 +37571,8 @@ static bool follow(bs_tails *t, int32_t n, int32_t m)
 {
     const bs_graph *g = t->graph;
     const bs_node *node = &g->nodes[n];
-    if (m == 0 || t->before[n] || t->place[m] != t->place[n] || g->nodes[m].block != node->block || g->nodes[m].n_out != 1 ||
-        !is_step(node, t->chains) || !may_have_tail(&g->nodes[m], t->chains) ||
+    if (m == 0 || t->before[n] || t->place[m] != t->place[n] || g->nodes[m].block != node->block ||
+        g->nodes[m].n_out != 1 || !is_step(node, t->chains) || !may_have_tail(&g->nodes[m], t->chains) ||
         !is_alike(t, &g->values[g->nodes[m].first_out], &g->values[node->first_out], n))
         return false;
     t->before[n] = m;

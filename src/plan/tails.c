@@ -181,8 +181,8 @@ static bool follow(bs_tails *t, int32_t n, int32_t m)
 {
     const bs_graph *g = t->graph;
     const bs_node *node = &g->nodes[n];
-    if (m == 0 || t->before[n] || t->place[m] != t->place[n] || g->nodes[m].block != node->block || g->nodes[m].n_out != 1 ||
-        !is_step(node, t->chains) || !may_have_tail(&g->nodes[m], t->chains) ||
+    if (m == 0 || t->before[n] || t->place[m] != t->place[n] || g->nodes[m].block != node->block ||
+        g->nodes[m].n_out != 1 || !is_step(node, t->chains) || !may_have_tail(&g->nodes[m], t->chains) ||
         !is_alike(t, &g->values[g->nodes[m].first_out], &g->values[node->first_out], n))
         return false;
     t->before[n] = m;
