@@ -1,6 +1,6 @@
 /* brainstorm.c - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: bae9279d6c66782619f48d81f2318bf1f715aa10b2f3d20a2ece9d5a31871980
+ * sha256 of the parts: dc86dd40d4579d4ae5844415db7fc72d9a1360a0a3ca32465ed251b1ec0700f7
  */
 #if !defined(_POSIX_C_SOURCE) && !defined(BS_NO_POSIX)
 #define _POSIX_C_SOURCE 200809L
@@ -52418,9 +52418,12 @@ int32_t bs_alike_rows(const bs_call *call)
 
 bs_status bs_exec_alike(const bs_call *call)
 {
+    const bs_op *op = bs_node_op(call->node);
+    if (bs_alike_rows(call) == call->rows) /* most calls */
+        return op->run(call);
     bs_call some = *call;
-    some.rows = bs_alike_rows(call);
-    const bs_status status = bs_node_op(call->node)->run(&some);
+    some.rows = 1;
+    const bs_status status = op->run(&some);
     for (int32_t k = 0; k < call->n_out && status == BS_OK; k++) {
         const bs_operand *out = &call->out[k];
         const size_t bytes = (size_t)bs_operand_line(out) * bs_dtype_bytes(out->dtype);
